@@ -1,0 +1,53 @@
+// swift-tools-version: 6.1
+import PackageDescription
+
+/// Every Swift target obeys the same strict rules: an import is private to the file that writes it, a member is
+/// visible only where its module is imported, and an existential says `any`.
+let strict: [SwiftSetting] = [
+    .enableUpcomingFeature("InternalImportsByDefault"),
+    .enableUpcomingFeature("MemberImportVisibility"),
+    .enableUpcomingFeature("ExistentialAny"),
+]
+
+let package = Package(
+    name: "campanile",
+    products: [
+        .executable(name: "campanile", targets: ["campanile"]),
+    ],
+    dependencies: [
+        .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(url: "https://github.com/jpsim/Yams", from: "6.2.2"),
+        .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
+    ],
+    targets: [
+        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD"], swiftSettings: strict),
+        .target(name: "SQLEngine", dependencies: ["CSQLite"], swiftSettings: strict),
+        .target(name: "CampanileCore", swiftSettings: strict),
+        .target(name: "Push", dependencies: ["CampanileCore"], swiftSettings: strict),
+        .target(
+            name: "CampanileServer",
+            dependencies: [
+                "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            resources: [.embedInCode("migrations"), .embedInCode("openapi.yaml")],
+            swiftSettings: strict),
+        .executableTarget(
+            name: "campanile",
+            dependencies: [
+                "CampanileServer",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+            ],
+            swiftSettings: strict),
+        .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
+        .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine"], swiftSettings: strict),
+        .testTarget(name: "CampanileServerTests", dependencies: ["CampanileServer", "Yams"], swiftSettings: strict),
+    ],
+    swiftLanguageModes: [.v6]
+)

@@ -1,0 +1,115 @@
+/// The one number shown on the icon, in the page and in pushes, as the outside sees it.
+public struct Badge: Hashable, Sendable {
+    /// The number on the icon.
+    public let count: Int64
+    /// The notifications without `read_at`.
+    public let unreadCount: Int64
+    /// Grows in the transaction that changes `count` or `unreadCount`, and in no other. 0: nothing ever changed.
+    public let version: Int64
+    /// When `version` last grew; nil for a user of whom nothing is known.
+    public let updatedAt: Timestamp?
+
+    public init(count: Int64, unreadCount: Int64, version: Int64, updatedAt: Timestamp?) {
+        self.count = count
+        self.unreadCount = unreadCount
+        self.version = version
+        self.updatedAt = updatedAt
+    }
+
+    public static let none = Badge(count: 0, unreadCount: 0, version: 0, updatedAt: nil)
+}
+
+/// The state of one inbox, from which the badge is computed: here and nowhere else. Every event of the inbox is a method;
+/// `BadgePolicy` decides what they mean for the number. Both policies' inputs are kept whatever the policy is.
+package struct InboxState: Equatable, Sendable {
+    package private(set) var unreadCount: Int64
+    /// Unread notifications newer than `clearedID`.
+    package private(set) var unreadSinceCleared: Int64
+    package private(set) var armed: Bool
+    package private(set) var clearedID: UUIDv7?
+    package private(set) var newestID: UUIDv7?
+    package private(set) var version: Int64
+    package private(set) var updatedAt: Timestamp?
+
+    package init(
+        unreadCount: Int64 = 0, unreadSinceCleared: Int64 = 0, armed: Bool = false, clearedID: UUIDv7? = nil,
+        newestID: UUIDv7? = nil, version: Int64 = 0, updatedAt: Timestamp? = nil
+    ) {
+        self.unreadCount = unreadCount
+        self.unreadSinceCleared = unreadSinceCleared
+        self.armed = armed
+        self.clearedID = clearedID
+        self.newestID = newestID
+        self.version = version
+        self.updatedAt = updatedAt
+    }
+
+    package func count(_ policy: BadgePolicy) -> Int64 {
+        switch policy {
+        case .unread: armed ? unreadCount : 0
+        case .sinceOpened: unreadSinceCleared
+        }
+    }
+
+    package func badge(_ policy: BadgePolicy) -> Badge {
+        Badge(count: count(policy), unreadCount: unreadCount, version: version, updatedAt: updatedAt)
+    }
+
+    /// Whether a notification counts as newer than the last clearing.
+    private func isSinceCleared(_ id: UUIDv7) -> Bool {
+        guard let clearedID else { return true }
+        return id > clearedID
+    }
+
+    package mutating func created(_ id: UUIDv7) {
+        newestID = newestID.map { max($0, id) } ?? id
+        addUnread(id)
+    }
+
+    package mutating func markedUnread(_ id: UUIDv7) { addUnread(id) }
+
+    private mutating func addUnread(_ id: UUIDv7) {
+        unreadCount += 1
+        if isSinceCleared(id) { unreadSinceCleared += 1 }
+        armed = true
+    }
+
+    package mutating func markedRead(_ id: UUIDv7) { removeUnread(id) }
+
+    package mutating func deleted(_ id: UUIDv7, wasUnread: Bool) {
+        if wasUnread { removeUnread(id) }
+    }
+
+    private mutating func removeUnread(_ id: UUIDv7) {
+        unreadCount -= 1
+        if isSinceCleared(id) { unreadSinceCleared -= 1 }
+    }
+
+    /// `count` notifications were marked read at once, which is a clearing too.
+    package mutating func markedAllRead(_ count: Int64) {
+        unreadCount -= count
+        cleared()
+    }
+
+    /// The user has seen what is there: disarms, and what comes later counts from here.
+    package mutating func cleared() {
+        armed = false
+        clearedID = newestID
+        unreadSinceCleared = 0
+    }
+
+    /// To be called once at the end of every transaction: `version` becomes max(previous + 1, now) when the count or the
+    /// unread count differs from what it was before, so that a restored database can't go backwards for a client.
+    package mutating func stamp(before: InboxState, policy: BadgePolicy, now: Timestamp) {
+        guard count(policy) != before.count(policy) || unreadCount != before.unreadCount else { return }
+        self = restamped(now: now)
+    }
+
+    /// The same state under its next version.
+    package func restamped(now: Timestamp) -> InboxState {
+        var state = self
+        state.version = max(version + 1, now.milliseconds)
+        state.updatedAt = now
+        return state
+    }
+}

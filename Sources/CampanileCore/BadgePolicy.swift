@@ -1,0 +1,11 @@
+/// What the badge counts: one decision for the whole server.
+///
+/// The raw value is the policy's name in the configuration file, in the environment and in the documentation.
+package enum BadgePolicy: String, Sendable, CaseIterable, Codable {
+    /// The number of unread notifications while the inbox is armed, 0 otherwise. Creating and un-reading arm an
+    /// inbox, clearing disarms it.
+    case unread
+
+    /// The number of unread notifications that came after the last clearing.
+    case sinceOpened = "since_opened"
+}

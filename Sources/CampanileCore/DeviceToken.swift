@@ -1,0 +1,48 @@
+/// What runs the app.
+public enum DevicePlatform: String, CaseIterable, Sendable {
+    case ios, android
+}
+
+/// Who delivers to a device.
+public enum DeviceProvider: String, CaseIterable, Sendable {
+    case apns, fcm
+
+    /// Where pushes for a platform go unless the app says otherwise.
+    public init(defaultFor platform: DevicePlatform) {
+        self = platform == .ios ? .apns : .fcm
+    }
+}
+
+/// Which of Apple's two services knows the token: the build's, not the server's (Apple, "Sending notification requests").
+public enum DeviceEnvironment: String, CaseIterable, Sendable {
+    case production, sandbox
+}
+
+/// An app installation that can be pushed to.
+public struct DeviceToken: Hashable, Sendable {
+    public let token: String
+    public let platform: DevicePlatform
+    public let provider: DeviceProvider
+    public let environment: DeviceEnvironment
+    public let appVersion: String?
+    public let locale: String?
+    public let lastRegisteredAt: Timestamp
+
+    public init(
+        token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment,
+        appVersion: String?, locale: String?, lastRegisteredAt: Timestamp
+    ) {
+        self.token = token
+        self.platform = platform
+        self.provider = provider
+        self.environment = environment
+        self.appVersion = appVersion
+        self.locale = locale
+        self.lastRegisteredAt = lastRegisteredAt
+    }
+
+    /// Apple's tokens are hexadecimal and compared without case, so one installation can't stand in the registry twice.
+    public static func normalized(_ token: String, platform: DevicePlatform) -> String {
+        platform == .ios ? token.lowercased() : token
+    }
+}

@@ -1,0 +1,46 @@
+import CampanileCore
+import HTTPEngine
+import SQLEngine
+
+/// `/badge`.
+struct BadgeResource: Sendable {
+    let database: Database
+    let inboxes: Inboxes
+
+    func get(_ request: Request, _ user: User) throws -> Reply {
+        let device = request.method == .get ? request.deviceToken : nil
+        if let device, try database.read({ try inboxes.hasToWrite(.look, user, device: device, in: $0) }) {
+            return .later { BadgeResource.response(try await inboxes.read(.look, user, device: device), request) }
+        }
+        return .now(BadgeResource.response(try database.read { try inboxes.badge(user, in: $0) }, request))
+    }
+
+    func delete(_ request: Request, _ user: User) throws -> Reply {
+        let device = request.deviceToken
+        return .later { BadgeResource.response(try await inboxes.clear(user, device: device), request) }
+    }
+
+    /// The version is the entity tag: it grows with every change of the body.
+    private static func response(_ badge: Badge, _ request: Request) -> Response {
+        var body = ByteBuffer(capacity: 128)
+        body.appendJSON(badge)
+        let isKnown = request.method != .delete && isKnown(badge.version, request)
+        return Response(
+            status: isKnown ? 304 : 200,
+            headers: [
+                .init("Content-Type", "application/json"), .init("Cache-Control", "private, no-cache"),
+                .init("ETag", .strongTag(UInt64(badge.version))),
+            ],
+            body: .bytes(body.finish()))
+    }
+
+    /// If-None-Match with weak comparison (RFC 9110 section 13.1.2): a list of tags, or `*`.
+    private static func isKnown(_ version: Int64, _ request: Request) -> Bool {
+        guard let field = request.header("if-none-match") else { return false }
+        let tag = "\"\(version)\""
+        return field.split(separator: ",").contains { entry in
+            let entry = entry.trimmed
+            return entry == "*" || entry == tag || entry == "W/" + tag
+        }
+    }
+}

@@ -1,0 +1,83 @@
+import CampanileCore
+import HTTPEngine
+
+/// `/device_tokens` and `/device_tokens/{token}`.
+struct DeviceTokenResource: Sendable {
+    let world: World
+    let registry: DeviceRegistry
+
+    func register(_ request: Request, _ user: User) throws -> Reply {
+        let device = try DeviceToken(from: JSONObject(of: request), now: world.now())
+        return .later {
+            let isNew = try await registry.register(device, user)
+            return .json(isNew ? 201 : 200, DeviceTokenResource.json(device))
+        }
+    }
+
+    func list(_ request: Request, _ user: User) throws -> Reply {
+        let devices = try registry.list(user)
+        return .now(.json(200, .object([.init("device_tokens", .array(devices.map(DeviceTokenResource.json)))])))
+    }
+
+    func delete(_ request: Request, _ user: User) throws -> Reply {
+        guard let token = request.parameter(0) else { throw Problem.notFound }
+        return .later {
+            try await registry.delete(token, user)
+            return Response(status: 204)
+        }
+    }
+
+    private static func json(_ device: DeviceToken) -> JSONValue {
+        .object([
+            .init("token", .string(device.token)), .init("platform", .string(device.platform.rawValue)),
+            .init("provider", .string(device.provider.rawValue)),
+            .init("environment", .string(device.environment.rawValue)),
+            .init("app_version", device.appVersion.map { .string($0) } ?? .null),
+            .init("locale", device.locale.map { .string($0) } ?? .null),
+            .init("last_registered_at", .string(device.lastRegisteredAt.description)),
+        ])
+    }
+}
+
+extension DeviceToken {
+    /// What an app registers. Unknown keys are of a newer app, and ignored.
+    /// - Throws: `Problem` with every mistake.
+    init(from object: JSONObject, now: Timestamp) throws {
+        var object = object
+        let token = object.required(object.string("token"), "token")
+        let platform = object.required(object.choice("platform", DevicePlatform.self), "platform")
+        let provider = object.choice("provider", DeviceProvider.self)
+        let environment = object.choice("environment", DeviceEnvironment.self)
+        let appVersion = object.string("app_version", maxBytes: Limits.appVersionBytes)
+        let locale = object.string("locale", maxBytes: Limits.localeBytes)
+        if let platform {
+            if let token { DeviceToken.check(token, platform, provider, &object) }
+            if platform == .android, provider == .apns {
+                object.fail("provider", .invalid, "provider must be fcm for an Android device.")
+            }
+        }
+        try object.throwIfInvalid()
+        guard let token, let platform else { throw Problem(.internalError) }
+        let resolved = provider ?? DeviceProvider(defaultFor: platform)
+        self.init(
+            // A Firebase token of an iOS device is not hexadecimal, and its case matters.
+            token: resolved == .apns ? DeviceToken.normalized(token, platform: platform) : token,
+            platform: platform, provider: resolved, environment: environment ?? .production, appVersion: appVersion,
+            locale: locale, lastRegisteredAt: now)
+    }
+
+    private static func check(
+        _ token: String, _ platform: DevicePlatform, _ provider: DeviceProvider?, _ object: inout JSONObject
+    ) {
+        if platform == .ios, provider != .fcm {
+            let isHex = token.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0 | 0x20 }
+            if !isHex || !token.utf8.count.isMultiple(of: 2) || !Limits.iosTokenHexDigits.contains(token.utf8.count) {
+                object.fail("token", .invalid, "token must be APNs' device token as 32 to 400 hexadecimal digits.")
+            }
+        } else if !Limits.androidTokenBytes.contains(token.utf8.count)
+            || !token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        {
+            object.fail("token", .invalid, "token must be 1 to 4096 printable ASCII characters without spaces.")
+        }
+    }
+}

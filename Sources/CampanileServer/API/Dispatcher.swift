@@ -1,0 +1,95 @@
+import CampanileCore
+package import HTTPEngine
+import Logging
+import SQLEngine
+
+/// From a request to its answer: finds the route, decides who is asking, calls the endpoint, and turns every error into a
+/// problem.
+package struct Dispatcher: Sendable {
+    let router: Router<Endpoint>
+    let authenticator: Authenticator
+    let logger: Logger
+
+    package func answer(_ request: Request) -> Answer {
+        switch router.match(request) {
+        case .found(let route, _): return answer(request, route.handler)
+        case .options(let allow): return .now(.options(allow: allow))
+        case .methodNotAllowed(let allow):
+            let problem = Problem(.methodNotAllowed, headers: [.init("Allow", .text(allow))])
+            return .now(response(to: problem, request))
+        case .notFound: return .now(response(to: Problem.notFound, request))
+        }
+    }
+
+    private func answer(_ request: Request, _ endpoint: Endpoint) -> Answer {
+        if case .anyone(let handler) = endpoint { return settle(request) { try handler(request) } }
+        if let principal = authenticator.remembered(request) {
+            return settle(request) { try reply(request, principal, endpoint) }
+        }
+        return .later {
+            await finish(request) { try await reply(request, authenticator.verify(request), endpoint) }
+        }
+    }
+
+    /// - Throws: `Problem` 403 for a credential of the wrong kind.
+    private func reply(_ request: Request, _ principal: Principal, _ endpoint: Endpoint) throws -> Reply {
+        switch (endpoint, principal) {
+        case (.anyone(let handler), _): return try handler(request)
+        case (.user(let handler), .user(let user)): return try handler(request, user)
+        case (.producer(let handler), .producer(let producer)): return try handler(request, producer)
+        case (.user, .producer): throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
+        case (.producer, .user): throw Problem(.forbidden, detail: "This needs an API key, not a user token.")
+        }
+    }
+
+    private func settle(_ request: Request, _ work: () throws -> Reply) -> Answer {
+        do {
+            switch try work() {
+            case .now(let response): return .now(response)
+            case .later(let work): return .later { await finish(request) { .now(try await work()) } }
+            }
+        } catch {
+            return .now(response(to: error, request))
+        }
+    }
+
+    private func finish(_ request: Request, _ work: @Sendable () async throws -> Reply) async -> Response {
+        do {
+            switch try await work() {
+            case .now(let response): return response
+            case .later(let work): return try await work()
+            }
+        } catch {
+            return response(to: error, request)
+        }
+    }
+
+    // MARK: - Errors
+
+    /// What the HTTP engine refuses before any route is asked.
+    package func refuse(_ refusal: Refusal, _ request: Request) -> Response {
+        let problem =
+            switch refusal {
+            case .malformed(let reason): Problem(.malformedRequest, detail: reason.description)
+            case .uriTooLong: Problem(.uriTooLong)
+            case .headersTooLarge: Problem(.headersTooLarge)
+            case .bodyTooLarge: Problem(.bodyTooLarge)
+            case .stopping: Problem.unavailable("The server is stopping.")
+            }
+        return response(to: problem, request)
+    }
+
+    private func response(to error: any Error, _ request: Request) -> Response {
+        switch error {
+        case let problem as Problem: return problem.response(requestID: request.id)
+        case let error as SQLError where error.isUnavailable:
+            logger.warning(
+                "The database can't be used now.", metadata: ["request": "\(request.id)", "error": "\(error)"])
+            let problem = Problem.unavailable("The database can't take this now. Nothing was changed; try again.")
+            return problem.response(requestID: request.id)
+        default:
+            logger.error("A request failed.", metadata: ["request": "\(request.id)", "error": "\(error)"])
+            return Problem(.internalError).response(requestID: request.id)
+        }
+    }
+}

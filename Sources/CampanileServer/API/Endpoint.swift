@@ -1,0 +1,14 @@
+package import HTTPEngine
+
+/// What an endpoint says. `later` is for work that waits: every write. A read says `now` and never leaves its thread.
+package enum Reply: Sendable {
+    case now(Response)
+    case later(@Sendable () async throws -> Response)
+}
+
+/// Who may call an operation, and what answers.
+package enum Endpoint: Sendable {
+    case anyone(@Sendable (Request) throws -> Reply)
+    case user(@Sendable (Request, User) throws -> Reply)
+    case producer(@Sendable (Request, Producer) throws -> Reply)
+}

@@ -1,0 +1,118 @@
+import CampanileCore
+import HTTPEngine
+
+/// Writes JSON straight into the bytes of an answer: the two hot reads have no objects and no strings in between.
+extension ByteBuffer {
+    /// A string with its quotes. Bytes that need no escape are copied in runs.
+    mutating func appendJSONString(_ text: UnsafeRawBufferPointer) {
+        append(UInt8(ascii: "\""))
+        var start = 0
+        var position = 0
+        while position < text.count {
+            position = ByteBuffer.nextEscape(in: text, from: position)
+            append(UnsafeRawBufferPointer(rebasing: text[start..<position]))
+            guard position < text.count else { break }
+            appendEscape(text[position])
+            position += 1
+            start = position
+        }
+        append(UInt8(ascii: "\""))
+    }
+
+    mutating func appendJSONString(_ text: String) {
+        var text = text
+        text.withUTF8 { appendJSONString(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// The string, or null.
+    mutating func appendJSONString(orNull text: UnsafeRawBufferPointer?) {
+        if let text { appendJSONString(text) } else { append("null") }
+    }
+
+    mutating func appendJSONString(orNull text: String?) {
+        if let text { appendJSONString(text) } else { append("null") }
+    }
+
+    mutating func appendJSON(_ time: Timestamp?) {
+        guard let time else { return append("null") }
+        append(upTo: 26) { space in
+            let text = space.assumingMemoryBound(to: UInt8.self)
+            text[0] = UInt8(ascii: "\"")
+            time.write(to: UnsafeMutableBufferPointer(rebasing: text[1..<25]))
+            text[25] = UInt8(ascii: "\"")
+            return 26
+        }
+    }
+
+    /// An id's text with its quotes, from the 16 bytes.
+    mutating func appendJSON(id: UnsafeRawBufferPointer) {
+        precondition(id.count == 16)
+        append(upTo: 38) { space in
+            let text = space.assumingMemoryBound(to: UInt8.self)
+            text[0] = UInt8(ascii: "\"")
+            var position = 1
+            for index in 0..<16 {
+                if index == 4 || index == 6 || index == 8 || index == 10 {
+                    text[position] = UInt8(ascii: "-")
+                    position += 1
+                }
+                text[position] = ByteBuffer.hexDigit(id[index] >> 4)
+                text[position + 1] = ByteBuffer.hexDigit(id[index] & 0xF)
+                position += 2
+            }
+            text[37] = UInt8(ascii: "\"")
+            return 38
+        }
+    }
+
+    mutating func appendJSON(id: UUIDv7) {
+        withUnsafeBytes(of: (id.high.bigEndian, id.low.bigEndian)) { appendJSON(id: $0) }
+    }
+
+    mutating func appendJSON(_ badge: Badge) {
+        append("{\"count\":")
+        append(badge.count)
+        append(",\"unread_count\":")
+        append(badge.unreadCount)
+        append(",\"version\":")
+        append(badge.version)
+        append(",\"updated_at\":")
+        appendJSON(badge.updatedAt)
+        append(UInt8(ascii: "}"))
+    }
+
+    private static func hexDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
+    }
+
+    /// The next byte that JSON wants escaped (RFC 8259 section 7), sixteen at a time.
+    private static func nextEscape(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        var position = start
+        while position + 16 <= text.count {
+            let bytes = text.loadUnaligned(fromByteOffset: position, as: SIMD16<UInt8>.self)
+            let found = (bytes .< 0x20) .| (bytes .== 0x22) .| (bytes .== 0x5C)
+            if any(found) { break }
+            position += 16
+        }
+        while position < text.count {
+            let byte = text[position]
+            if byte < 0x20 || byte == 0x22 || byte == 0x5C { return position }
+            position += 1
+        }
+        return position
+    }
+
+    private mutating func appendEscape(_ byte: UInt8) {
+        append(UInt8(ascii: "\\"))
+        switch byte {
+        case 0x22, 0x5C: append(byte)
+        case 0x0A: append(UInt8(ascii: "n"))
+        case 0x0D: append(UInt8(ascii: "r"))
+        case 0x09: append(UInt8(ascii: "t"))
+        default:
+            append("u00")
+            append(ByteBuffer.hexDigit(byte >> 4))
+            append(ByteBuffer.hexDigit(byte & 0xF))
+        }
+    }
+}

@@ -1,0 +1,64 @@
+import CampanileCore
+import HTTPEngine
+
+extension ByteBuffer {
+    /// One notification of a list, from the bytes of its row.
+    mutating func appendJSON(_ row: NotificationRow) {
+        append("{\"id\":")
+        appendJSON(id: row.id)
+        append(",\"title\":")
+        appendJSONString(row.title)
+        append(",\"body\":")
+        appendJSONString(row.body)
+        append(",\"category\":")
+        appendJSONString(orNull: row.category)
+        append(",\"deep_link\":")
+        appendJSONString(orNull: row.deepLink)
+        append(",\"data\":")
+        if let data = row.data { append(data) } else { append("null") }
+        append(",\"created_at\":")
+        appendJSON(row.createdAt)
+        append(",\"read_at\":")
+        appendJSON(row.readAt)
+        append(UInt8(ascii: "}"))
+    }
+
+    /// One notification from values.
+    mutating func appendJSON(_ notification: NotificationRecord) {
+        let content = notification.content
+        append("{\"id\":")
+        appendJSON(id: notification.id)
+        append(",\"title\":")
+        appendJSONString(content.title)
+        append(",\"body\":")
+        appendJSONString(content.body)
+        append(",\"category\":")
+        appendJSONString(orNull: content.category)
+        append(",\"deep_link\":")
+        appendJSONString(orNull: content.deepLink)
+        append(",\"data\":")
+        if let data = content.data { append(data) } else { append("null") }
+        append(",\"created_at\":")
+        appendJSON(notification.createdAt)
+        append(",\"read_at\":")
+        appendJSON(notification.readAt)
+        append(UInt8(ascii: "}"))
+    }
+}
+
+extension Response {
+    /// What belongs to one user is kept by nobody else, and asked for anew.
+    static func json(_ status: UInt16 = 200, _ body: consuming ByteBuffer) -> Response {
+        Response(
+            status: status,
+            headers: [Header("Content-Type", "application/json"), Header("Cache-Control", "private, no-cache")],
+            body: .bytes(body.finish()))
+    }
+
+    static func json(_ status: UInt16 = 200, _ value: JSONValue) -> Response {
+        Response(
+            status: status,
+            headers: [Header("Content-Type", "application/json"), Header("Cache-Control", "private, no-cache")],
+            body: .array(value.text))
+    }
+}

@@ -1,0 +1,141 @@
+import CampanileCore
+import HTTPEngine
+import SQLEngine
+
+/// `GET /notifications`: the product's hottest page.
+struct NotificationList: Sendable {
+    let database: Database
+    let inboxes: Inboxes
+    let nativeRequests: NativeRequests
+
+    func get(_ request: Request, _ user: User) throws -> Reply {
+        let filter = try NotificationFilter(request)
+        let device = request.method == .get ? request.deviceToken : nil
+        let reading: Inboxes.Reading = isOpening(request, filter) ? .open : .look
+        // A browser's list asks nothing of the badge's mechanism, and is a read.
+        guard reading == .open || device != nil else { return .now(try page(filter, user, badge: nil)) }
+        let hasToWrite = try database.read {
+            try inboxes.hasToWrite(reading, user, device: device, in: $0)
+        }
+        guard hasToWrite else { return .now(try page(filter, user, badge: nil)) }
+        return .later {
+            let badge = try await inboxes.read(reading, user, device: device)
+            return try page(filter, user, badge: badge)
+        }
+    }
+
+    /// Whether the user sees the inbox in the app: the first page of a native list that isn't only prepared.
+    private func isOpening(_ request: Request, _ filter: NotificationFilter) -> Bool {
+        request.method == .get && filter.before == nil && nativeRequests.isNative(request)
+            && !NativeRequests.isPrefetch(request)
+    }
+
+    /// - Parameter badge: the one that the answer shows; nil reads it in the same moment as the rows.
+    private func page(_ filter: NotificationFilter, _ user: User, badge: Badge?) throws -> Response {
+        try database.snapshot { connection in
+            var body = ByteBuffer(capacity: 16_384)
+            var next: UUIDv7?
+            body.append("{\"notifications\":[")
+            if let inbox = try user.inbox(in: connection) {
+                next = try append(filter, inbox: inbox, to: &body, in: connection)
+            }
+            body.append("],\"next_cursor\":")
+            if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
+            body.append(",\"badge\":")
+            body.appendJSON(try badge ?? inboxes.badge(user, in: connection))
+            body.append(UInt8(ascii: "}"))
+            var response = Response.json(200, body)
+            if let next { response.add("Link", .text(filter.link(next: next))) }
+            return response
+        }
+    }
+
+    /// - Returns: where the next page goes on, if there is one.
+    private func append(
+        _ filter: NotificationFilter, inbox: Int64, to body: inout ByteBuffer, in connection: Connection
+    ) throws -> UUIDv7? {
+        var count = 0
+        var last: UUIDv7?
+        var hasMore = false
+        try NotificationRepository.page(filter, inbox: inbox, in: connection) { row in
+            guard count < filter.limit else {
+                hasMore = true
+                return
+            }
+            if count > 0 { body.append(UInt8(ascii: ",")) }
+            body.appendJSON(row)
+            count += 1
+            if count == filter.limit { last = UUIDv7(bytes: row.id) }
+        }
+        return hasMore ? last : nil
+    }
+}
+
+/// Where a page goes on: the last id of the page before, opaque to the client.
+enum Cursor {
+    static func text(_ id: UUIDv7) -> String { Base64URL.encode(id.bytes) }
+
+    static func id(_ text: String) -> UUIDv7? { Base64URL.decode(text).flatMap { UUIDv7(bytes: $0) } }
+}
+
+extension NotificationFilter {
+    /// - Throws: `Problem` with all mistakes of the query.
+    init(_ request: Request) throws {
+        self.init()
+        guard request.rawQuery != nil else { return }
+        var errors: [FieldError] = []
+        if let text = request.query("limit") {
+            if let limit = Int(text), Limits.pageSizeRange.contains(limit), text.utf8.first != UInt8(ascii: "+") {
+                self.limit = limit
+            } else {
+                errors.append(FieldError("limit", .invalid, "limit must be a whole number from 1 to 100."))
+            }
+        }
+        if let text = request.query("cursor") {
+            before = Cursor.id(text)
+            if before == nil { errors.append(FieldError("cursor", .invalid, "cursor is not one of this server's.")) }
+        }
+        if let text = request.query("status") {
+            if let status = Status(rawValue: text) {
+                self.status = status
+            } else {
+                errors.append(FieldError("status", .invalid, "status must be all, unread or read."))
+            }
+        }
+        if let text = request.query("category") {
+            category = text
+            if text.isEmpty || text.utf8.count > Limits.categoryBytes || text.utf8.contains(0) {
+                errors.append(
+                    FieldError("category", .invalid, "category must have 1 to \(Limits.categoryBytes) bytes."))
+            }
+        }
+        if !errors.isEmpty { throw Problem.invalid(errors) }
+    }
+
+    /// RFC 8288: where the next page is.
+    func link(next: UUIDv7) -> String {
+        var query = "limit=\(limit)&cursor=\(Cursor.text(next))"
+        if status != .all { query += "&status=\(status.rawValue)" }
+        if let category { query += "&category=\(PercentEncoding.encode(category))" }
+        return "</notifications?\(query)>; rel=\"next\""
+    }
+}
+
+/// Percent-encoding of everything but the unreserved characters (RFC 3986 section 2.3).
+enum PercentEncoding {
+    static func encode(_ text: String) -> String {
+        var encoded = ""
+        for byte in text.utf8 {
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
+                UInt8(ascii: "~"):
+                encoded.unicodeScalars.append(Unicode.Scalar(byte))
+            default:
+                let digits = String(byte, radix: 16, uppercase: true)
+                encoded += digits.utf8.count == 1 ? "%0\(digits)" : "%\(digits)"
+            }
+        }
+        return encoded
+    }
+}

@@ -1,0 +1,171 @@
+import CampanileCore
+import Crypto
+import HTTPEngine
+import SQLEngine
+
+/// `/notifications` and `/notifications/{id}`, but for the list.
+struct NotificationResource: Sendable {
+    let database: Database
+    let world: World
+    let publisher: Publisher
+    let inboxes: Inboxes
+    let idempotency: Idempotency
+    /// The configured sound of each category.
+    let sounds: [String: String]
+
+    // MARK: POST /notifications
+
+    func create(_ request: Request, _ producer: Producer) throws -> Reply {
+        let key = try Idempotency.key(of: request)
+        let new = try NewNotification(from: JSONObject(of: request), sounds: sounds)
+        guard let key else {
+            return .later { try await create(new, producer).response(isReplay: false) }
+        }
+        let fingerprint = Array(SHA256.hash(data: request.body))
+        return .later {
+            try await idempotency.once(key, producer: producer.keyID) {
+                try await create(new, producer, key: key, fingerprint: fingerprint)
+            }
+        }
+    }
+
+    private func create(_ new: NewNotification, _ producer: Producer) async throws -> CreateAnswer {
+        let now = world.now()
+        let created = try await database.write { try publisher.create(new, app: producer.app, now: now, in: $0) }
+        inboxes.wakeCourier()
+        return CreateAnswer(created, isForMany: new.isForMany)
+    }
+
+    /// The rows and the answer to the key stand in one transaction: there is never one without the other.
+    private func create(
+        _ new: NewNotification, _ producer: Producer, key: String, fingerprint: [UInt8]
+    ) async throws -> Response {
+        let now = world.now()
+        let since = Timestamp(milliseconds: now.milliseconds - Limits.idempotencyKeyMilliseconds)
+        let (answer, isReplay) = try await database.write { connection in
+            if let known = try IdempotencyRepository.find(
+                key: key, apiKey: producer.keyID, since: since, in: connection)
+            {
+                guard known.fingerprint == fingerprint else { throw Problem(.idempotencyMismatch) }
+                return (CreateAnswer(location: known.location, body: known.body), true)
+            }
+            let created = try publisher.create(new, app: producer.app, now: now, in: connection)
+            let answer = CreateAnswer(created, isForMany: new.isForMany)
+            try IdempotencyRepository.store(
+                IdempotentAnswer(fingerprint: fingerprint, location: answer.location, body: answer.body),
+                key: key, apiKey: producer.keyID, at: now, in: connection)
+            return (answer, false)
+        }
+        if !isReplay { inboxes.wakeCourier() }
+        return answer.response(isReplay: isReplay)
+    }
+
+    // MARK: /notifications/{id}
+
+    func get(_ request: Request, _ user: User) throws -> Reply {
+        .now(NotificationResource.response(try inboxes.notification(try request.notificationID(), user)))
+    }
+
+    func patch(_ request: Request, _ user: User) throws -> Reply {
+        let id = try request.notificationID()
+        var object = try JSONObject(of: request)
+        let isRead = object.required(object.bool("read"), "read")
+        try object.throwIfInvalid()
+        guard let isRead else { throw Problem(.internalError) }
+        let device = request.deviceToken
+        return .later {
+            NotificationResource.response(try await inboxes.setRead(isRead, id, user, device: device))
+        }
+    }
+
+    func delete(_ request: Request, _ user: User) throws -> Reply {
+        let id = try request.notificationID()
+        let device = request.deviceToken
+        return .later {
+            try await inboxes.delete(id, user, device: device)
+            return Response(status: 204)
+        }
+    }
+
+    private static func response(_ notification: NotificationRecord) -> Response {
+        var body = ByteBuffer(capacity: 1_024)
+        body.appendJSON(notification)
+        return .json(200, body)
+    }
+
+    // MARK: POST /notifications/mark_all_read
+
+    func markAllRead(_ request: Request, _ user: User) throws -> Reply {
+        let upTo = try request.body.isEmpty ? nil : upTo(of: request)
+        let device = request.deviceToken
+        return .later {
+            let (updated, badge) = try await inboxes.markAllRead(upTo: upTo, user, device: device)
+            var body = ByteBuffer(capacity: 160)
+            body.append("{\"updated\":")
+            body.append(updated)
+            body.append(",\"badge\":")
+            body.appendJSON(badge)
+            body.append(UInt8(ascii: "}"))
+            return .json(200, body)
+        }
+    }
+
+    private func upTo(of request: Request) throws -> UUIDv7? {
+        var object = try JSONObject(of: request)
+        var id: UUIDv7?
+        if let text = object.string("up_to") {
+            id = UUIDv7(text)
+            if id == nil { object.fail("up_to", .invalid, "up_to must be the id of a notification.") }
+        }
+        try object.throwIfInvalid()
+        return id
+    }
+}
+
+/// What a creation is answered with, also when it is replayed.
+struct CreateAnswer: Sendable {
+    let location: String?
+    let body: [UInt8]
+
+    init(location: String?, body: [UInt8]) {
+        self.location = location
+        self.body = body
+    }
+
+    init(_ created: [Publisher.Created], isForMany: Bool) {
+        var buffer = ByteBuffer(capacity: isForMany ? 64 * created.count + 64 : 1_024)
+        if !isForMany, let one = created.first {
+            location = "/notifications/\(one.id)"
+            buffer.appendJSON(one.notification)
+        } else {
+            location = nil
+            buffer.append("{\"notifications\":[")
+            for (index, one) in created.enumerated() {
+                buffer.append(index == 0 ? "{\"id\":" : ",{\"id\":")
+                buffer.appendJSON(id: one.id)
+                buffer.append(",\"user_id\":")
+                buffer.appendJSONString(one.userID)
+                buffer.append(UInt8(ascii: "}"))
+            }
+            buffer.append("]}")
+        }
+        body = buffer.finish().withBytes { [UInt8]($0) }
+    }
+
+    func response(isReplay: Bool) -> Response {
+        var response = Response(status: 201, contentType: "application/json", body: .array(body))
+        response.add("Cache-Control", "private, no-cache")
+        if let location { response.add("Location", .text(location)) }
+        if isReplay { response.add("Idempotency-Replayed", "true") }
+        return response
+    }
+}
+
+extension Request {
+    /// The `{id}` of the path.
+    /// - Throws: `Problem.notFound` when it is no id: nothing is there.
+    func notificationID() throws -> UUIDv7 {
+        guard let id = parameter(0).flatMap({ UUIDv7($0) }) else { throw Problem.notFound }
+        return id
+    }
+}

@@ -1,0 +1,42 @@
+import HTTPEngine
+
+/// Every route of the server, on one page. openapi.yaml says the same; a test compares them in both directions.
+struct Routes {
+    let list: NotificationList
+    let notifications: NotificationResource
+    let devices: DeviceTokenResource
+    let badge: BadgeResource
+    let deliveries: DeliveryResource
+    let sandbox: SandboxResource
+    let health: HealthResource
+
+    var all: [Route<Endpoint>] {
+        [
+            // The inbox
+            Route(.get, "/notifications", operationID: "listNotifications", handler: .user(list.get)),
+            Route(.post, "/notifications", operationID: "createNotification", handler: .producer(notifications.create)),
+            Route(
+                .post, "/notifications/mark_all_read", operationID: "markAllRead",
+                handler: .user(notifications.markAllRead)),
+            Route(.get, "/notifications/{id}", operationID: "getNotification", handler: .user(notifications.get)),
+            Route(.patch, "/notifications/{id}", operationID: "updateNotification", handler: .user(notifications.patch)),
+            Route(.delete, "/notifications/{id}", operationID: "deleteNotification", handler: .user(notifications.delete)),
+            Route(
+                .get, "/notifications/{id}/deliveries", operationID: "listDeliveries",
+                handler: .producer(deliveries.list)),
+            // The devices
+            Route(.get, "/device_tokens", operationID: "listDeviceTokens", handler: .user(devices.list)),
+            Route(.post, "/device_tokens", operationID: "registerDeviceToken", handler: .user(devices.register)),
+            Route(.delete, "/device_tokens/{token}", operationID: "deleteDeviceToken", handler: .user(devices.delete)),
+            // The badge
+            Route(.get, "/badge", operationID: "getBadge", handler: .user(badge.get)),
+            Route(.delete, "/badge", operationID: "clearBadge", handler: .user(badge.delete)),
+            // The sandbox
+            Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),
+            // The server itself
+            Route(.get, "/healthz", operationID: "getHealth", handler: .anyone(health.health)),
+            Route(.get, "/readyz", operationID: "getReadiness", handler: .anyone(health.readiness)),
+            Route(.get, "/openapi.yaml", operationID: "getContract", handler: .anyone(health.description)),
+        ]
+    }
+}

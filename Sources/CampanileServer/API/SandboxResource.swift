@@ -1,0 +1,26 @@
+import CampanileCore
+import HTTPEngine
+import Push
+
+/// `GET /sandbox/pushes`: what the sandbox provider was given, newest first.
+struct SandboxResource: Sendable {
+    /// Nil when no app uses the sandbox.
+    let sandbox: SandboxProvider?
+
+    func list(_ request: Request, _ producer: Producer) throws -> Reply {
+        guard let sandbox else { throw Problem(.notFound, detail: "No app of this server uses the sandbox.") }
+        let pushes = sandbox.pushes(app: producer.app, userID: request.query("user_id"))
+        return .now(.json(200, .object([.init("pushes", .array(pushes.map(SandboxResource.json)))])))
+    }
+
+    private static func json(_ record: SandboxProvider.Record) -> JSONValue {
+        .object([
+            .init("provider", .string(record.device.provider.rawValue)),
+            .init("platform", .string(record.device.platform.rawValue)), .init("token", .string(record.device.token)),
+            .init("user_id", .string(record.userID)),
+            .init("notification_id", record.notificationID.map { .string($0.description) } ?? .null),
+            .init("headers", .object(record.request.headers)), .init("payload", record.request.payload),
+            .init("sent_at", .string(record.sentAt.description)),
+        ])
+    }
+}

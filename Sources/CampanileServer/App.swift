@@ -1,0 +1,170 @@
+import CampanileCore
+import HTTPEngine
+package import Logging
+package import Push
+import SQLEngine
+
+/// The composition root: from a configuration to a running server. Everything is wired here and nowhere else.
+package final class App: Sendable {
+    package let configuration: Configuration
+    /// The database as it was before this start migrated it, if it did.
+    package let backupPath: String?
+    let database: Database
+    let courier: Courier
+
+    private let server: HTTPServer
+    private let health: HealthResource
+    private let lock: ServerLock
+    private let sink: LogSink
+    private let logger: Logger
+    private let work: [Task<Void, Never>]
+
+    /// How long a stop waits for what is in flight.
+    private static let drainNanoseconds: UInt64 = 8_000_000_000
+
+    /// Opens the database, brings it up to date and starts to serve.
+    /// - Parameters:
+    ///   - configuration: with a secret or a key set.
+    ///   - durability: when a commit is on the disk.
+    ///   - provider: what pushes go to instead of the sandbox; for tests.
+    package init(
+        configuration: Configuration, world: World, sink: LogSink, logger: Logger,
+        durability: Durability = .full, provider: (any PushProvider)? = nil
+    ) async throws {
+        self.configuration = configuration
+        self.sink = sink
+        self.logger = logger
+        var options = DatabaseOptions()
+        options.synchronous = durability.synchronous
+        try Store.makeFolder(of: configuration.database)
+        lock = try ServerLock(database: configuration.database)
+        let (database, migrated) = try Store.open(configuration.database, options: options)
+        self.database = database
+        backupPath = migrated.backupPath
+
+        let badgePushes = BadgePushes(configuration.badge)
+        try await App.prepare(database, policy: configuration.badge.policy, world: world, logger: logger)
+        let ids = try Publisher.generator(for: database, world: world)
+        let sandbox = SandboxProvider(
+            capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
+        let courier = Courier(
+            database: database, world: world, badgePushes: badgePushes, provider: provider ?? sandbox, ids: ids,
+            logger: logger)
+        self.courier = courier
+        let authenticator = Authenticator(
+            verifier: try await UserTokenVerifier(configuration.jwt), database: database, world: world)
+        health = HealthResource(database: database)
+        let routes = Routes(
+            database: database, world: world, badgePushes: badgePushes, ids: ids, courier: courier, sandbox: sandbox,
+            health: health, configuration: configuration)
+        let dispatcher = Dispatcher(router: Router(routes.all), authenticator: authenticator, logger: logger)
+        let accessLog = AccessLog(sink: sink, world: world)
+        server = HTTPServer(
+            options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port)),
+            handler: { dispatcher.answer($0) }, refuse: { dispatcher.refuse($0, $1) },
+            completed: { accessLog.write($0, $1, $2) })
+        database.onForeignChange {
+            authenticator.forgetAll()
+            courier.wake()
+        }
+        try server.start()
+        let housekeeping = Housekeeping(database: database, world: world, logger: logger)
+        work = [Task { await courier.run() }, Task { await housekeeping.run() }]
+    }
+
+    package var port: UInt16 { server.port }
+
+    /// What a new process has to put right before it serves: leases of a process that is gone, and versions that a change
+    /// of policy changes.
+    private static func prepare(
+        _ database: Database, policy: BadgePolicy, world: World, logger: Logger
+    ) async throws {
+        let now = world.now()
+        let (released, restamped) = try await database.write { connection in
+            _ = try DeliveryRepository.settleOrphans(at: now, in: connection)
+            let released = try DeviceTokenRepository.releaseLeases(now: now, in: connection)
+            let before = try ProgramStateRepository.badgePolicy(in: connection)
+            guard before != policy else { return (released, 0) }
+            try ProgramStateRepository.setBadgePolicy(policy, in: connection)
+            guard let before else { return (released, 0) }
+            return (released, try InboxRepository.restamp(from: before, to: policy, now: now, in: connection))
+        }
+        if released > 0 { logger.notice("Pushes of a process that ended are sent again.", metadata: ["devices": "\(released)"]) }
+        if restamped > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(restamped)"]) }
+    }
+
+    /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
+    package func stop() async {
+        health.startDraining()
+        let isQuiet = await server.shutDown(within: App.drainNanoseconds)
+        if !isQuiet { logger.warning("Requests were still in flight when the server stopped.") }
+        courier.stop()
+        work[1].cancel()
+        await work[0].value
+        do {
+            try database.checkpoint(truncate: true)
+        } catch {
+            logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])
+        }
+        database.close()
+        sink.flush()
+    }
+}
+
+extension BadgePushes {
+    package init(_ badge: Configuration.Badge) {
+        self.init(policy: badge.policy, syncOnRead: badge.syncOnRead, androidData: badge.androidData)
+    }
+}
+
+extension PayloadOptions {
+    fileprivate init(_ configuration: Configuration) {
+        self.init(
+            contentAvailable: configuration.badge.contentAvailable,
+            topics: configuration.apps.compactMapValues { $0.apns?.topic })
+    }
+}
+
+extension UserTokenVerifier {
+    struct NoKey: Error, CustomStringConvertible {
+        var description: String { "Set jwt.secret or jwt.jwks_file." }
+    }
+
+    /// - Throws: `KeySetError`, or an error that says that the file can't be read.
+    fileprivate convenience init(_ jwt: Configuration.JWT) async throws {
+        if let secret = jwt.secret {
+            await self.init(secret: secret, issuer: jwt.issuer, audience: jwt.audience)
+        } else if let file = jwt.jwksFile {
+            let keySet = try FileContent.read(file, maxBytes: 1 << 20)
+            try await self.init(keySet: keySet, issuer: jwt.issuer, audience: jwt.audience)
+        } else {
+            throw NoKey()
+        }
+    }
+}
+
+extension Routes {
+    fileprivate init(
+        database: Database, world: World, badgePushes: BadgePushes, ids: UUIDv7Generator, courier: Courier,
+        sandbox: SandboxProvider, health: HealthResource, configuration: Configuration
+    ) {
+        let wakeCourier: @Sendable () -> Void = { courier.wake() }
+        let inboxes = Inboxes(
+            database: database, world: world, badgePushes: badgePushes, wakeCourier: wakeCourier)
+        let registry = DeviceRegistry(
+            database: database, world: world, badgePushes: badgePushes, wakeCourier: wakeCourier)
+        self.init(
+            list: NotificationList(
+                database: database, inboxes: inboxes,
+                nativeRequests: NativeRequests(configured: configuration.nativeUserAgents)),
+            notifications: NotificationResource(
+                database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes),
+                inboxes: inboxes, idempotency: Idempotency(),
+                sounds: configuration.categories.compactMapValues(\.sound)),
+            devices: DeviceTokenResource(world: world, registry: registry),
+            badge: BadgeResource(database: database, inboxes: inboxes),
+            deliveries: DeliveryResource(database: database),
+            sandbox: SandboxResource(sandbox: sandbox),
+            health: health)
+    }
+}

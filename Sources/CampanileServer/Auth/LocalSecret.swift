@@ -1,0 +1,50 @@
+import CampanileCore
+import Glibc
+
+/// The signing secret of a server that was given none: 32 random bytes in a file beside the database that only its owner
+/// can read. Made once, so that tokens outlive a restart.
+package enum LocalSecret {
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    package static func path(besideDatabase database: String) -> String { database + ".jwt_secret" }
+
+    /// - Returns: the secret, and whether it was made just now.
+    package static func readOrMake(
+        besideDatabase database: String, world: World
+    ) throws -> (secret: Secret, isNew: Bool) {
+        let path = path(besideDatabase: database)
+        let secret = Base64URL.encode(world.randomBytes(32))
+        // O_EXCL: of two programs that start at once, one makes it and the other reads it.
+        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        if descriptor < 0 {
+            guard errno == EEXIST else { throw failure("The secret \(path) can't be written") }
+            return (try read(path), false)
+        }
+        defer { close(descriptor) }
+        let text = Array((secret + "\n").utf8)
+        guard write(descriptor, text, text.count) == text.count, fsync(descriptor) == 0 else {
+            unlink(path)
+            throw failure("The secret \(path) can't be written")
+        }
+        return (Secret(secret), true)
+    }
+
+    private static func read(_ path: String) throws -> Secret {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("The secret \(path) can't be read") }
+        defer { close(descriptor) }
+        var bytes = [UInt8](repeating: 0, count: 1_024)
+        let count = Glibc.read(descriptor, &bytes, bytes.count)
+        let text = String(decoding: bytes.prefix(max(count, 0)).prefix { $0 > 0x20 }, as: UTF8.self)
+        guard text.utf8.count >= 32 else {
+            throw Failure(description: "The secret \(path) is damaged: it must hold at least 32 bytes. Remove it to get a new one.")
+        }
+        return Secret(text)
+    }
+
+    private static func failure(_ sentence: String) -> Failure {
+        Failure(description: "\(sentence): \(String(cString: strerror(errno))).")
+    }
+}

@@ -1,0 +1,60 @@
+import CampanileCore
+import SQLEngine
+import Synchronization
+
+/// Who a user token speaks for.
+package final class User: Sendable {
+    let app: String
+    let userID: String
+    /// The row of the user's inbox once there is one, else 0. It never changes, so it is remembered with the token.
+    private let knownInbox = Atomic<Int64>(0)
+
+    init(app: String, userID: String) {
+        self.app = app
+        self.userID = userID
+    }
+
+    /// The user's inbox; nil while nothing ever happened to the user.
+    func inbox(in connection: Connection) throws -> Int64? {
+        let known = knownInbox.load(ordering: .relaxed)
+        if known != 0 { return known }
+        guard let found = try InboxRepository.id(app: app, userID: userID, in: connection) else { return nil }
+        knownInbox.store(found, ordering: .relaxed)
+        return found
+    }
+}
+
+/// Who an API key speaks for.
+package final class Producer: Sendable {
+    let keyID: Int64
+    let name: String
+    let app: String
+
+    init(keyID: Int64, name: String, app: String) {
+        self.keyID = keyID
+        self.name = name
+        self.app = app
+    }
+}
+
+enum Principal: Sendable {
+    case user(User)
+    case producer(Producer)
+}
+
+/// What an app may be called: it stands in keys' and tokens' claims, in the configuration and in the database.
+package enum AppName {
+    package static let standard = "default"
+
+    package static func isValid(_ name: String) -> Bool {
+        guard !name.isEmpty, name.utf8.count <= Limits.appNameBytes else { return false }
+        return name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"), UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+    }
+}

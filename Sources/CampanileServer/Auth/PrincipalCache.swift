@@ -1,0 +1,54 @@
+import CampanileCore
+import Synchronization
+
+/// Verified bearer tokens, so that a hot read neither checks a signature nor waits for anybody. Bounded; an entry ends
+/// with its token; everything is forgotten when another process changed the database, which is how a revocation arrives.
+///
+/// An entry is found by a hash with a seed of this process, and then compared byte by byte, so that no collision can lend
+/// one user's name to another.
+final class PrincipalCache: Sendable {
+    private struct Entry: Sendable {
+        let token: [UInt8]
+        let principal: Principal
+        let expiresAt: Timestamp
+    }
+
+    private let entries = Mutex<[Int: Entry]>([:])
+    private let capacity: Int
+
+    init(capacity: Int) { self.capacity = capacity }
+
+    func principal(for token: UnsafeRawBufferPointer, now: Timestamp) -> Principal? {
+        let key = PrincipalCache.hash(token)
+        return entries.withLock { entries in
+            guard let entry = entries[key], entry.token.withUnsafeBytes({ PrincipalCache.equal($0, token) }),
+                entry.expiresAt > now
+            else { return nil }
+            return entry.principal
+        }
+    }
+
+    func remember(_ principal: Principal, for token: [UInt8], until expiresAt: Timestamp) {
+        let key = token.withUnsafeBytes(PrincipalCache.hash)
+        entries.withLock { entries in
+            // Starting over is rare and costs each token one verification; the order of use would cost every request.
+            if entries.count >= capacity { entries.removeAll(keepingCapacity: true) }
+            entries[key] = Entry(token: token, principal: principal, expiresAt: expiresAt)
+        }
+    }
+
+    func forgetAll() {
+        entries.withLock { $0.removeAll(keepingCapacity: true) }
+    }
+
+    private static func hash(_ token: UnsafeRawBufferPointer) -> Int {
+        var hasher = Hasher()
+        hasher.combine(bytes: token)
+        return hasher.finalize()
+    }
+
+    private static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
+        guard left.count == right.count else { return false }
+        return left.elementsEqual(right)
+    }
+}

@@ -1,0 +1,227 @@
+package import CampanileCore
+package import Foundation
+
+/// All settings of a server, read once at start and never changed: the command line over the environment over the
+/// file over the defaults that stand here.
+///
+/// A value that exists is valid: ``load(file:fileIsRequired:environment:flags:)`` makes one or names every problem.
+/// Secrets in it hide themselves (``Secret``), so that it may be printed whole. Paths of files are as they were
+/// written: a relative one is relative to the directory the program was started in, wherever it was written.
+package struct Configuration: Sendable, Equatable {
+    /// The address to listen on: an IPv4 or IPv6 address, or a host name.
+    package var host = "127.0.0.1"
+    /// The TCP port to listen on. 0 lets the system choose a free one.
+    package var port = 3001
+    /// The SQLite file.
+    package var database = "data/campanile.sqlite"
+    package var jwt = JWT()
+    /// Texts that mark a User-Agent as native where they occur in it, beside `Hotwire Native` and `Turbo Native`.
+    package var nativeUserAgents: [String] = []
+    package var badge = Badge()
+    /// By app name: how its devices are pushed to. An app that isn't here, or has no provider, is pushed to by the
+    /// sandbox.
+    package var apps: [String: App] = [:]
+    package var push = Push()
+    package var cable = Cable()
+    /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
+    package var allowedOrigins: [String] = []
+    /// The declared tree of screens that deep links are checked against. Empty: nothing is declared.
+    package var deepLinks: [String: Screen] = [:]
+    /// By category name: what a notification of it gets where the producer says nothing.
+    package var categories: [String: Category] = [:]
+    package var pathConfiguration = PathConfiguration()
+    /// Whether the console's pages are served.
+    package var console = false
+    package var metrics = Metrics()
+
+    package init() {}
+
+    /// How user tokens are verified. With neither ``secret`` nor ``jwksFile`` the server makes a secret of its own.
+    package struct JWT: Sendable, Equatable {
+        /// The HS256 key, at least 32 bytes (RFC 7518 section 3.2). Never together with ``jwksFile``.
+        package var secret: Secret?
+        /// A file with a JWK set (RFC 7517) of RS256 and ES256 keys.
+        package var jwksFile: String?
+        /// What a token's `iss` must be, if set.
+        package var issuer: String?
+        /// What a token's `aud` must hold, if set.
+        package var audience: String?
+
+        package init() {}
+    }
+
+    package struct Badge: Sendable, Equatable {
+        package var policy = BadgePolicy.unread
+        /// Whether reading on one device tells the new number to the others.
+        package var syncOnRead = true
+        /// Whether a clearing push to iOS carries `content-available`.
+        package var contentAvailable = true
+        /// Whether Android devices get badge pushes, as data-only messages.
+        package var androidData = false
+
+        package init() {}
+    }
+
+    /// The providers of one app. A missing one is stood in for by the sandbox.
+    package struct App: Sendable, Equatable {
+        package var apns: APNs?
+        package var fcm: FCM?
+
+        package init(apns: APNs? = nil, fcm: FCM? = nil) {
+            self.apns = apns
+            self.fcm = fcm
+        }
+    }
+
+    /// Token-based credentials of Apple's push service.
+    package struct APNs: Sendable, Equatable {
+        /// The `.p8` file: a PKCS #8 private key in PEM.
+        package var keyFile: String
+        /// The identifier of that key.
+        package var keyID: String
+        /// The identifier of the developer team.
+        package var teamID: String
+        /// The bundle identifier of the app.
+        package var topic: String
+        /// Where to connect instead of Apple's production and sandbox hosts; `https`, no path.
+        package var url: URL?
+
+        package init(keyFile: String, keyID: String, teamID: String, topic: String, url: URL? = nil) {
+            self.keyFile = keyFile
+            self.keyID = keyID
+            self.teamID = teamID
+            self.topic = topic
+            self.url = url
+        }
+    }
+
+    /// Credentials of Firebase Cloud Messaging.
+    package struct FCM: Sendable, Equatable {
+        /// The JSON file of a service account.
+        package var serviceAccountFile: String
+        /// Where to connect instead of Google's host; `https`, no path.
+        package var url: URL?
+
+        package init(serviceAccountFile: String, url: URL? = nil) {
+            self.serviceAccountFile = serviceAccountFile
+            self.url = url
+        }
+    }
+
+    package struct Push: Sendable, Equatable {
+        /// A PEM file of certificates to trust for the providers' hosts instead of the system's.
+        package var caFile: String?
+
+        package init() {}
+    }
+
+    /// Realtime streams in Rails' ActionCable protocol.
+    package struct Cable: Sendable, Equatable {
+        /// The key that signed stream names are verified with. Never together with ``secretKeyBase``.
+        package var signedStreamKey: Secret?
+        /// The `secret_key_base` of a Rails application, which that key can be derived from.
+        package var secretKeyBase: Secret?
+        /// The name of a user's stream; `{user_id}` stands for the user's id.
+        package var streamName = "notifications:{user_id}"
+        /// Whether subscriptions by an unsigned name are refused.
+        package var signedStreamsOnly = false
+
+        package init() {}
+    }
+
+    /// A node of the deep-link tree: one segment of a path.
+    package struct Screen: Sendable, Equatable {
+        package var title: String?
+        /// The screens below it, by their path segment.
+        package var children: [String: Screen]
+
+        package init(title: String? = nil, children: [String: Screen] = [:]) {
+            self.title = title
+            self.children = children
+        }
+    }
+
+    package struct Category: Sendable, Equatable {
+        /// The sound of a push: `default` or the name of a file in the app.
+        package var sound: String?
+
+        package init(sound: String? = nil) {
+            self.sound = sound
+        }
+    }
+
+    /// The path configurations of Hotwire Native apps, by version name (`v1`).
+    package struct PathConfiguration: Sendable, Equatable {
+        package var ios: [String: Version] = [:]
+        package var android: [String: Version] = [:]
+
+        package init() {}
+
+        package struct Version: Sendable, Equatable {
+            /// Free for the app: given to it as it stands.
+            package var settings: [String: Value]
+            /// In order; where several match a path, later ones win.
+            package var rules: [Rule]
+
+            package init(settings: [String: Value] = [:], rules: [Rule] = []) {
+                self.settings = settings
+                self.rules = rules
+            }
+        }
+
+        package struct Rule: Sendable, Equatable {
+            /// Regular expressions, each searched for in a path with its query.
+            package var patterns: [String]
+            package var properties: [String: Value]
+
+            package init(patterns: [String], properties: [String: Value]) {
+                self.patterns = patterns
+                self.properties = properties
+            }
+        }
+    }
+
+    package struct Metrics: Sendable, Equatable {
+        /// The bearer token that reading the metrics takes, if set.
+        package var token: Secret?
+        /// A port of their own, on the same host, if set.
+        package var port: Int?
+
+        package init() {}
+    }
+
+    /// A value whose shape is the user's choice: what JSON can say (RFC 8259).
+    package indirect enum Value: Sendable, Equatable {
+        case null
+        case bool(Bool)
+        case integer(Int)
+        case number(Double)
+        case text(String)
+        case list([Value])
+        case object([String: Value])
+    }
+
+    /// What the command line said. A missing flag leaves the setting to the environment, the file and the default.
+    package struct Flags: Sendable {
+        package var host: String?
+        package var port: Int?
+        package var database: String?
+        /// Replaces `apns.url` of every app that has `apns`.
+        package var apnsURL: String?
+        /// Replaces `fcm.url` of every app that has `fcm`.
+        package var fcmURL: String?
+        package var pushCA: String?
+
+        package init(
+            host: String? = nil, port: Int? = nil, database: String? = nil,
+            apnsURL: String? = nil, fcmURL: String? = nil, pushCA: String? = nil
+        ) {
+            self.host = host
+            self.port = port
+            self.database = database
+            self.apnsURL = apnsURL
+            self.fcmURL = fcmURL
+            self.pushCA = pushCA
+        }
+    }
+}

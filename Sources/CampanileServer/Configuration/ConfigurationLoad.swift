@@ -1,0 +1,71 @@
+extension Configuration {
+    /// Where the file is looked for when the command line names none. It need not be there.
+    package static let defaultFile = "campanile.yaml"
+
+    /// Reads the settings: flags over environment over file over defaults.
+    ///
+    /// - Parameters:
+    ///   - file: The path of the file; nil reads none.
+    ///   - fileIsRequired: Whether a file that isn't there is a problem. One that is there must be right in any case.
+    ///   - environment: The process' variables. Those that begin with `CAMPANILE_` are settings.
+    ///   - flags: What the command line said.
+    /// - Throws: Every problem of all sources together. Nothing malformed falls back to a default.
+    package static func load(
+        file: String?, fileIsRequired: Bool, environment: [String: String], flags: Flags
+    ) throws(ConfigurationProblems) -> Configuration {
+        let document = file.map { ConfigurationDocument.read(path: $0, isRequired: fileIsRequired) } ?? .none
+        let reader = ConfigurationReader(document: document, environment: environment)
+        let configuration = Configuration(reader, flags)
+        let problems = reader.finish()
+        guard problems.isEmpty else { throw ConfigurationProblems(problems) }
+        return configuration
+    }
+
+    /// Asks for every setting. What it makes is a configuration only if `reader` has no problem at the end.
+    init(_ reader: ConfigurationReader, _ flags: Flags) {
+        self.init()
+        let root = reader.root
+        root.value("host", .host, flag: .flag("--host", flags.host)).map { host = $0.value }
+        let port = root.value("port", .port, flag: .flag("--port", flags.port.map(String.init)))
+        port.map { self.port = $0.value }
+        root.value("database", .database, flag: .flag("--database", flags.database)).map { database = $0.value }
+        jwt = JWT(root.section("jwt"))
+        root.list("native_user_agents", .text).map { nativeUserAgents = $0.value }
+        badge = Badge(root.section("badge"))
+        apps = App.all(in: root)
+        setEndpoints(flags, reader: reader, root: root)
+        push = Push(root.section("push"), flags)
+        cable = Cable(root.section("cable"))
+        root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }
+        deepLinks = Screen.tree(in: root, under: "deep_links")
+        categories = Category.all(in: root)
+        pathConfiguration = PathConfiguration(root.section("path_configuration"))
+        root.value("console", .boolean).map { console = $0.value }
+        metrics = Metrics(root.section("metrics"), mainPort: self.port)
+        root.close()
+    }
+
+    /// The flags replace the URLs of all apps. Where no app would use one it is a mistake: the pushes that it is meant
+    /// for would go to the sandbox.
+    private mutating func setEndpoints(_ flags: Flags, reader: ConfigurationReader, root: ConfigurationSection) {
+        let apns = WrittenValue.flag("--apns-url", flags.apnsURL)
+        let fcm = WrittenValue.flag("--fcm-url", flags.fcmURL)
+        if let apns, let url = root.scalar(apns, .endpoint, named: "the URL")?.value {
+            let names = apps.filter { $0.value.apns != nil }.keys
+            for name in names { apps[name]?.apns?.url = url }
+            if names.isEmpty { reader.reportMissing(apns.origin, "no app has apns, so that nothing would use the URL") }
+        }
+        if let fcm, let url = root.scalar(fcm, .endpoint, named: "the URL")?.value {
+            let names = apps.filter { $0.value.fcm != nil }.keys
+            for name in names { apps[name]?.fcm?.url = url }
+            if names.isEmpty { reader.reportMissing(fcm.origin, "no app has fcm, so that nothing would use the URL") }
+        }
+    }
+}
+
+extension WrittenValue {
+    /// What a flag said, if it was given.
+    static func flag(_ name: String, _ text: String?) -> WrittenValue? {
+        text.map { WrittenValue(content: .scalar(.init(text: $0, style: .outside)), origin: .flag(name)) }
+    }
+}

@@ -1,0 +1,207 @@
+import CampanileCore
+import Foundation
+
+// What each section of the file holds: the only place that names these settings.
+
+extension Configuration.JWT {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        let secret = section.value("secret", .secret(minimumBytes: ConfigurationLimits.keyBytes))
+        let jwksFile = section.value("jwks_file", .text)
+        section.refuseBoth(secret, "secret", jwksFile, "jwks_file")
+        section.readFile(jwksFile, "jwks_file") { isJSONObject($0, with: ["keys"]) ? nil : "is not a JWK set" }
+        self.secret = secret?.value
+        self.jwksFile = jwksFile?.value
+        issuer = section.value("issuer", .text)?.value
+        audience = section.value("audience", .text)?.value
+        section.close()
+    }
+}
+
+extension Configuration.Badge {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        section.value("policy", .badgePolicy).map { policy = $0.value }
+        section.value("sync_on_read", .boolean).map { syncOnRead = $0.value }
+        section.value("content_available", .boolean).map { contentAvailable = $0.value }
+        section.value("android_data", .boolean).map { androidData = $0.value }
+        section.close()
+    }
+}
+
+extension Configuration.App {
+    /// The apps of the file, and `default` if the environment has settings of it.
+    static func all(in root: ConfigurationSection) -> [String: Configuration.App] {
+        var apps: [String: Configuration.App] = [:]
+        var names: [String: String] = [:]
+        var entries = root.entries("apps")
+        let isDefaultNamed = entries.contains { environmentName([$0.key]) == environmentName([AppName.standard]) }
+        if !isDefaultNamed {
+            // Asked for in any case, so that a misspelt variable of it finds its neighbour.
+            let section = ConfigurationSection(
+                reader: root.reader, path: ["apps", AppName.standard], entries: [], origin: nil, takesEnvironment: true)
+            let app = Configuration.App(section)
+            if app != Configuration.App() { apps[AppName.standard] = app }
+        }
+        entries.removeAll { !root.check($0, .appName, named: "the name of an app") }
+        for entry in entries {
+            if let other = names.updateValue(entry.key, forKey: environmentName([entry.key])) {
+                root.reader.report(
+                    entry.origin, "the apps \(other) and \(entry.key) have the same name in environment variables")
+            }
+            apps[entry.key] = Configuration.App(root.section(entry, under: "apps", takesEnvironment: true))
+        }
+        return apps
+    }
+
+    private init(_ section: ConfigurationSection) {
+        self.init(
+            apns: Configuration.APNs(section.section("apns")),
+            fcm: Configuration.FCM(section.section("fcm")))
+        section.close()
+    }
+}
+
+extension Configuration.APNs {
+    /// Nil if nobody wrote any setting of it, or one is missing.
+    fileprivate init?(_ section: ConfigurationSection) {
+        let keyFile = section.value("key_file", .text, isRequired: true)
+        let keyID = section.value("key_id", .identifier, isRequired: true)
+        let teamID = section.value("team_id", .identifier, isRequired: true)
+        let topic = section.value("topic", .identifier, isRequired: true)
+        let url = section.value("url", .endpoint)
+        section.close()
+        section.readFile(keyFile, "key_file") {
+            contains($0, "-----BEGIN PRIVATE KEY-----") ? nil : "is not a private key from Apple (PEM, PKCS #8)"
+        }
+        guard let keyFile, let keyID, let teamID, let topic else { return nil }
+        self.init(
+            keyFile: keyFile.value, keyID: keyID.value, teamID: teamID.value, topic: topic.value, url: url?.value)
+    }
+}
+
+extension Configuration.FCM {
+    /// Nil if nobody wrote any setting of it, or one is missing.
+    fileprivate init?(_ section: ConfigurationSection) {
+        let file = section.value("service_account_file", .text, isRequired: true)
+        let url = section.value("url", .endpoint)
+        section.close()
+        section.readFile(file, "service_account_file") {
+            isJSONObject($0, with: ["project_id", "client_email", "private_key"])
+                ? nil : "is not the JSON of a Google service account"
+        }
+        guard let file else { return nil }
+        self.init(serviceAccountFile: file.value, url: url?.value)
+    }
+}
+
+extension Configuration.Push {
+    init(_ section: ConfigurationSection, _ flags: Configuration.Flags) {
+        self.init()
+        let file = section.value("ca_file", .text, flag: .flag("--push-ca", flags.pushCA))
+        section.readFile(file, "ca_file") {
+            contains($0, "-----BEGIN CERTIFICATE-----") ? nil : "holds no certificate in PEM"
+        }
+        caFile = file?.value
+        section.close()
+    }
+}
+
+extension Configuration.Cable {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        let key = section.value("signed_stream_key", .secret(minimumBytes: ConfigurationLimits.keyBytes))
+        let base = section.value("secret_key_base", .secret(minimumBytes: ConfigurationLimits.keyBytes))
+        section.refuseBoth(key, "signed_stream_key", base, "secret_key_base")
+        signedStreamKey = key?.value
+        secretKeyBase = base?.value
+        section.value("stream_name", .streamName).map { streamName = $0.value }
+        let signedOnly = section.value("signed_streams_only", .boolean)
+        signedOnly.map { signedStreamsOnly = $0.value }
+        if let signedOnly, signedOnly.value, key == nil, base == nil {
+            section.reader.reportMissing(
+                signedOnly.origin,
+                "cable.signed_streams_only refuses everything without cable.signed_stream_key or cable.secret_key_base")
+        }
+        section.close()
+    }
+}
+
+extension Configuration.Category {
+    static func all(in root: ConfigurationSection) -> [String: Configuration.Category] {
+        var categories: [String: Configuration.Category] = [:]
+        for (name, section) in root.namedSections("categories", .categoryName, called: "a category") {
+            categories[name] = Configuration.Category(sound: section.value("sound", .sound)?.value)
+            section.close()
+        }
+        return categories
+    }
+}
+
+extension Configuration.Metrics {
+    init(_ section: ConfigurationSection, mainPort: Int) {
+        self.init()
+        token = section.value("token", .bearerToken)?.value
+        let port = section.value("port", .port)
+        if let port, port.value != 0, port.value == mainPort {
+            section.reader.report(port.origin, "metrics.port must differ from port, and both are \(mainPort)")
+        }
+        self.port = port?.value
+        section.close()
+    }
+}
+
+extension SettingType where Value == String {
+    fileprivate static var appName: Self {
+        refined { name in
+            let rule = "must be at most \(Limits.appNameBytes) letters, digits and . _ -"
+            return AppName.isValid(name) ? nil : "\(rule), and is \(quotedForMessage(name))"
+        }
+    }
+
+    fileprivate static var sound: Self {
+        refined { $0.utf8.count <= Limits.soundBytes ? nil : "must be at most \(Limits.soundBytes) bytes long" }
+    }
+
+    fileprivate static var categoryName: Self {
+        refined { name in
+            let limit = Limits.categoryBytes
+            return name.utf8.count <= limit ? nil : "must be at most \(limit) bytes, and is \(quotedForMessage(name))"
+        }
+    }
+}
+
+extension ConfigurationSection {
+    /// Two settings of which only one can hold.
+    fileprivate func refuseBoth<First, Second>(
+        _ first: FoundSetting<First>?, _ firstKey: String, _ second: FoundSetting<Second>?, _ secondKey: String
+    ) {
+        guard let first, let second else { return }
+        reader.report(
+            second.origin,
+            "\(name(firstKey)) (\(first.origin)) and \(name(secondKey)) can't both be set; take one of them out")
+    }
+
+    /// Looks into the file that a setting names, so that a wrong path is found at start and not at the first push.
+    fileprivate func readFile(_ path: FoundSetting<String>?, _ key: String, complaint: (Data) -> String?) {
+        guard let path else { return }
+        let wrong: String?
+        do {
+            wrong = complaint(try readNamedFile(path.value, maximumBytes: ConfigurationLimits.namedFileBytes))
+        } catch {
+            wrong = error.text
+        }
+        guard let wrong else { return }
+        reader.report(path.origin, "\(name(key)) names \(quotedForMessage(path: path.value)), which \(wrong)")
+    }
+}
+
+private func contains(_ data: Data, _ text: String) -> Bool {
+    data.range(of: Data(text.utf8)) != nil
+}
+
+/// Whether this is a JSON object (RFC 8259) that has all of these members.
+private func isJSONObject(_ data: Data, with members: [String]) -> Bool {
+    guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else { return false }
+    return members.allSatisfy { object[$0] != nil }
+}

@@ -1,0 +1,259 @@
+import CampanileCore
+import Foundation
+
+/// How much is read at most.
+enum ConfigurationLimits {
+    /// Bytes of the configuration file.
+    static let fileBytes = 1 << 20
+    /// Values in the configuration file, aliases counted wherever they stand.
+    static let nodes = 100_000
+    /// Bytes of a file that a setting names.
+    static let namedFileBytes = 4 << 20
+    /// Bytes of an HS256 key at least (RFC 7518 section 3.2: as long as the hash), and of Rails' keys likewise.
+    static let keyBytes = 32
+    /// Bytes of a bearer token at least: enough that nobody guesses it over the network.
+    static let tokenBytes = 16
+}
+
+/// What is wrong with a value: a predicate, such as "must be true or false", that the setting's name goes before.
+struct SettingComplaint: Error {
+    let text: String
+
+    init(_ text: String) {
+        self.text = text
+    }
+}
+
+/// What a single value of a setting may be, and what it is read into. The empty text is nowhere valid, and has been
+/// refused before `parse` is asked.
+struct SettingType<Value> {
+    let parse: (WrittenValue.Scalar) throws(SettingComplaint) -> Value
+}
+
+extension SettingType where Value == String {
+    /// Any text on one line.
+    static var text: Self {
+        Self { scalar throws(SettingComplaint) in
+            if scalar.style == .plain, isYAMLBoolean(scalar.text) {
+                throw SettingComplaint("must be text, and is a boolean; in quotes it would be text")
+            }
+            if scalar.text.unicodeScalars.contains(where: isControl) {
+                throw SettingComplaint("must be one line of text without control characters")
+            }
+            return scalar.text
+        }
+    }
+
+    /// Text without white space: an identifier that some other system gave out.
+    static var identifier: Self {
+        refined { $0.allSatisfy { !$0.isWhitespace } ? nil : "must not hold white space" }
+    }
+
+    /// The path of a SQLite file, which must not be a directory.
+    static var database: Self {
+        refined { text in
+            if text == ":memory:" || text.hasPrefix("file:") {
+                return "must be the path of a file; a database in memory or an URI is not one"
+            }
+            var isDirectory: ObjCBool = false
+            let exists = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
+            let isTaken = exists && isDirectory.boolValue
+            return isTaken ? "must be a file, and \(quotedForMessage(path: text)) is a directory" : nil
+        }
+    }
+
+    /// An IPv4 or IPv6 address or a host name (RFC 1123 section 2.1).
+    static var host: Self {
+        refined { text in
+            let rule = "must be an IP address or a host name, without scheme and port"
+            return isHost(text) ? nil : "\(rule), and is \(quotedForMessage(text))"
+        }
+    }
+
+    /// The serialization of an origin that a browser sends (RFC 6454 section 6.2).
+    static var origin: Self {
+        refined { text in
+            let wrong = "must be an origin such as https://app.example.com, without a path, a default port or capitals"
+            let defaultPorts = ["http": 80, "https": 443]
+            guard let url = url(text), let scheme = url.scheme, let defaultPort = defaultPorts[scheme],
+                let host = url.host(), isHost(host), url.port != defaultPort
+            else { return wrong }
+            let port = url.port.map { ":\($0)" } ?? ""
+            // Put together again it must be the same: a path, a slash at the end or a capital would never match.
+            let again = "\(scheme)://\(host.contains(":") ? "[\(host)]" : host)\(port)"
+            return again == text && text == text.lowercased() ? nil : wrong
+        }
+    }
+
+    /// A stream's name with its one placeholder. Without it all users would share a stream.
+    static var streamName: Self {
+        refined { text in
+            let rest = text.replacing("{user_id}", with: "")
+            if rest.contains("{") || rest.contains("}") { return "knows no placeholder but {user_id}" }
+            return rest == text ? "must hold {user_id}: without it all users would share one stream" : nil
+        }
+    }
+
+    /// A regular expression.
+    static var pattern: Self {
+        refined { text in
+            let isPattern = (try? NSRegularExpression(pattern: text)) != nil
+            return isPattern ? nil : "must be a regular expression, and is \(quotedForMessage(text))"
+        }
+    }
+
+    /// Text that `complaint` says nothing about.
+    static func refined(_ complaint: @escaping (String) -> String?) -> Self {
+        Self { scalar throws(SettingComplaint) in
+            let text = try Self.text.parse(scalar)
+            if let wrong = complaint(text) { throw SettingComplaint(wrong) }
+            return text
+        }
+    }
+}
+
+extension SettingType where Value == Secret {
+    /// A secret of at least so many bytes. No complaint repeats it.
+    static func secret(minimumBytes: Int) -> Self {
+        Self { scalar throws(SettingComplaint) in
+            let bytes = scalar.text.utf8.count
+            guard bytes >= minimumBytes else {
+                throw SettingComplaint("must be at least \(minimumBytes) bytes long, and is \(bytes)")
+            }
+            guard !scalar.text.unicodeScalars.contains(where: isControl) else {
+                throw SettingComplaint("must be one line of text without control characters")
+            }
+            return Secret(scalar.text)
+        }
+    }
+
+    /// A token that an Authorization header can carry (RFC 6750 section 2.1: `b64token`).
+    static var bearerToken: Self {
+        Self { scalar throws(SettingComplaint) in
+            let secret = try Self.secret(minimumBytes: ConfigurationLimits.tokenBytes).parse(scalar)
+            guard scalar.text.wholeMatch(of: #/[A-Za-z0-9\-._~+/]+=*/#) != nil else {
+                throw SettingComplaint("must hold only letters, digits and - . _ ~ + /, with = at the end")
+            }
+            return secret
+        }
+    }
+}
+
+extension SettingType where Value == Bool {
+    static var boolean: Self {
+        Self { scalar throws(SettingComplaint) in
+            switch (scalar.style, scalar.text) {
+            case (.plain, "true"), (.plain, "True"), (.plain, "TRUE"), (.outside, "true"): return true
+            case (.plain, "false"), (.plain, "False"), (.plain, "FALSE"), (.outside, "false"): return false
+            case (.quoted, _): throw SettingComplaint("must be true or false, without quotes")
+            default: throw SettingComplaint("must be true or false, and is \(quotedForMessage(scalar.text))")
+            }
+        }
+    }
+}
+
+extension SettingType where Value == Int {
+    /// A whole number in decimal digits.
+    static func wholeNumber(_ range: ClosedRange<Int>) -> Self {
+        Self { scalar throws(SettingComplaint) in
+            let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
+            guard scalar.style != .quoted else { throw SettingComplaint("\(expected), without quotes") }
+            let isDecimal = scalar.text.wholeMatch(of: #/0|-?[1-9][0-9]*/#) != nil
+            guard isDecimal, let number = Int(scalar.text), range.contains(number) else {
+                throw SettingComplaint("\(expected), and is \(quotedForMessage(scalar.text))")
+            }
+            return number
+        }
+    }
+
+    /// A TCP port; 0 is a free one of the system's choice.
+    static var port: Self { wholeNumber(0...65_535) }
+}
+
+extension SettingType where Value == BadgePolicy {
+    static var badgePolicy: Self {
+        Self { scalar throws(SettingComplaint) in
+            guard let policy = BadgePolicy(rawValue: scalar.text) else {
+                let names = BadgePolicy.allCases.map(\.rawValue).joined(separator: " or ")
+                let meant = nearestName(to: scalar.text, among: BadgePolicy.allCases.map(\.rawValue))
+                let question = meant.map { "; did you mean \($0)?" } ?? ""
+                throw SettingComplaint("must be \(names), and is \(quotedForMessage(scalar.text))\(question)")
+            }
+            return policy
+        }
+    }
+}
+
+extension SettingType where Value == URL {
+    /// Where a provider is reached instead of its own host. The credentials of an app go there, so only over TLS.
+    static var endpoint: Self {
+        Self { scalar throws(SettingComplaint) in
+            let wrong = SettingComplaint(
+                "must be an https URL of a host and, if need be, a port, such as https://127.0.0.1:2197")
+            guard let url = url(scalar.text), url.scheme == "https", let host = url.host(), isHost(host) else {
+                throw wrong
+            }
+            let isBare = url.user == nil && url.password == nil && url.query == nil && url.fragment == nil
+            guard isBare, ["", "/"].contains(url.path()), (1...65_535).contains(url.port ?? 443) else { throw wrong }
+            return url
+        }
+    }
+}
+
+private func url(_ text: String) -> URL? {
+    URL(string: text, encodingInvalidCharacters: false)
+}
+
+private func isHost(_ text: String) -> Bool {
+    if text.contains(":") {
+        var address = in6_addr()
+        return inet_pton(AF_INET6, text, &address) == 1
+    }
+    if text.wholeMatch(of: #/[0-9.]+/#) != nil {
+        var address = in_addr()
+        return inet_pton(AF_INET, text, &address) == 1
+    }
+    let labels = text.split(separator: ".", omittingEmptySubsequences: false)
+    return text.utf8.count <= 253 && labels.allSatisfy { label in
+        label.utf8.count <= 63 && label.wholeMatch(of: #/[A-Za-z0-9]([A-Za-z0-9\-]*[A-Za-z0-9])?/#) != nil
+    }
+}
+
+/// Whether YAML 1.2 (section 10.3.2) reads a plain scalar as a boolean.
+func isYAMLBoolean(_ text: String) -> Bool {
+    ["true", "True", "TRUE", "false", "False", "FALSE"].contains(text)
+}
+
+private func isControl(_ scalar: Unicode.Scalar) -> Bool {
+    scalar.properties.generalCategory == .control
+}
+
+/// A text from outside in quotes, on one line and not too long, as it may stand in a message.
+func quotedForMessage(_ text: String, limit: Int = 60) -> String {
+    let head = text.unicodeScalars.prefix(limit).map { isControl($0) ? "?" : String($0) }.joined()
+    return "\"\(head)\(text.unicodeScalars.count > limit ? "…" : "")\""
+}
+
+/// The path of a file in quotes: whole, since its end says most.
+func quotedForMessage(path: String) -> String {
+    quotedForMessage(path, limit: 4_096)
+}
+
+/// The contents of the file at `path`; what is thrown goes after its name.
+func readNamedFile(_ path: String, maximumBytes: Int) throws(SettingComplaint) -> Data {
+    var isDirectory: ObjCBool = false
+    guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
+        throw SettingComplaint("isn't there")
+    }
+    guard !isDirectory.boolValue else { throw SettingComplaint("is a directory") }
+    let data: Data
+    do {
+        let handle = try FileHandle(forReadingFrom: URL(filePath: path))
+        defer { try? handle.close() }
+        data = try handle.read(upToCount: maximumBytes + 1) ?? Data()
+    } catch {
+        throw SettingComplaint("can't be read")
+    }
+    guard data.count <= maximumBytes else { throw SettingComplaint("is larger than \(maximumBytes) bytes") }
+    return data
+}

@@ -1,0 +1,101 @@
+package import CampanileCore
+import SQLEngine
+
+/// The one mechanism that sends clearings (count 0) and syncs (count n): a badge push is owed to a device whose told count
+/// differs from the badge's. Every event of the inbox calls `countChanged`; the courier asks `owes` again before it sends
+/// and after every answer, so that nothing outdated goes out and nothing owed is forgotten.
+package struct BadgePushes: Sendable {
+    let policy: BadgePolicy
+    let syncOnRead: Bool
+    let androidData: Bool
+
+    package init(policy: BadgePolicy, syncOnRead: Bool, androidData: Bool) {
+        self.policy = policy
+        self.syncOnRead = syncOnRead
+        self.androidData = androidData
+    }
+
+    /// What a device was told, as long as that may be relied on.
+    static func told(_ device: DeviceSchedule, now: Timestamp) -> Int64? {
+        guard let count = device.toldCount, let at = device.toldAt else { return nil }
+        return now.milliseconds - at.milliseconds < Limits.toldMilliseconds ? count : nil
+    }
+
+    /// Whether a device is owed the number. What it was told being unknown counts as different once anything was attempted
+    /// to it: before that, the app has never shown more than it asked for itself.
+    func owes(_ device: DeviceSchedule, count: Int64, now: Timestamp) -> Bool {
+        guard device.platform == .ios || androidData else { return false }
+        guard count == 0 || syncOnRead else { return false }
+        guard let told = BadgePushes.told(device, now: now) else { return device.attempted }
+        return told != count
+    }
+
+    /// When an owed badge push may go: a clearing at once, a sync after a delay in which others join it.
+    static func dueAt(_ device: DeviceSchedule, count: Int64, now: Timestamp) -> Timestamp {
+        guard count > 0 else { return now }
+        let delayed = Timestamp(milliseconds: now.milliseconds + Limits.syncDelayMilliseconds)
+        return device.badgeDueAt.map { min($0, delayed) } ?? delayed
+    }
+
+    /// The badge of an inbox changed: owes every device that was told another number a push.
+    /// - Parameter except: the token of the device that acts, which knows.
+    /// - Returns: whether any push is owed.
+    @discardableResult
+    func countChanged(
+        inbox: Int64, count: Int64, except token: String?, now: Timestamp, in connection: Connection
+    ) throws -> Bool {
+        var isAnyOwed = false
+        let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
+        for device in try DeviceTokenRepository.schedules(inbox: inbox, in: connection) where device.id != acting {
+            var changed = device
+            if owes(device, count: count, now: now) {
+                changed.badgeDueAt = BadgePushes.dueAt(device, count: count, now: now)
+                isAnyOwed = true
+            } else if !device.isInFlight {
+                // What is in flight may tell another number: its answer decides.
+                changed.badgeDueAt = nil
+                changed.badgeAttempts = 0
+            }
+            if !device.isInFlight, let badgeDueAt = changed.badgeDueAt {
+                changed.dueAt = device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt
+            }
+            if changed != device { try DeviceTokenRepository.store(changed, in: connection) }
+        }
+        return isAnyOwed
+    }
+
+    /// Whether a native list has to write although the badge is 0 already: somebody was told another number, and no
+    /// clearing is on its way.
+    func owesClearing(inbox: Int64, except token: String?, now: Timestamp, in connection: Connection) throws -> Bool {
+        let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
+        return try DeviceTokenRepository.schedules(inbox: inbox, in: connection).contains { device in
+            device.id != acting && device.badgeDueAt == nil && owes(device, count: 0, now: now)
+        }
+    }
+
+    /// A device that names itself gets the number in an answer: it needs no push for it.
+    func tell(
+        _ token: String, count: Int64, inbox: Int64, now: Timestamp, in connection: Connection
+    ) throws {
+        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
+            var device = try DeviceTokenRepository.schedule(id, in: connection)
+        else { return }
+        device.toldCount = count
+        device.toldAt = now
+        // A push in flight will tell another number after this one; its answer sets `told` and owes anew.
+        if !device.isInFlight {
+            device.badgeDueAt = nil
+            device.badgeAttempts = 0
+        }
+        try DeviceTokenRepository.store(device, in: connection)
+    }
+
+    /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
+    func isNews(_ token: String, count: Int64, inbox: Int64, now: Timestamp, in connection: Connection) throws -> Bool {
+        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
+            let device = try DeviceTokenRepository.schedule(id, in: connection)
+        else { return false }
+        guard let at = device.toldAt, device.toldCount == count else { return true }
+        return now.milliseconds - at.milliseconds > Limits.toldMilliseconds / 2
+    }
+}

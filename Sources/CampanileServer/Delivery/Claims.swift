@@ -1,0 +1,112 @@
+import CampanileCore
+import Push
+import SQLEngine
+
+/// A push that the courier may send: its device is in flight until the answer is settled.
+struct ClaimedPush: Sendable {
+    let message: PushMessage
+    let device: Int64
+    let delivery: DueDelivery?
+    /// How many attempts were made, this one included.
+    let attempt: Int64
+
+    /// The number that the device is told if the provider accepts; nil when the push carries none.
+    var toldCount: Int64? {
+        delivery != nil && message.badge.count == 0 ? nil : message.badge.count
+    }
+}
+
+/// Claiming: decides in one transaction what goes to which device now. The badge in a push is the number of this moment.
+struct Claims: Sendable {
+    let badgePushes: BadgePushes
+    let makeID: @Sendable () -> UUIDv7
+
+    func claim(limit: Int, now: Timestamp, in connection: Connection) throws -> [ClaimedPush] {
+        var claimed: [ClaimedPush] = []
+        for device in try DeviceTokenRepository.due(at: now, limit: limit, in: connection) {
+            if let push = try claim(device, now: now, in: connection) { claimed.append(push) }
+        }
+        return claimed
+    }
+
+    /// The next push of a device: an alert before a badge push, because it carries the badge too.
+    private func claim(
+        _ device: DeviceSchedule, now: Timestamp, in connection: Connection
+    ) throws -> ClaimedPush? {
+        var schedule = device
+        // Still marked after its lease ended: whoever sent it will not answer any more.
+        schedule.isInFlight = false
+        guard let owner = try InboxRepository.owner(schedule.inbox, in: connection),
+            let target = try DeviceTokenRepository.target(schedule.id, in: connection)
+        else { return nil }
+        let badge = try InboxRepository.state(schedule.inbox, in: connection).badge(badgePushes.policy)
+        let lease = Timestamp(milliseconds: now.milliseconds + Limits.leaseMilliseconds)
+
+        while let delivery = try DeliveryRepository.nextDue(device: schedule.id, at: now, in: connection) {
+            guard let alert = try alert(for: delivery, device: schedule.id, now: now, in: connection) else { continue }
+            try DeliveryRepository.claim(
+                notification: delivery.notificationID, device: schedule.id, leaseUntil: lease, in: connection)
+            try take(&schedule, until: lease, in: connection)
+            let message = PushMessage(
+                id: delivery.id, kind: .alert(alert), app: owner.app, userID: owner.userID, device: target, badge: badge,
+                sentAt: now)
+            return ClaimedPush(message: message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
+        }
+        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now,
+            badgePushes.owes(schedule, count: badge.count, now: now)
+        {
+            schedule.badgeAttempts += 1
+            try take(&schedule, until: lease, in: connection)
+            let message = PushMessage(
+                id: makeID(), kind: .badge, app: owner.app, userID: owner.userID, device: target, badge: badge, sentAt: now)
+            return ClaimedPush(message: message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
+        }
+        try rest(&schedule, now: now, in: connection)
+        return nil
+    }
+
+    private func take(_ schedule: inout DeviceSchedule, until lease: Timestamp, in connection: Connection) throws {
+        schedule.isInFlight = true
+        schedule.attempted = true
+        schedule.dueAt = lease
+        try DeviceTokenRepository.store(schedule, in: connection)
+    }
+
+    /// Nothing is due: the device sleeps until something is.
+    private func rest(_ schedule: inout DeviceSchedule, now: Timestamp, in connection: Connection) throws {
+        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now { schedule.badgeDueAt = nil }
+        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: connection)
+        schedule.dueAt = [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min()
+        try DeviceTokenRepository.store(schedule, in: connection)
+    }
+
+    /// What a delivery shows; nil when it is settled instead: one that was never attempted and has become pointless is
+    /// superseded, one that was attempted and has expired or lost its notification can't go on.
+    private func alert(
+        for delivery: DueDelivery, device: Int64, now: Timestamp, in connection: Connection
+    ) throws -> PushAlert? {
+        let notification = try NotificationRepository.find(
+            delivery.notificationID, inbox: delivery.inbox, in: connection)
+        let isExpired = notification?.push.expiresAt.map { $0 <= now } ?? false
+        let isRead = notification.map { $0.readAt != nil } ?? true
+        if let notification, !isExpired, !(isRead && delivery.attempts == 0) { return PushAlert(notification) }
+        try DeliveryRepository.settle(
+            notification: delivery.notificationID, device: device, delivery.attempts == 0 ? .superseded : .failed,
+            at: now, answer: nil, in: connection)
+        return nil
+    }
+}
+
+extension PushAlert {
+    fileprivate init(_ notification: NotificationRecord) {
+        var data: [JSONValue.Member] = []
+        if let text = notification.content.data, case .object(let members)? = try? JSONValue(parsing: Array(text.utf8)) {
+            data = members
+        }
+        self.init(
+            notificationID: notification.id, title: notification.content.title, body: notification.content.body,
+            category: notification.content.category, deepLink: notification.content.deepLink, data: data,
+            sound: notification.push.sound, collapseKey: notification.push.collapseKey,
+            threadID: notification.push.threadID, expiresAt: notification.push.expiresAt)
+    }
+}

@@ -1,0 +1,47 @@
+import Synchronization
+
+/// Lets one task sleep until it is woken or a time has passed. A wake-up while nobody sleeps is kept, once.
+final class WakeSignal: Sendable {
+    private struct State {
+        var isPending = false
+        var sleeper: UnsafeContinuation<Void, Never>?
+    }
+
+    private let state = Mutex(State())
+
+    func wake() {
+        let sleeper = state.withLock { state -> UnsafeContinuation<Void, Never>? in
+            guard let sleeper = state.sleeper else {
+                state.isPending = true
+                return nil
+            }
+            state.sleeper = nil
+            return sleeper
+        }
+        sleeper?.resume()
+    }
+
+    /// - Parameter milliseconds: the longest sleep; nil sleeps until woken.
+    func wait(milliseconds: Int64?) async {
+        let timer = milliseconds.map { limit in
+            Task {
+                // A cancelled timer must not wake the next sleep.
+                guard (try? await Task.sleep(for: .milliseconds(limit))) != nil else { return }
+                wake()
+            }
+        }
+        await withUnsafeContinuation { continuation in
+            let isPending = state.withLock { state in
+                if state.isPending {
+                    state.isPending = false
+                    return true
+                }
+                precondition(state.sleeper == nil, "Two tasks sleep on one signal.")
+                state.sleeper = continuation
+                return false
+            }
+            if isPending { continuation.resume() }
+        }
+        timer?.cancel()
+    }
+}

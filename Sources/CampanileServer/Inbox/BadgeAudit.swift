@@ -1,0 +1,36 @@
+import CampanileCore
+import SQLEngine
+
+/// Proves that the counts kept beside the inboxes are the counts of their notifications.
+package struct BadgeAudit: Sendable {
+    package struct Difference: Sendable {
+        package let app: String
+        package let userID: String
+        package let kept: (unread: Int64, sinceCleared: Int64)
+        package let counted: (unread: Int64, sinceCleared: Int64)
+    }
+
+    package let inboxes: Int
+    package let differences: [Difference]
+
+    /// Counts everything anew, in one view of the database.
+    init(_ database: Database) throws {
+        var inboxes = 0
+        var differences: [Difference] = []
+        try database.snapshot { connection in
+            for id in try InboxRepository.ids(in: connection) {
+                inboxes += 1
+                let state = try InboxRepository.state(id, in: connection)
+                let counted = try InboxRepository.recount(id, in: connection)
+                guard counted != (state.unreadCount, state.unreadSinceCleared) else { continue }
+                let owner = try InboxRepository.owner(id, in: connection)
+                differences.append(
+                    Difference(
+                        app: owner?.app ?? "", userID: owner?.userID ?? "",
+                        kept: (state.unreadCount, state.unreadSinceCleared), counted: counted))
+            }
+        }
+        self.inboxes = inboxes
+        self.differences = differences
+    }
+}

@@ -1,0 +1,152 @@
+import CampanileCore
+import SQLEngine
+
+/// What users do to their inboxes. Every method is one transaction; the badge follows in it.
+struct Inboxes: Sendable {
+    let database: Database
+    let world: World
+    let badgePushes: BadgePushes
+    /// Called after a commit that may owe pushes. May be lost: the courier reads the database.
+    let wakeCourier: @Sendable () -> Void
+
+    private var policy: BadgePolicy { badgePushes.policy }
+
+    // MARK: Reading
+
+    func badge(_ user: User, in connection: Connection) throws -> Badge {
+        guard let inbox = try user.inbox(in: connection) else { return .none }
+        return try InboxRepository.state(inbox, in: connection).badge(policy)
+    }
+
+    func notification(_ id: UUIDv7, _ user: User) throws -> NotificationRecord {
+        let found = try database.read { connection in
+            try user.inbox(in: connection).flatMap {
+                try NotificationRepository.find(id, inbox: $0, in: connection)
+            }
+        }
+        guard let found else { throw Problem.notFound }
+        return found
+    }
+
+    // MARK: What an answer tells
+
+    /// What reading the list or the badge has to write.
+    enum Reading: Sendable {
+        /// A list or badge that clears nothing.
+        case look
+        /// The first page of a native list: the user sees the inbox.
+        case open
+    }
+
+    /// Whether a reading writes: only if the badge is not 0 or somebody was told another number (for an opening), or if
+    /// the device that names itself is told something new.
+    func hasToWrite(
+        _ reading: Reading, _ user: User, device: String?, in connection: Connection
+    ) throws -> Bool {
+        guard let inbox = try user.inbox(in: connection) else { return false }
+        let now = world.now()
+        let count = try InboxRepository.state(inbox, in: connection).count(policy)
+        if case .open = reading {
+            if count != 0 { return true }
+            if try badgePushes.owesClearing(inbox: inbox, except: device, now: now, in: connection) { return true }
+        }
+        guard let device else { return false }
+        return try badgePushes.isNews(device, count: count, inbox: inbox, now: now, in: connection)
+    }
+
+    /// Writes what a reading has to write.
+    /// - Returns: the badge that the answer shows.
+    func read(_ reading: Reading, _ user: User, device: String?) async throws -> Badge {
+        let now = world.now()
+        let badge = try await database.write { connection in
+            guard let inbox = try user.inbox(in: connection) else { return Badge.none }
+            if case .open = reading { return try clear(inbox, acting: device, now: now, in: connection) }
+            let badge = try InboxRepository.state(inbox, in: connection).badge(policy)
+            if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection) }
+            return badge
+        }
+        wakeCourier()
+        return badge
+    }
+
+    /// `DELETE /badge`.
+    func clear(_ user: User, device: String?) async throws -> Badge {
+        try await read(.open, user, device: device)
+    }
+
+    private func clear(
+        _ inbox: Int64, acting device: String?, now: Timestamp, in connection: Connection
+    ) throws -> Badge {
+        try change(inbox, acting: device, isTold: true, now: now, in: connection) { $0.cleared() }
+    }
+
+    // MARK: Changing
+
+    func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> NotificationRecord {
+        let now = world.now()
+        let result = try await database.write { connection in
+            guard let inbox = try user.inbox(in: connection),
+                var notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
+            else { throw Problem.notFound }
+            guard (notification.readAt != nil) != isRead else { return notification }
+            notification.readAt = isRead ? now : nil
+            try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: connection)
+            _ = try change(inbox, acting: device, isTold: false, now: now, in: connection) { state in
+                if isRead { state.markedRead(id) } else { state.markedUnread(id) }
+            }
+            return notification
+        }
+        wakeCourier()
+        return result
+    }
+
+    func delete(_ id: UUIDv7, _ user: User, device: String?) async throws {
+        let now = world.now()
+        try await database.write { connection in
+            guard let inbox = try user.inbox(in: connection),
+                let notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
+            else { throw Problem.notFound }
+            try NotificationRepository.delete(id, inbox: inbox, in: connection)
+            _ = try change(inbox, acting: device, isTold: false, now: now, in: connection) { state in
+                state.deleted(id, wasUnread: notification.readAt == nil)
+            }
+        }
+        wakeCourier()
+    }
+
+    func markAllRead(upTo: UUIDv7?, _ user: User, device: String?) async throws -> (updated: Int, badge: Badge) {
+        let now = world.now()
+        let result = try await database.write { connection in
+            guard let inbox = try user.inbox(in: connection) else { return (updated: 0, badge: Badge.none) }
+            let updated = try NotificationRepository.markAllRead(upTo: upTo, at: now, inbox: inbox, in: connection)
+            let badge = try change(inbox, acting: device, isTold: true, now: now, in: connection) { state in
+                state.markedAllRead(Int64(updated))
+            }
+            return (updated: updated, badge: badge)
+        }
+        wakeCourier()
+        return result
+    }
+
+    /// Changes the state of an inbox and owes what follows from it.
+    /// - Parameter isTold: whether the answer tells the acting device the number.
+    private func change(
+        _ inbox: Int64, acting device: String?, isTold: Bool, now: Timestamp, in connection: Connection,
+        _ event: (inout InboxState) -> Void
+    ) throws -> Badge {
+        let before = try InboxRepository.state(inbox, in: connection)
+        var state = before
+        event(&state)
+        state.stamp(before: before, policy: policy, now: now)
+        if state != before { try InboxRepository.store(state, inbox, in: connection) }
+        let badge = state.badge(policy)
+        if let device, isTold {
+            try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection)
+        }
+        let isClearing = isTold
+        if isClearing || badge.count != before.count(policy) {
+            try badgePushes.countChanged(inbox: inbox, count: badge.count, except: device, now: now, in: connection)
+        }
+        return badge
+    }
+}

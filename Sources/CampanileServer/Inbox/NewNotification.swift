@@ -1,0 +1,222 @@
+package import CampanileCore
+
+/// What a producer asks for, checked: `POST /notifications`.
+package struct NewNotification: Sendable {
+    package let userIDs: [String]
+    package let content: NotificationContent
+    package let push: PushRequestOptions
+    /// Whether `user_ids` was given, which decides the shape of the answer.
+    package let isForMany: Bool
+
+    package init(userIDs: [String], content: NotificationContent, push: PushRequestOptions, isForMany: Bool) {
+        self.userIDs = userIDs
+        self.content = content
+        self.push = push
+        self.isForMany = isForMany
+    }
+}
+
+/// What stands in the inbox.
+package struct NotificationContent: Sendable {
+    package let title: String
+    package let body: String
+    package let category: String?
+    package let deepLink: String?
+    /// A JSON object as text.
+    package let data: String?
+
+    package init(title: String, body: String, category: String?, deepLink: String?, data: String?) {
+        self.title = title
+        self.body = body
+        self.category = category
+        self.deepLink = deepLink
+        self.data = data
+    }
+}
+
+/// How it is pushed.
+package struct PushRequestOptions: Sendable {
+    package let push: Bool
+    package let sound: String?
+    package let collapseKey: String?
+    package let threadID: String?
+    package let expiresAt: Timestamp?
+
+    package init(push: Bool, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?) {
+        self.push = push
+        self.sound = sound
+        self.collapseKey = collapseKey
+        self.threadID = threadID
+        self.expiresAt = expiresAt
+    }
+
+    package static let standard = PushRequestOptions(
+        push: true, sound: "default", collapseKey: nil, threadID: nil, expiresAt: nil)
+}
+
+extension NewNotification {
+    /// - Throws: `Problem` with every mistake of the object.
+    init(from object: JSONObject, sounds: [String: String]) throws {
+        var object = object
+        let (userIDs, isForMany) = NewNotification.recipients(&object)
+        let content = NotificationContent(from: &object)
+        let push = PushRequestOptions(from: &object, sounds: sounds)
+        object.refuseUnknown()
+        try object.throwIfInvalid()
+        guard let content, !userIDs.isEmpty else { throw Problem(.internalError) }
+        self.init(userIDs: userIDs, content: content, push: push, isForMany: isForMany)
+    }
+
+    private static func recipients(_ object: inout JSONObject) -> (userIDs: [String], isForMany: Bool) {
+        let one = object.string("user_id")
+        let many = object.value("user_ids")
+        if object.has("user_id"), object.has("user_ids") {
+            object.fail("user_ids", .exclusive, "Give user_id or user_ids, not both.")
+            return ([], true)
+        }
+        guard let many else {
+            guard let one = object.required(one, "user_id"), check(one, "user_id", &object) else { return ([], false) }
+            return ([one], false)
+        }
+        return (recipients(many, &object), true)
+    }
+
+    private static func recipients(_ list: JSONValue, _ object: inout JSONObject) -> [String] {
+        guard case .array(let values) = list else {
+            object.fail("user_ids", .wrongType, "user_ids must be an array of strings.")
+            return []
+        }
+        guard !values.isEmpty else {
+            object.fail("user_ids", .empty, "user_ids must not be empty.")
+            return []
+        }
+        guard values.count <= Limits.recipients else {
+            object.fail("user_ids", .tooMany, "user_ids must hold at most \(Limits.recipients) users.")
+            return []
+        }
+        var seen: Set<String> = []
+        var userIDs: [String] = []
+        for (index, value) in values.enumerated() {
+            guard case .string(let userID) = value else {
+                object.fail("user_ids[\(index)]", .wrongType, "user_ids[\(index)] must be a string.")
+                continue
+            }
+            guard check(userID, "user_ids[\(index)]", &object) else { continue }
+            if seen.insert(userID).inserted { userIDs.append(userID) }
+        }
+        return userIDs
+    }
+
+    private static func check(_ userID: String, _ field: String, _ object: inout JSONObject) -> Bool {
+        guard let mistake = UserID.mistake(userID) else { return true }
+        object.fail(field, mistake.code, "\(field) \(mistake.sentence)")
+        return false
+    }
+}
+
+/// What a user id may be: the `sub` of the app's own tokens.
+enum UserID {
+    static func mistake(_ userID: String) -> (code: FieldError.Code, sentence: String)? {
+        if userID.isEmpty { return (.empty, "must not be empty.") }
+        if userID.utf8.count > Limits.userIDBytes { return (.tooLong, "must be at most \(Limits.userIDBytes) bytes.") }
+        if userID.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
+            return (.invalid, "must not contain control characters.")
+        }
+        return nil
+    }
+}
+
+extension NotificationContent {
+    /// Nil when a mistake was noted.
+    fileprivate init?(from object: inout JSONObject) {
+        var title = object.required(object.string("title", minBytes: 1, maxBytes: Limits.titleBytes), "title")
+        if let given = title, given.allSatisfy(\.isWhitespace) {
+            object.fail("title", .empty, "title must not be empty.")
+            title = nil
+        }
+        let body = object.string("body", maxBytes: Limits.bodyBytes) ?? ""
+        let category = object.string("category", minBytes: 1, maxBytes: Limits.categoryBytes)
+        let deepLink = object.string("deep_link", minBytes: 1, maxBytes: Limits.deepLinkBytes)
+        if let deepLink, !deepLink.utf8.starts(with: "/".utf8) || deepLink.utf8.contains(where: { $0 < 0x21 || $0 == 0x7F }) {
+            object.fail("deep_link", .invalid, "deep_link must be a path that begins with / and holds no spaces.")
+        }
+        let data = NotificationData.text(&object)
+        guard let title else { return nil }
+        self.init(title: title, body: body, category: category, deepLink: deepLink, data: data)
+    }
+}
+
+/// The app's own keys of a notification. They travel beside ours in a push, so ours and the providers' are reserved.
+enum NotificationData {
+    private static let reserved: Set<String> = [
+        "aps", "id", "deepLink", "category", "badgeVersion", "from", "message_type",
+    ]
+
+    static func isReserved(_ key: String) -> Bool {
+        reserved.contains(key) || key.hasPrefix("google") || key.hasPrefix("gcm")
+    }
+
+    /// The object as JSON text; nil when there is none or it holds a mistake.
+    fileprivate static func text(_ object: inout JSONObject) -> String? {
+        guard let value = object.value("data") else { return nil }
+        guard case .object(let members) = value else {
+            object.fail("data", .wrongType, "data must be an object.")
+            return nil
+        }
+        if members.count > Limits.dataKeys {
+            object.fail("data", .tooMany, "data must hold at most \(Limits.dataKeys) keys.")
+        }
+        for member in members { check(member, &object) }
+        let text = value.text
+        if text.count > Limits.dataBytes {
+            object.fail("data", .tooLong, "data must be at most \(Limits.dataBytes) bytes of JSON.")
+        }
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    private static func check(_ member: JSONValue.Member, _ object: inout JSONObject) {
+        let field = "data.\(String(member.key.prefix(Limits.dataKeyBytes)))"
+        if member.key.isEmpty || member.key.utf8.count > Limits.dataKeyBytes || member.key.utf8.contains(0) {
+            object.fail(field, .invalid, "A key of data must have 1 to \(Limits.dataKeyBytes) bytes, and no NUL.")
+        } else if isReserved(member.key) {
+            object.fail(field, .reserved, "\(field) is reserved.")
+        }
+        switch member.value {
+        case .string(let string):
+            if string.utf8.contains(0) { object.fail(field, .invalid, "\(field) must not contain NUL.") }
+        case .integer, .number, .bool: break
+        case .null, .array, .object:
+            object.fail(field, .wrongType, "\(field) must be a string, a number or a boolean.")
+        }
+    }
+}
+
+extension PushRequestOptions {
+    /// - Parameter sounds: the configured sound of each category.
+    fileprivate init(from object: inout JSONObject, sounds: [String: String]) {
+        let push = object.bool("push") ?? true
+        let sound: String?
+        if object.has("sound") {
+            // An explicit null asks for silence.
+            sound = object.string("sound", minBytes: 1, maxBytes: Limits.soundBytes)
+        } else if case .string(let category)? = object.value("category"), let configured = sounds[category] {
+            sound = configured
+        } else {
+            sound = "default"
+        }
+        let collapseKey = object.string("collapse_key", minBytes: 1, maxBytes: Limits.collapseKeyBytes)
+        if let collapseKey, collapseKey.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
+            // It becomes a header field of the push.
+            object.fail("collapse_key", .invalid, "collapse_key must not contain control characters.")
+        }
+        let threadID = object.string("thread_id", minBytes: 1, maxBytes: Limits.threadIDBytes)
+        var expiresAt: Timestamp?
+        if let text = object.string("expires_at") {
+            expiresAt = Timestamp(text)
+            if expiresAt == nil {
+                object.fail("expires_at", .invalid, "expires_at must be an RFC 3339 time, such as 2026-11-21T08:00:00Z.")
+            }
+        }
+        self.init(push: push, sound: sound, collapseKey: collapseKey, threadID: threadID, expiresAt: expiresAt)
+    }
+}

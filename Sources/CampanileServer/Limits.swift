@@ -1,0 +1,53 @@
+/// Every limit of the program, with its unit; docs/limits.md prints them. (The limits of the HTTP head and body are in
+/// HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`.)
+package enum Limits {
+    // What a producer sends
+    static let userIDBytes = 255
+    static let recipients = 1_000
+    static let titleBytes = 256
+    static let bodyBytes = 2_048
+    static let categoryBytes = 64
+    static let deepLinkBytes = 2_048
+    static let dataKeys = 32
+    static let dataKeyBytes = 64
+    static let dataBytes = 2_048
+    static let soundBytes = 64
+    static let collapseKeyBytes = 64
+    static let threadIDBytes = 64
+    static let idempotencyKeyBytes = 255
+    static let appNameBytes = 64
+    static let apiKeyNameBytes = 64
+
+    // What a device sends
+    static let devicesPerUser = 50
+    static let iosTokenHexDigits = 32...400
+    static let androidTokenBytes = 1...4_096
+    static let appVersionBytes = 64
+    static let localeBytes = 64
+
+    // The list
+    static let pageSize = 50
+    static let pageSizeRange = 1...100
+    /// Larger `data` stands aside, so that 50 rows without it stay on few pages of the database.
+    static let dataInRowBytes = 256
+
+    // What is kept
+    static let idempotencyKeyMilliseconds: Int64 = 24 * 3_600_000
+    static let toldMilliseconds: Int64 = 24 * 3_600_000
+    static let settledDeliveryMilliseconds: Int64 = 30 * 24 * 3_600_000
+    static let sandboxPushes = 1_000
+    static let rememberedTokens = 65_536
+    /// A bearer token beyond this is refused unread.
+    static let bearerTokenBytes = 8_192
+
+    // The courier
+    static let pushesInFlight = 512
+    static let claimedDevices = 256
+    static let leaseMilliseconds: Int64 = 60_000
+    static let syncDelayMilliseconds: Int64 = 2_000
+    static let deliveryAttempts = 7
+    static let answerReasonBytes = 200
+
+    // The housekeeping
+    static let purgedRowsPerTransaction = 1_000
+}

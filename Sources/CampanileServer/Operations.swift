@@ -1,0 +1,122 @@
+package import CampanileCore
+import SQLEngine
+
+/// What an operator does from the command line, beside a running server or without one.
+package struct Operations: Sendable {
+    /// Why something wasn't done: a sentence for the operator.
+    package struct Refusal: Error, CustomStringConvertible {
+        package let description: String
+        init(_ description: String) { self.description = description }
+    }
+
+    /// What opening did to the schema.
+    package struct Schema: Sendable {
+        package let from: Int32
+        package let to: Int32
+        /// The file as it was before, if anything was changed.
+        package let backupPath: String?
+    }
+
+    package let schema: Schema
+    private let database: Database
+    private let badgePushes: BadgePushes
+    private let world: World
+
+    /// Opens the configured database and brings its schema up to date.
+    package init(_ configuration: Configuration, world: World) throws {
+        let (database, report) = try Store.open(configuration.database)
+        self.database = database
+        self.world = world
+        badgePushes = BadgePushes(configuration.badge)
+        schema = Schema(from: report.from, to: report.to, backupPath: report.backupPath)
+    }
+
+    package func close() { database.close() }
+
+    /// The names of the migrations that opening would run.
+    package static func pendingMigrations(_ configuration: Configuration) throws -> [String] {
+        try Migrations.migrator.pending(path: configuration.database).map(\.name)
+    }
+
+    // MARK: Keys
+
+    /// - Returns: the key, which is kept nowhere.
+    package func createKey(name: String, app: String) throws -> String {
+        guard !name.isEmpty, name.utf8.count <= Limits.apiKeyNameBytes, name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
+        else { throw Refusal("The name must be 1 to \(Limits.apiKeyNameBytes) bytes without spaces.") }
+        try Operations.check(app)
+        let key = APIKey.make(world)
+        let hash = APIKey.hash(key.utf8)
+        let now = world.now()
+        do {
+            try database.writeBlocking {
+                try APIKeyRepository.insert(name: name, app: app, hash: hash, at: now, in: $0)
+            }
+        } catch let error as SQLError where error.code == .constraintUnique {
+            throw Refusal("There is a valid key named \(name) already. Revoke it first, or take another name.")
+        }
+        return key
+    }
+
+    package func keys() throws -> [APIKeyRecord] {
+        try database.read { try APIKeyRepository.list(in: $0) }
+    }
+
+    package func revokeKey(name: String) throws {
+        let now = world.now()
+        let isRevoked = try database.writeBlocking { try APIKeyRepository.revoke(name: name, at: now, in: $0) }
+        guard isRevoked else { throw Refusal("There is no valid key named \(name).") }
+    }
+
+    static func check(_ app: String) throws {
+        guard AppName.isValid(app) else {
+            throw Refusal("The app must be 1 to \(Limits.appNameBytes) letters, digits, dots, dashes or underscores.")
+        }
+    }
+
+    // MARK: Notifications and badges
+
+    /// Creates a notification: the same checks and the same transaction as a producer's.
+    package func notify(user: String, app: String, title: String, body: String) throws -> UUIDv7 {
+        try Operations.check(app)
+        let fields: [JSONValue.Member] = [
+            .init("user_id", .string(user)), .init("title", .string(title)), .init("body", .string(body)),
+        ]
+        let new: NewNotification
+        do {
+            new = try NewNotification(from: JSONObject(fields), sounds: [:])
+        } catch let problem as Problem {
+            throw Refusal(problem.errors.map(\.message).joined(separator: " "))
+        }
+        let publisher = Publisher(
+            ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
+        let now = world.now()
+        let created = try database.writeBlocking { try publisher.create(new, app: app, now: now, in: $0) }
+        guard let id = created.first?.id else { throw Refusal("Nothing was created.") }
+        return id
+    }
+
+    package func auditBadges() throws -> BadgeAudit { try BadgeAudit(database) }
+}
+
+extension Configuration {
+    /// A server that was given neither a secret nor a key set gets a secret of its own, beside the database.
+    /// - Returns: whether it was made just now.
+    package mutating func makeSecretIfNone(world: World) throws -> Bool {
+        guard jwt.secret == nil, jwt.jwksFile == nil else { return false }
+        try Store.makeFolder(of: database)
+        let (secret, isNew) = try LocalSecret.readOrMake(besideDatabase: database, world: world)
+        jwt.secret = secret
+        return isNew
+    }
+
+    /// - Parameter lifetime: seconds from now.
+    package func signToken(user: String, app: String, lifetime: Int64, world: World) async throws -> String {
+        if let mistake = UserID.mistake(user) { throw Operations.Refusal("The user's id \(mistake.sentence)") }
+        try Operations.check(app)
+        guard let secret = jwt.secret else { throw Operations.Refusal("There is no jwt.secret to sign with.") }
+        return try await UserTokenSigner.sign(
+            userID: user, app: app, expiresAt: Timestamp(milliseconds: world.now().milliseconds + lifetime * 1_000),
+            secret: secret, issuer: jwt.issuer, audience: jwt.audience)
+    }
+}

@@ -1,0 +1,152 @@
+import CampanileCore
+import SQLEngine
+
+/// Where a delivery stands. Every state but the first two is final.
+package enum DeliveryState: String, Sendable {
+    case owed, sending, accepted, superseded, gone, rejected, failed
+}
+
+/// An alert that is due to a device.
+struct DueDelivery: Sendable {
+    let notificationID: UUIDv7
+    let id: UUIDv7
+    let inbox: Int64
+    let attempts: Int64
+}
+
+/// One delivery, told to a producer.
+struct DeliveryRecord: Sendable {
+    let id: UUIDv7
+    let token: String?
+    let platform: String?
+    let provider: String?
+    let environment: String?
+    let state: DeliveryState
+    let attempts: Int64
+    let dueAt: Timestamp?
+    let settledAt: Timestamp?
+    /// A JSON array as text.
+    let answers: String?
+}
+
+/// The table `deliveries`.
+enum DeliveryRepository {
+    static func insert(
+        _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, due_at)
+            VALUES (?1, ?2, ?3, ?4, 'owed', ?5)
+            """, notification, device, id, inbox, dueAt)
+    }
+
+    /// The alert of a device that has waited longest.
+    static func nextDue(device: Int64, at now: Timestamp, in connection: Connection) throws -> DueDelivery? {
+        try connection.first(
+            """
+            SELECT notification_id, id, inbox_id, attempts FROM deliveries
+            WHERE device_id = ?1 AND due_at <= ?2 ORDER BY due_at, notification_id LIMIT 1
+            """, device, now
+        ) { DueDelivery(notificationID: $0.id(0), id: $0.id(1), inbox: $0.int(2), attempts: $0.int(3)) }
+    }
+
+    /// When the next alert of a device is due; nil when none is owed.
+    static func nextDueAt(device: Int64, in connection: Connection) throws -> Timestamp? {
+        try connection.first(
+            "SELECT due_at FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1", device
+        ) { $0.time(0) }
+    }
+
+    static func claim(
+        notification: UUIDv7, device: Int64, leaseUntil: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = ?3
+            WHERE notification_id = ?1 AND device_id = ?2
+            """, notification, device, leaseUntil)
+    }
+
+    /// Ends a delivery. One that has ended already stays as it is.
+    static func settle(
+        notification: UUIDv7, device: Int64, _ state: DeliveryState, at now: Timestamp, answer: String?,
+        in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            UPDATE deliveries SET state = ?3, due_at = NULL, settled_at = ?4,
+                answers = iif(?5 IS NULL, answers, iif(answers IS NULL, '[' || ?5 || ']',
+                    substr(answers, 1, length(answers) - 1) || ',' || ?5 || ']'))
+            WHERE notification_id = ?1 AND device_id = ?2 AND due_at IS NOT NULL
+            """, notification, device, state.rawValue, now, answer)
+    }
+
+    /// Puts an attempted delivery back to wait for its next attempt.
+    static func retry(
+        notification: UUIDv7, device: Int64, dueAt: Timestamp, answer: String, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            UPDATE deliveries SET state = 'owed', due_at = ?3,
+                answers = iif(answers IS NULL, '[' || ?4 || ']',
+                    substr(answers, 1, length(answers) - 1) || ',' || ?4 || ']')
+            WHERE notification_id = ?1 AND device_id = ?2 AND due_at IS NOT NULL
+            """, notification, device, dueAt, answer)
+    }
+
+    /// Settles what is owed to a device that leaves its user. What is in flight can't be recalled: its answer settles it.
+    static func settleGone(
+        device: Int64, token: String, includingInFlight: Bool, at now: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            "UPDATE deliveries SET token = ?2 WHERE device_id = ?1 AND due_at IS NOT NULL", device, token)
+        _ = try connection.run(
+            """
+            UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?2
+            WHERE device_id = ?1 AND due_at IS NOT NULL AND (?3 OR state = 'owed')
+            """, device, now, includingInFlight)
+    }
+
+    /// At the start of a server: what was in flight to a device that has left since has nobody to settle it.
+    static func settleOrphans(at now: Timestamp, in connection: Connection) throws -> Int {
+        try connection.run(
+            """
+            UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?1
+            WHERE due_at IS NOT NULL AND device_id NOT IN (SELECT id FROM device_tokens)
+            """, now)
+    }
+
+    static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryRecord] {
+        try connection.all(
+            """
+            SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts, d.due_at,
+                d.settled_at, d.answers
+            FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
+            WHERE d.notification_id = ?1 ORDER BY d.device_id
+            """, notification
+        ) { row in
+            DeliveryRecord(
+                id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
+                environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
+                dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9))
+        }
+    }
+
+    /// The inbox that a delivery of a notification belonged to, also after the notification was deleted.
+    static func inbox(ofNotification id: UUIDv7, in connection: Connection) throws -> Int64? {
+        try connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = ?1 LIMIT 1", id) { $0.int(0) }
+    }
+
+    /// Forgets settled deliveries of notifications older than a moment.
+    /// - Returns: how many.
+    static func purge(before: Timestamp, limit: Int, in connection: Connection) throws -> Int {
+        let bound = UUIDv7(high: UInt64(bitPattern: before.milliseconds) << 16, low: 0)
+        return try connection.run(
+            """
+            DELETE FROM deliveries WHERE (notification_id, device_id) IN (
+                SELECT notification_id, device_id FROM deliveries
+                WHERE notification_id < ?1 AND due_at IS NULL LIMIT ?2)
+            """, bound, limit)
+    }
+}

@@ -1,0 +1,43 @@
+import CampanileCore
+import SQLEngine
+
+/// The first answer to a key.
+struct IdempotentAnswer: Sendable {
+    let fingerprint: [UInt8]
+    let location: String?
+    let body: [UInt8]
+}
+
+/// The table `idempotency_keys`.
+enum IdempotencyRepository {
+    /// - Parameter since: answers older than this are forgotten.
+    static func find(
+        key: String, apiKey: Int64, since: Timestamp, in connection: Connection
+    ) throws -> IdempotentAnswer? {
+        try connection.first(
+            """
+            SELECT fingerprint, location, answer FROM idempotency_keys
+            WHERE api_key_id = ?1 AND key = ?2 AND created_at > ?3
+            """, apiKey, key, since
+        ) { IdempotentAnswer(fingerprint: $0.blob(0), location: $0.textOrNil(1), body: $0.blob(2)) }
+    }
+
+    static func store(
+        _ answer: IdempotentAnswer, key: String, apiKey: Int64, at now: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            INSERT OR REPLACE INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+            """, apiKey, key, answer.fingerprint, answer.location, answer.body, now)
+    }
+
+    /// - Returns: how many were forgotten.
+    static func purge(before: Timestamp, limit: Int, in connection: Connection) throws -> Int {
+        try connection.run(
+            """
+            DELETE FROM idempotency_keys WHERE (api_key_id, key) IN (
+                SELECT api_key_id, key FROM idempotency_keys WHERE created_at <= ?1 LIMIT ?2)
+            """, before, limit)
+    }
+}

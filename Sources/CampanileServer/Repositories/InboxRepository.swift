@@ -1,0 +1,75 @@
+import CampanileCore
+import SQLEngine
+
+/// The table `inboxes`: one row per (app, user).
+enum InboxRepository {
+    static func id(app: String, userID: String, in connection: Connection) throws -> Int64? {
+        try connection.first("SELECT id FROM inboxes WHERE app = ?1 AND user_id = ?2", app, userID) { $0.int(0) }
+    }
+
+    /// The inbox of a user, made if there was none.
+    static func idMaking(app: String, userID: String, in connection: Connection) throws -> Int64 {
+        if let id = try id(app: app, userID: userID, in: connection) { return id }
+        _ = try connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
+        return connection.lastInsertRowID
+    }
+
+    /// - Parameter id: of an inbox that exists; inboxes are never deleted.
+    static func state(_ id: Int64, in connection: Connection) throws -> InboxState {
+        let state = try connection.first(
+            """
+            SELECT unread_count, unread_since_cleared, armed, cleared_id, newest_id, version, updated_at
+            FROM inboxes WHERE id = ?1
+            """, id
+        ) { row in
+            InboxState(
+                unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2),
+                clearedID: row.idOrNil(3), newestID: row.idOrNil(4), version: row.int(5), updatedAt: row.timeOrNil(6))
+        }
+        return state ?? InboxState()
+    }
+
+    static func store(_ state: InboxState, _ id: Int64, in connection: Connection) throws {
+        _ = try connection.run(
+            """
+            UPDATE inboxes SET unread_count = ?2, unread_since_cleared = ?3, armed = ?4, cleared_id = ?5, newest_id = ?6,
+                version = ?7, updated_at = ?8
+            WHERE id = ?1
+            """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
+            state.version, state.updatedAt)
+    }
+
+    static func owner(_ id: Int64, in connection: Connection) throws -> (app: String, userID: String)? {
+        try connection.first("SELECT app, user_id FROM inboxes WHERE id = ?1", id) { ($0.text(0), $0.text(1)) }
+    }
+
+    /// What a change of policy does: the versions of the inboxes whose number it changes grow, as for any other change.
+    static func restamp(
+        from old: BadgePolicy, to new: BadgePolicy, now: Timestamp, in connection: Connection
+    ) throws -> Int {
+        var changed: [(Int64, InboxState)] = []
+        for id in try ids(in: connection) {
+            let state = try state(id, in: connection)
+            guard state.count(old) != state.count(new) else { continue }
+            changed.append((id, state.restamped(now: now)))
+        }
+        for (id, state) in changed { try store(state, id, in: connection) }
+        return changed.count
+    }
+
+    static func ids(in connection: Connection) throws -> [Int64] {
+        try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.int(0) }
+    }
+
+    /// One inbox counted anew from its notifications.
+    static func recount(_ id: Int64, in connection: Connection) throws -> (unread: Int64, sinceCleared: Int64) {
+        let counts = try connection.first(
+            """
+            SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id)
+            FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
+            WHERE n.inbox_id = ?1 AND n.read_at IS NULL
+            """, id
+        ) { (unread: $0.int(0), sinceCleared: $0.int(1)) }
+        return counts ?? (0, 0)
+    }
+}

@@ -1,0 +1,15 @@
+import SQLEngine
+
+/// The schema's history, embedded in the program from the folder migrations/: forward only. A test compares the two.
+enum Migrations {
+    /// "Camp" in ASCII: marks a SQLite file as Campanile's.
+    static let applicationID: Int32 = 0x4361_6D70
+
+    static let all: [Migration] = [
+        Migration(version: 1, name: "m0001_init", sql: text(PackageResources.m0001_init_sql))
+    ]
+
+    static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }
+
+    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+}

@@ -1,0 +1,151 @@
+import CampanileCore
+import SQLEngine
+
+/// One row of the list, where SQLite keeps its bytes: valid in the closure that is given it.
+struct NotificationRow {
+    let id: UnsafeRawBufferPointer
+    let createdAt: Timestamp
+    let readAt: Timestamp?
+    let title: UnsafeRawBufferPointer
+    let body: UnsafeRawBufferPointer
+    let category: UnsafeRawBufferPointer?
+    let deepLink: UnsafeRawBufferPointer?
+    let data: UnsafeRawBufferPointer?
+}
+
+/// One notification as values, for everything but the list.
+struct NotificationRecord: Sendable {
+    let id: UUIDv7
+    let createdAt: Timestamp
+    var readAt: Timestamp?
+    let content: NotificationContent
+    let push: PushRequestOptions
+}
+
+/// The tables `notifications` and `notification_data`.
+enum NotificationRepository {
+    static func insert(_ notification: NotificationRecord, inbox: Int64, in connection: Connection) throws {
+        let content = notification.content
+        let push = notification.push
+        let isAside = (content.data?.utf8.count ?? 0) > Limits.dataInRowBytes
+        _ = try connection.run(
+            """
+            INSERT INTO notifications (inbox_id, id, created_at, title, body, category, deep_link, data, data_aside,
+                push, sound, collapse_key, thread_id, expires_at)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
+            """, inbox, notification.id, notification.createdAt, content.title, content.body, content.category,
+            content.deepLink, isAside ? nil : content.data, isAside, push.push, push.sound, push.collapseKey,
+            push.threadID, push.expiresAt)
+        guard isAside, let data = content.data else { return }
+        _ = try connection.run(
+            "INSERT INTO notification_data (notification_id, data) VALUES (?1, ?2)", notification.id, data)
+    }
+
+    static func find(_ id: UUIDv7, inbox: Int64, in connection: Connection) throws -> NotificationRecord? {
+        try connection.first(
+            """
+            SELECT created_at, read_at, title, body, category, deep_link,
+                iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data),
+                push, sound, collapse_key, thread_id, expires_at
+            FROM notifications n WHERE inbox_id = ?1 AND id = ?2
+            """, inbox, id
+        ) { row in
+            NotificationRecord(
+                id: id, createdAt: row.time(0), readAt: row.timeOrNil(1),
+                content: NotificationContent(
+                    title: row.text(2), body: row.text(3), category: row.textOrNil(4), deepLink: row.textOrNil(5),
+                    data: row.textOrNil(6)),
+                push: PushRequestOptions(
+                    push: row.bool(7), sound: row.textOrNil(8), collapseKey: row.textOrNil(9),
+                    threadID: row.textOrNil(10), expiresAt: row.timeOrNil(11)))
+        }
+    }
+
+    /// The inbox that holds a notification; producers know the id alone.
+    static func inbox(of id: UUIDv7, in connection: Connection) throws -> Int64? {
+        try connection.first("SELECT inbox_id FROM notifications WHERE id = ?1", id) { $0.int(0) }
+    }
+
+    static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
+        _ = try connection.run(
+            "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)
+    }
+
+    /// Marks what is unread, up to and including an id if given.
+    /// - Returns: how many were.
+    static func markAllRead(
+        upTo: UUIDv7?, at now: Timestamp, inbox: Int64, in connection: Connection
+    ) throws -> Int {
+        guard let upTo else {
+            return try connection.run(
+                "UPDATE notifications SET read_at = ?2 WHERE inbox_id = ?1 AND read_at IS NULL", inbox, now)
+        }
+        return try connection.run(
+            "UPDATE notifications SET read_at = ?2 WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?3", inbox, now, upTo)
+    }
+
+    static func delete(_ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
+        _ = try connection.run("DELETE FROM notification_data WHERE notification_id = ?1", id)
+        _ = try connection.run("DELETE FROM notifications WHERE inbox_id = ?1 AND id = ?2", inbox, id)
+    }
+}
+
+// MARK: - The list
+
+/// Which notifications of an inbox a page shows.
+struct NotificationFilter: Sendable {
+    enum Status: String, CaseIterable, Sendable { case all, unread, read }
+
+    var status: Status = .all
+    var category: String?
+    /// The last id of the page before.
+    var before: UUIDv7?
+    var limit = Limits.pageSize
+}
+
+extension NotificationRepository {
+    /// Later than every id: the start of the first page.
+    private static let end = UUIDv7(high: .max, low: .max)
+
+    /// The rows of a page, newest first, and one more if there is a next page.
+    static func page(
+        _ filter: NotificationFilter, inbox: Int64, in connection: Connection, _ visit: (NotificationRow) throws -> Void
+    ) throws {
+        let before = filter.before ?? end
+        let limit = filter.limit + 1
+        let visitRow: (borrowing Row) throws -> Void = { row in try visit(notificationRow(row)) }
+        // The text of a statement is a literal, and `read_at IS NULL` has to stand in it for the partial index to serve.
+        switch (filter.status, filter.category) {
+        case (.all, nil):
+            try connection.forEach(
+                """
+                SELECT id, created_at, read_at, title, body, category, deep_link,
+                    iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data)
+                FROM notifications n WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
+                """, inbox, before, limit, body: visitRow)
+        case (.unread, nil):
+            try connection.forEach(
+                """
+                SELECT id, created_at, read_at, title, body, category, deep_link,
+                    iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data)
+                FROM notifications n WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3
+                """, inbox, before, limit, body: visitRow)
+        default:
+            try connection.forEach(
+                """
+                SELECT id, created_at, read_at, title, body, category, deep_link,
+                    iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data)
+                FROM notifications n
+                WHERE inbox_id = ?1 AND id < ?2 AND (?4 = 'all' OR (read_at IS NULL) = (?4 = 'unread'))
+                    AND (?5 IS NULL OR category = ?5)
+                ORDER BY id DESC LIMIT ?3
+                """, inbox, before, limit, filter.status.rawValue, filter.category, body: visitRow)
+        }
+    }
+
+    private static func notificationRow(_ row: borrowing Row) -> NotificationRow {
+        NotificationRow(
+            id: row.bytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
+            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: row.bytesOrNil(7))
+    }
+}

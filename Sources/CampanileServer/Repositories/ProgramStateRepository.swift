@@ -1,0 +1,28 @@
+import CampanileCore
+import SQLEngine
+
+/// The table `program_state`: one row of what must survive a restart.
+enum ProgramStateRepository {
+    /// No id with a later millisecond was ever given out.
+    static func idsReservedUntil(in connection: Connection) throws -> Int64 {
+        try connection.first("SELECT ids_reserved_until FROM program_state WHERE id = 1") { $0.int(0) } ?? 0
+    }
+
+    static func reserveIDs(until milliseconds: Int64, in connection: Connection) throws {
+        _ = try connection.run("UPDATE program_state SET ids_reserved_until = ?1 WHERE id = 1", milliseconds)
+    }
+
+    static func badgePolicy(in connection: Connection) throws -> BadgePolicy? {
+        let name = try connection.first("SELECT badge_policy FROM program_state WHERE id = 1") { $0.textOrNil(0) }
+        return (name ?? nil).flatMap(BadgePolicy.init(rawValue:))
+    }
+
+    static func setBadgePolicy(_ policy: BadgePolicy, in connection: Connection) throws {
+        _ = try connection.run("UPDATE program_state SET badge_policy = ?1 WHERE id = 1", policy.rawValue)
+    }
+
+    /// Proves that the database can be written: the row is written as it is.
+    static func touch(in connection: Connection) throws {
+        _ = try connection.run("UPDATE program_state SET ids_reserved_until = ids_reserved_until WHERE id = 1")
+    }
+}

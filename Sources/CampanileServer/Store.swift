@@ -1,0 +1,45 @@
+import Glibc
+import SQLEngine
+
+/// Opens the database for a program: the folder is made, the schema is brought up to date, and a file of somebody else or
+/// of a newer version is refused with a sentence that helps.
+enum Store {
+    struct Failure: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    static func open(
+        _ path: String, options: DatabaseOptions = DatabaseOptions()
+    ) throws -> (database: Database, migrated: MigrationReport) {
+        try makeFolder(of: path)
+        let report = try Migrations.migrator.migrate(path: path, options: options, backup: true)
+        return (try Database(path: path, options: options), report)
+    }
+
+    static func makeFolder(of path: String) throws {
+        guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return }
+        let folder = String(path[..<slash])
+        var made = ""
+        for part in folder.split(separator: "/", omittingEmptySubsequences: false) {
+            made += made.isEmpty && part.isEmpty ? "/" : made.isEmpty || made == "/" ? part : "/" + part
+            guard !made.isEmpty, mkdir(made, 0o700) != 0, errno != EEXIST else { continue }
+            var status = stat()
+            guard stat(made, &status) != 0 else { continue }
+            throw Failure(description: "The folder \(made) can't be made: \(String(cString: strerror(errno))).")
+        }
+    }
+}
+
+/// When a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for measurements and for
+/// the controls of the power-loss test.
+package enum Durability: String, Sendable {
+    case full, normal, off
+
+    var synchronous: DatabaseOptions.Synchronous {
+        switch self {
+        case .full: .full
+        case .normal: .normal
+        case .off: .off
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import CMicroHTTPD
+import Glibc
+import Synchronization
+
+/// Every open connection. A socket is shut down only under this table's lock and only while its connection is in
+/// the table; the library reports a connection closed before it closes the socket (`MHD_cleanup_connections`), so the
+/// descriptor can't have been given to somebody else.
+final class ConnectionTable: Sendable {
+    private struct Entries {
+        var open: [Connection] = []
+        var opened: UInt64 = 0
+        /// Counts of connections that are gone.
+        var requestsBegun: UInt64 = 0
+        var requestsEnded: UInt64 = 0
+        var overdue: UInt64 = 0
+    }
+
+    private let entries = Mutex(Entries())
+
+    /// Adds the connection that the closure makes of its number in this process.
+    func add(_ make: (UInt64) -> Connection) -> Connection {
+        entries.withLock { entries in
+            entries.opened += 1
+            let connection = make(entries.opened)
+            connection.slot = entries.open.count
+            entries.open.append(connection)
+            return connection
+        }
+    }
+
+    func remove(_ connection: Connection) {
+        entries.withLock { entries in
+            let slot = connection.slot
+            guard let last = entries.open.popLast() else { return }
+            if last !== connection {
+                entries.open[slot] = last
+                last.slot = slot
+            }
+            let counts = connection.requestCounts
+            entries.requestsBegun += counts.begun
+            entries.requestsEnded += counts.ended
+        }
+    }
+
+    var count: Int { entries.withLock { $0.open.count } }
+
+    func forEach(_ body: (Connection) -> Void) {
+        entries.withLock { $0.open.forEach(body) }
+    }
+
+    /// How many connections have a request line that isn't answered to the last byte.
+    var busyCount: Int {
+        entries.withLock { $0.open.count { $0.stages.current.stage != .waiting } }
+    }
+
+    /// Ends every connection that has overstayed: `shutdown`, never `close`, which is the library's.
+    /// - Returns: how many.
+    @discardableResult
+    func shutDownOverdue(now: UInt64, limits: Limits) -> Int {
+        entries.withLock { entries in
+            var ended = 0
+            for connection in entries.open {
+                let (stage, since) = connection.stages.current
+                guard stage.isOverdue(since: since, now: now, limits: limits) else { continue }
+                _ = shutdown(connection.socket, Int32(SHUT_RDWR))
+                ended += 1
+            }
+            entries.overdue += UInt64(ended)
+            return ended
+        }
+    }
+
+    /// Ends the connections whose client has hung up without the library noticing.
+    ///
+    /// libmicrohttpd 0.9.75 takes a read that didn't fill its buffer for the last one and waits for the next edge of
+    /// epoll. If the end of the stream had arrived together with the data, there is no next edge, and a client that
+    /// says it is finished and waits for the server to close would wait for the idle deadline. `SHUT_RD` makes an edge;
+    /// the library then reads the end of the stream. It takes nothing from an answer that is on its way.
+    /// - Returns: how many.
+    @discardableResult
+    func noticeHangups() -> Int {
+        entries.withLock { entries in
+            var polls: [pollfd] = []
+            polls.reserveCapacity(entries.open.count)
+            for connection in entries.open where connection.stages.current.stage.readsFromClient {
+                polls.append(pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0))
+            }
+            guard poll(&polls, nfds_t(polls.count), 0) > 0 else { return 0 }
+            var noticed = 0
+            var byte: UInt8 = 0
+            for entry in polls where entry.revents != 0 {
+                // Readable, but with nothing to read.
+                guard recv(entry.fd, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) == 0 else { continue }
+                _ = shutdown(entry.fd, Int32(SHUT_RD))
+                noticed += 1
+            }
+            return noticed
+        }
+    }
+
+    var statistics: Statistics {
+        entries.withLock { entries in
+            var statistics = Statistics(
+                connectionsOpen: entries.open.count, connectionsOpened: entries.opened,
+                requestsBegun: entries.requestsBegun, requestsEnded: entries.requestsEnded,
+                deadlinesMissed: entries.overdue)
+            for connection in entries.open {
+                let counts = connection.requestCounts
+                statistics.requestsBegun += counts.begun
+                statistics.requestsEnded += counts.ended
+            }
+            return statistics
+        }
+    }
+}
+
+/// What the server has done since its start.
+package struct Statistics: Sendable, Equatable {
+    package var connectionsOpen: Int
+    package var connectionsOpened: UInt64
+    /// Requests whose request line was complete.
+    package var requestsBegun: UInt64
+    /// Requests whose state was given back. Equal to `requestsBegun` when nothing is in flight.
+    package var requestsEnded: UInt64
+    /// Connections that were ended because they overstayed a deadline.
+    package var deadlinesMissed: UInt64
+}

@@ -1,0 +1,149 @@
+import CMicroHTTPD
+import Glibc
+import Synchronization
+
+/// What every connection needs: the application's functions, the limits and the state of the server.
+final class Engine: Sendable {
+    let limits: Limits
+    let clock: @Sendable () -> UInt64
+    let handler: Handler
+    let refuse: @Sendable (Refusal, Request) -> Response
+    let completed: @Sendable (Request, Int, UInt64) -> Void
+    let table = ConnectionTable()
+    /// From now on every answer says `Connection: close`.
+    let draining = Atomic<Bool>(false)
+    /// From now on nothing may be suspended.
+    let stopping = Atomic<Bool>(false)
+
+    init(
+        limits: Limits, clock: @escaping @Sendable () -> UInt64, handler: @escaping Handler,
+        refuse: @escaping @Sendable (Refusal, Request) -> Response,
+        completed: @escaping @Sendable (Request, Int, UInt64) -> Void
+    ) {
+        self.limits = limits
+        self.clock = clock
+        self.handler = handler
+        self.refuse = refuse
+        self.completed = completed
+    }
+
+    /// - Returns: how many connections had overstayed.
+    @discardableResult
+    func sweep() -> Int {
+        table.noticeHangups()
+        return table.shutDownOverdue(now: clock(), limits: limits)
+    }
+
+    /// Lets every suspended connection go on with a refusal: the library aborts the process if it is stopped while
+    /// one is suspended. `stopping` must be set before.
+    func resumeSuspended() {
+        table.forEach { connection in
+            connection.exchange.withLock { exchange in
+                if exchange.abort() { MHD_resume_connection(connection.handle) }
+            }
+        }
+    }
+}
+
+// MARK: - A request's life, on the connection's daemon thread
+
+extension Connection {
+    /// The request line is complete. The target is still as the client sent it; the library decodes it in place next.
+    func takeRequestLine(_ target: UnsafeMutablePointer<CChar>) {
+        let now = engine.clock()
+        stages.enter(.receiving, at: now)
+        progress = .requestLine
+        request.receivedAt = now
+        request.connectionStart = startedAt
+        request.connectionNumber = number
+        request.requestNumber = countBegun()
+        targetLength = strlen(target)
+        targetAddress = UInt(bitPattern: target)
+        let kept = min(targetLength, engine.limits.uriBytes)
+        request.storage.append(target, count: kept)
+        request.targetLength = kept
+        if kept < targetLength { refusal = .uriTooLong }
+        // The library is about to split the query into its own table, which we don't read; a query of a thousand
+        // ampersands would fill the connection's memory, and 0.9.75 then goes on with a broken state. It splits up to
+        // the first NUL, so one right after the question mark spares it the work.
+        if let mark = strchr(target, Int32(UInt8(ascii: "?"))) { mark[1] = 0 }
+    }
+
+    /// The head is complete: the library's first call. An answer here ends the connection, so only refusals answer.
+    func takeHead(method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> MHD_Result {
+        let (refusal, contentLength) = HeadReader.read(self, method: method, version: version)
+        progress = .body
+        if let refusal { return answer(engine.refuse(refusal, request), closing: true) }
+        guard contentLength <= UInt64(engine.limits.bodyBytes) else {
+            return answer(engine.refuse(.bodyTooLarge, request), closing: true)
+        }
+        expectedBody = Int(contentLength)
+        return .YES
+    }
+
+    /// A part of the body. - Returns: `.NO` if so much too much came that the connection is to be closed.
+    func takeBody(_ bytes: UnsafePointer<CChar>, count: Int) -> MHD_Result {
+        if excess == 0, request.bodyStorage.count + count <= engine.limits.bodyBytes {
+            request.bodyStorage.reserve(expectedBody)
+            request.bodyStorage.append(bytes, count: count)
+            return .YES
+        }
+        excess += count
+        return excess <= engine.limits.excessBytes ? .YES : .NO
+    }
+
+    /// The request is complete: the library's last call, and its first after a resumption.
+    func serve() -> MHD_Result {
+        if progress == .handling { return settle() }
+        if excess > 0 { return answer(engine.refuse(.bodyTooLarge, request), closing: true) }
+        progress = .handling
+        switch engine.handler(request) {
+        case .now(let response):
+            return answer(response)
+        case .later(let work):
+            stages.enter(.handling, at: engine.clock())
+            let ticket = exchange.withLock { $0.begin() }
+            // Runs here and now until it first waits.
+            Task.immediate { [self] in
+                let response = await work()
+                exchange.withLock { exchange in
+                    if exchange.finish(response, ticket: ticket) { MHD_resume_connection(handle) }
+                }
+            }
+            return settle()
+        }
+    }
+
+    /// Answers if the work has finished, else suspends the connection.
+    private func settle() -> MHD_Result {
+        let decision = exchange.withLock { exchange in
+            exchange.settle(stopping: engine.stopping.load(ordering: .sequentiallyConsistent)) {
+                MHD_suspend_connection(handle)
+            }
+        }
+        switch decision {
+        case .answer(let response): return answer(response)
+        case .suspended: return .YES
+        case .refuse: return answer(engine.refuse(.stopping, request), closing: true)
+        }
+    }
+
+    private func answer(_ response: Response, closing: Bool = false) -> MHD_Result {
+        // A handler that answered at once needed no time worth another look at the clock.
+        let wasQuick = progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
+        stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())
+        progress = .answered
+        return Reply.queue(response, on: self.handle, closing: closing || engine.draining.load(ordering: .relaxed))
+    }
+
+    /// The request is over: answered, refused by the library or left by the client.
+    func completeRequest() {
+        let now = engine.clock()
+        let status = Int(cmhd_status(handle))
+        engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
+        if progress == .handling { exchange.withLock { $0.end() } }
+        recycleRequest()
+        stages.enter(.waiting, at: now)
+        countEnded()
+    }
+}

@@ -1,0 +1,264 @@
+import CMicroHTTPD
+import Glibc
+import Synchronization
+
+/// How a server listens.
+package struct HTTPServerOptions: Sendable {
+    /// The address to listen on.
+    package var host: String
+    /// The port; 0 lets the system choose one.
+    package var port: UInt16
+    /// Event loops, each a thread with its own connections.
+    package var threads: Int
+    package var limits: Limits
+    /// Open connections at once; further ones wait in the kernel's queue. Nil: what the process' descriptors
+    /// allow, at most 16,384, because each costs `limits.connectionMemory`.
+    package var connectionLimit: Int?
+    /// Connections that wait in the kernel to be accepted.
+    package var backlog: Int32
+    /// Monotonic nanoseconds.
+    package var clock: @Sendable () -> UInt64
+
+    package init(
+        host: String = "127.0.0.1", port: UInt16 = 0, threads: Int = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
+        limits: Limits = Limits(), connectionLimit: Int? = nil, backlog: Int32 = 1_024,
+        clock: @escaping @Sendable () -> UInt64 = MonotonicClock.now
+    ) {
+        self.host = host
+        self.port = port
+        self.threads = threads
+        self.limits = limits
+        self.connectionLimit = connectionLimit
+        self.backlog = backlog
+        self.clock = clock
+    }
+}
+
+/// The system's monotonic clock.
+package enum MonotonicClock {
+    /// Nanoseconds since some moment in the past; never goes back.
+    @Sendable package static func now() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+    }
+}
+
+/// Why a server didn't start.
+package enum HTTPServerError: Error, CustomStringConvertible {
+    case unknownHost(String, reason: String)
+    case cannotListen(host: String, port: UInt16, code: Int32)
+    case libraryRefused
+    case alreadyStarted
+
+    package var description: String {
+        switch self {
+        case .unknownHost(let host, let reason): "The host \(host) can't be resolved: \(reason)."
+        case .cannotListen(let host, let port, let code):
+            "Can't listen on \(host), port \(port): \(String(cString: strerror(code)))."
+        case .libraryRefused: "libmicrohttpd could not be started."
+        case .alreadyStarted: "The server was started before."
+        }
+    }
+}
+
+/// An HTTP/1.1 server over libmicrohttpd.
+package final class HTTPServer: Sendable {
+    /// What exists between start and stop.
+    private struct Running: @unchecked Sendable {
+        // Sendable: the daemon's pointer is only handed to functions of the library that any thread may call.
+        let daemon: OpaquePointer
+        let port: UInt16
+        let acceptor: SystemThread
+        let sweeper: SystemThread
+        var accepts = true
+    }
+
+    private enum Lifecycle { case new, running(Running), stopped }
+
+    private let options: HTTPServerOptions
+    private let engine: Engine
+    private let acceptSignal = StopSignal()
+    private let sweepSignal = StopSignal()
+    private let lifecycle = Mutex(Lifecycle.new)
+
+    /// - Parameters:
+    ///   - handler: answers requests. Called on the daemon's threads; what it does there holds up all connections of
+    ///     that thread.
+    ///   - refuse: renders what the engine refuses.
+    ///   - completed: called exactly once for each request whose request line was complete, when it is over:
+    ///     the status (0 if there was no answer) and the nanoseconds since the request line was complete. For the access log.
+    package init(
+        options: HTTPServerOptions = HTTPServerOptions(),
+        handler: @escaping Handler,
+        refuse: @escaping @Sendable (Refusal, Request) -> Response,
+        completed: @escaping @Sendable (_ request: Request, _ status: Int, _ durationNanoseconds: UInt64) -> Void = { _, _, _ in }
+    ) {
+        self.options = options
+        engine = Engine(
+            limits: options.limits, clock: options.clock, handler: handler, refuse: refuse, completed: completed)
+    }
+
+    deinit {
+        stop()
+    }
+
+    /// The port it listens on; 0 before the start.
+    package var port: UInt16 {
+        lifecycle.withLock {
+            if case .running(let running) = $0 { running.port } else { 0 }
+        }
+    }
+
+    package var statistics: Statistics { engine.table.statistics }
+
+    /// Ends connections that overstayed, and those whose client has hung up unnoticed. The server does it once a
+    /// second by itself; tests do it by hand.
+    /// - Returns: how many had overstayed.
+    @discardableResult
+    package func sweep() -> Int { engine.sweep() }
+}
+
+// MARK: - Start
+
+extension HTTPServer {
+    /// Listens and serves.
+    /// - Returns: the port.
+    @discardableResult
+    package func start() throws(HTTPServerError) -> UInt16 {
+        try lifecycle.withLock { lifecycle throws(HTTPServerError) in
+            guard case .new = lifecycle else { throw .alreadyStarted }
+            // The threads made here inherit the mask: signals belong to the program, not to a library's thread.
+            var all = sigset_t()
+            var before = sigset_t()
+            sigfillset(&all)
+            pthread_sigmask(SIG_SETMASK, &all, &before)
+            defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+            let running = try launch()
+            lifecycle = .running(running)
+            return running.port
+        }
+    }
+
+    private func launch() throws(HTTPServerError) -> Running {
+        let listener = try Listener(host: options.host, port: options.port, backlog: options.backlog)
+        let limit = options.connectionLimit ?? Self.affordableConnections()
+        guard let daemon = startDaemon(connectionLimit: limit) else { throw .libraryRefused }
+        let box = DaemonBox(daemon: daemon)
+        let acceptor = SystemThread(name: "http-accept") { [engine, acceptSignal] in
+            listener.run(until: acceptSignal, hasRoom: { engine.table.count < limit }) { socket, address, length in
+                // On failure the library has closed the socket.
+                _ = MHD_add_connection(box.daemon, socket, address, length)
+            }
+        }
+        let sweeper = SystemThread(name: "http-sweep") { [engine, sweepSignal] in
+            while !sweepSignal.wait(milliseconds: 1_000) { engine.sweep() }
+        }
+        return Running(daemon: daemon, port: listener.port, acceptor: acceptor, sweeper: sweeper)
+    }
+
+    /// The daemon's pointer on its way into a thread. Sendable as in `Running`.
+    private struct DaemonBox: @unchecked Sendable { let daemon: OpaquePointer }
+
+    private func startDaemon(connectionLimit: Int) -> OpaquePointer? {
+        let flags = [MHD_USE_EPOLL_INTERNAL_THREAD, MHD_USE_NO_LISTEN_SOCKET, MHD_USE_ITC, MHD_ALLOW_SUSPEND_RESUME]
+        var start = cmhd_options()
+        start.flags = flags.reduce(0) { $0 | $1.rawValue }
+        start.threads = UInt32(max(1, options.threads))
+        // The library divides its limit among the threads and counts a connection a little longer than we do.
+        start.connection_limit = UInt32(connectionLimit + 64 * max(1, options.threads))
+        start.connection_memory = options.limits.connectionMemory
+        start.cls = Unmanaged.passUnretained(engine).toOpaque()
+        start.handler = Callbacks.handler
+        start.completed = Callbacks.completed
+        start.connection = Callbacks.connection
+        start.request_line = Callbacks.requestLine
+        return cmhd_start(&start)
+    }
+
+    /// Raises the limit of open descriptors to what the system permits, and keeps a quarter for everything else.
+    private static func affordableConnections() -> Int {
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 512 }
+        var raised = limit
+        raised.rlim_cur = limit.rlim_max
+        if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 { limit = raised }
+        return Int(min(16_384, max(64, limit.rlim_cur / 4 * 3)))
+    }
+}
+
+// MARK: - Stop
+
+extension HTTPServer {
+    /// Stops accepting, answers what is in flight with `Connection: close`, and waits for it.
+    ///
+    /// Blocks: call it from a thread of your own, or use `shutDown(within:)`.
+    /// - Parameter nanoseconds: how long to wait at most.
+    /// - Returns: whether nothing is in flight any more.
+    @discardableResult
+    package func drain(within nanoseconds: UInt64) -> Bool {
+        stopAccepting()
+        engine.draining.store(true, ordering: .sequentiallyConsistent)
+        return waitUntilQuiet(within: nanoseconds)
+    }
+
+    /// Ends the server. What is suspended is answered 503 first. Idempotent; blocks until all threads have ended.
+    package func stop() {
+        stopAccepting()
+        let running: Running? = lifecycle.withLock { lifecycle in
+            defer { lifecycle = .stopped }
+            if case .running(let running) = lifecycle { return running }
+            return nil
+        }
+        guard let running else { return }
+        engine.draining.store(true, ordering: .sequentiallyConsistent)
+        engine.stopping.store(true, ordering: .sequentiallyConsistent)
+        engine.resumeSuspended()
+        // Long enough for the 503s to leave; the library drops what isn't sent when it stops.
+        waitUntilQuiet(within: 1_000_000_000)
+        sweepSignal.give()
+        running.sweeper.join()
+        MHD_stop_daemon(running.daemon)
+    }
+
+    /// Drains, then stops, on a thread of its own, so that a task can wait for it.
+    /// - Returns: whether everything in flight was answered in time.
+    @discardableResult
+    package func shutDown(within nanoseconds: UInt64) async -> Bool {
+        await withCheckedContinuation { continuation in
+            let thread = SystemThread(name: "http-stop") {
+                let quiet = self.drain(within: nanoseconds)
+                self.stop()
+                continuation.resume(returning: quiet)
+            }
+            thread.detach()
+        }
+    }
+
+    private func stopAccepting() {
+        let acceptor: SystemThread? = lifecycle.withLock { lifecycle in
+            guard case .running(var running) = lifecycle, running.accepts else { return nil }
+            running.accepts = false
+            lifecycle = .running(running)
+            return running.acceptor
+        }
+        acceptSignal.give()
+        acceptor?.join()
+    }
+
+    /// Waits until no connection has a request in progress, twice in a row: one that was just accepted shows only when
+    /// its request line was read.
+    @discardableResult
+    private func waitUntilQuiet(within nanoseconds: UInt64) -> Bool {
+        let pause: UInt64 = 5_000_000
+        var waited: UInt64 = 0
+        var quiet = 0
+        while true {
+            quiet = engine.table.busyCount == 0 ? quiet + 1 : 0
+            if quiet == 2 { return true }
+            if waited >= nanoseconds { return quiet > 0 }
+            _ = poll(nil, 0, Int32(pause / 1_000_000))
+            waited += pause
+        }
+    }
+}

@@ -1,0 +1,165 @@
+import CMicroHTTPD
+import Glibc
+
+/// Copies a request's head out of the library's buffer and checks it byte by byte.
+///
+/// libmicrohttpd 0.9.75 parses the head where it received it: it puts a NUL at the end of the method, the target, each
+/// field name and each line, and hands out pointers into its buffer. So the addresses tell what the strings hide. In
+/// a clean head, method, target, version and every field follow each other at exactly known distances: one byte for a
+/// space or colon, two for CRLF, and the head ends two bytes after the last line. A bare LF leaves one byte, a NUL
+/// inside a value or a folded line leaves more or moves the field elsewhere, a line that begins with a NUL ends the
+/// library's header section early. Any deviation is refused. Nothing but addresses is compared here.
+///
+/// What even this can't see: a NUL in the place of a CR, because the library overwrites the CR with one.
+struct HeadReader {
+    let request: Request
+    private let headAddress: UInt
+    private let headSize: Int
+    /// Where the head begins in the request's storage.
+    private let headOffset: Int
+    /// Where the next field's name must begin.
+    private var cursor: UInt
+    private let layoutIsKnown: Bool
+
+    private(set) var refusal: Refusal?
+    private var hosts = 0
+    private var contentLengths = 0
+    private var transferEncodings = 0
+    private(set) var contentLength: UInt64 = 0
+
+    /// Whether the library is the one whose way of parsing is described above. Later versions parse more strictly
+    /// themselves and move what they parse; there, the addresses say nothing.
+    static let layoutIsKnown = String(cString: MHD_get_version()) == "0.9.75"
+
+    /// Reads the head of a request whose target is already in its storage.
+    /// - Returns: why the request is refused, or nil; and the length of the body that was announced.
+    static func read(
+        _ connection: Connection, method: UnsafePointer<CChar>, version: UnsafePointer<CChar>
+    ) -> (refusal: Refusal?, contentLength: UInt64) {
+        let request = connection.request
+        let methodBytes = UnsafeRawBufferPointer(start: method, count: strlen(method))
+        request.method = Method(bytes: methodBytes)
+        request.isHTTP10 = version[7] == CChar(bitPattern: UInt8(ascii: "0"))
+        if let refusal = connection.refusal { return (refusal, 0) }
+        guard FieldSyntax.isToken(methodBytes) else { return (.malformed("The request method is not a token."), 0) }
+        let lineEnd = UInt(bitPattern: version) + 8
+        if layoutIsKnown {
+            guard connection.targetAddress == UInt(bitPattern: method) + UInt(methodBytes.count) + 1,
+                UInt(bitPattern: version) == connection.targetAddress + UInt(connection.targetLength) + 1
+            else { return (.malformed("The request line is malformed."), 0) }
+        }
+        switch RequestTarget.parse(request.rawTarget, method: request.method) {
+        case .success(let target): request.target = target
+        case .failure(let fault): return (.malformed(fault.reason), 0)
+        }
+        let headSize = cmhd_head_size(connection.handle)
+        let sectionSize = headSize - min(headSize, Int(bitPattern: lineEnd - UInt(bitPattern: method)) + 2)
+        guard sectionSize <= connection.engine.limits.headerBytes else { return (.headersTooLarge, 0) }
+        var reader = HeadReader(connection.request, head: method, size: headSize, lineEnd: lineEnd)
+        return reader.readFields(connection.handle)
+    }
+
+    private init(_ request: Request, head: UnsafePointer<CChar>, size: Int, lineEnd: UInt) {
+        self.request = request
+        headAddress = UInt(bitPattern: head)
+        headSize = size
+        headOffset = request.storage.count
+        cursor = lineEnd + 2
+        layoutIsKnown = Self.layoutIsKnown
+        request.storage.append(head, count: size)
+    }
+
+    private mutating func readFields(_ handle: OpaquePointer) -> (refusal: Refusal?, contentLength: UInt64) {
+        withUnsafeMutablePointer(to: &self) { reader in
+            _ = MHD_get_connection_values_n(handle, .HEADER_KIND, { reader, _, name, nameLength, value, valueLength in
+                guard let reader = reader?.assumingMemoryBound(to: HeadReader.self), let name, let value else { return .NO }
+                reader.pointee.refusal = reader.pointee.take(name, nameLength, value, valueLength)
+                return reader.pointee.refusal == nil ? .YES : .NO
+            }, reader)
+        }
+        if refusal == nil { refusal = conclude() }
+        return (refusal, contentLength)
+    }
+
+    /// Checks one field and enters it in the request's table.
+    private mutating func take(
+        _ name: UnsafePointer<CChar>, _ nameLength: Int, _ value: UnsafePointer<CChar>, _ valueLength: Int
+    ) -> Refusal? {
+        let nameAddress = UInt(bitPattern: name)
+        let valueAddress = UInt(bitPattern: value)
+        var nameOffset = Int(bitPattern: nameAddress &- headAddress)
+        var valueOffset = Int(bitPattern: valueAddress &- headAddress)
+        let isInHead = nameOffset >= 0 && nameOffset + nameLength <= headSize
+            && valueOffset >= 0 && valueOffset + valueLength <= headSize
+        if layoutIsKnown {
+            guard isInHead, nameAddress == cursor, valueAddress > nameAddress + UInt(nameLength) else {
+                return .malformed("A header line is folded, holds a NUL or doesn't end with CRLF.")
+            }
+            cursor = valueAddress + UInt(valueLength) + 2
+        }
+        if isInHead {
+            nameOffset += headOffset
+            valueOffset += headOffset
+        } else {
+            nameOffset = request.storage.count
+            request.storage.append(name, count: nameLength)
+            valueOffset = request.storage.count
+            request.storage.append(value, count: valueLength)
+        }
+        let bytes = request.storage.mutableBytes
+        let nameBytes = UnsafeMutableRawBufferPointer(rebasing: bytes[nameOffset..<nameOffset + nameLength])
+        guard FieldSyntax.lowercaseToken(nameBytes) else { return .malformed("A header name is not a token.") }
+        let valueBytes = UnsafeRawBufferPointer(rebasing: bytes[valueOffset..<valueOffset + valueLength])
+        guard FieldSyntax.isFieldValue(valueBytes) else { return .malformed("A header value holds a control character.") }
+        let field = Request.Field(
+            name: Int32(nameOffset), nameLength: Int32(nameLength), value: Int32(valueOffset), valueLength: Int32(valueLength))
+        guard request.addField(field) else { return .headersTooLarge }
+        return checkFraming(UnsafeRawBufferPointer(nameBytes), valueBytes)
+    }
+
+    /// The fields that decide where a message ends and whom it is for: what two parsers could read in two ways is
+    /// refused (RFC 9112, sections 3.2, 6.1 and 6.3).
+    private mutating func checkFraming(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Refusal? {
+        switch name.count {
+        case 4 where name.equals("host"):
+            hosts += 1
+            guard hosts == 1 else { return .malformed("There is more than one Host header.") }
+            var end = value.count
+            while end > 0, value[end - 1] == 0x20 || value[end - 1] == 0x09 { end -= 1 }
+            return FieldSyntax.isHost(value.slice(0..<end)) ? nil : .malformed("The Host header is malformed.")
+        case 14 where name.equals("content-length"):
+            contentLengths += 1
+            guard contentLengths == 1 else { return .malformed("There is more than one Content-Length header.") }
+            guard let length = FieldSyntax.contentLength(value) else {
+                return .malformed("The Content-Length header is malformed.")
+            }
+            contentLength = length
+            return nil
+        case 17 where name.equals("transfer-encoding"):
+            transferEncodings += 1
+            guard transferEncodings == 1, value.equalsIgnoringCase("chunked") else {
+                return .malformed("The only transfer coding understood is one chunked.")
+            }
+            return nil
+        default:
+            return nil
+        }
+    }
+
+    /// What can be said only when all fields are known.
+    private func conclude() -> Refusal? {
+        if layoutIsKnown, cursor + 2 != headAddress + UInt(headSize) {
+            return .malformed("The header section doesn't end with an empty line of CRLF.")
+        }
+        if transferEncodings > 0, contentLengths > 0 {
+            return .malformed("Content-Length and Transfer-Encoding exclude each other.")
+        }
+        if transferEncodings > 0, request.isHTTP10 {
+            return .malformed("HTTP/1.0 has no transfer codings.")
+        }
+        if hosts == 0, !request.isHTTP10 {
+            return .malformed("The Host header is missing.")
+        }
+        return nil
+    }
+}

@@ -1,0 +1,98 @@
+import CMicroHTTPD
+import Glibc
+
+/// The listening socket and the thread that accepts.
+///
+/// The engine accepts itself and gives the library each connection (`MHD_add_connection`) for one reason: the
+/// library's own way to stop accepting, `MHD_quiesce_daemon`, removes the socket from each worker's epoll set while
+/// the worker may be doing the same, and whoever comes second aborts the process (`MHD_PANIC` on ENOENT). It also
+/// spreads connections evenly over the workers, and lets the last ones in the kernel's queue be served before the socket
+/// closes.
+final class Listener: Sendable {
+    let port: UInt16
+    private let descriptor: Int32
+
+    /// - Parameters:
+    ///   - host: an address or a name; the first address it resolves to is used.
+    ///   - port: 0 lets the system choose.
+    init(host: String, port: UInt16, backlog: Int32) throws(HTTPServerError) {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(host, String(port), &hints, &list)
+        guard code == 0, let first = list else {
+            throw .unknownHost(host, reason: String(cString: gai_strerror(code)))
+        }
+        defer { freeaddrinfo(list) }
+        let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(first.pointee.ai_family, flags, first.pointee.ai_protocol)
+        var yes: Int32 = 1
+        guard descriptor >= 0,
+            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size)) == 0,
+            bind(descriptor, first.pointee.ai_addr, first.pointee.ai_addrlen) == 0,
+            listen(descriptor, backlog) == 0
+        else {
+            let code = errno
+            if descriptor >= 0 { _ = close(descriptor) }
+            throw .cannotListen(host: host, port: port, code: code)
+        }
+        self.descriptor = descriptor
+        self.port = Self.port(of: descriptor)
+    }
+
+    private static func port(of descriptor: Int32) -> UInt16 {
+        var address = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let code = withUnsafeMutablePointer(to: &address) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+        }
+        guard code == 0 else { return 0 }
+        // The port stands at the same place in IPv4 and IPv6 addresses.
+        return withUnsafeBytes(of: address) { UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)) }
+    }
+
+    /// Accepts until the signal is given, then what still waits in the kernel's queue, then closes the socket.
+    /// - Parameters:
+    ///   - hasRoom: whether one more connection may be open. Without room, clients wait in the kernel's queue.
+    ///   - add: takes over an accepted socket.
+    func run(until signal: StopSignal, hasRoom: () -> Bool, add: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Void) {
+        while true {
+            let room = hasRoom()
+            // Without room the wait is short, because nothing wakes it when a connection closes.
+            let stopped = signal.wait(milliseconds: room ? -1 : 20, alsoFor: room ? descriptor : -1)
+            while hasRoom(), acceptOne(add) {}
+            if stopped { break }
+        }
+        _ = close(descriptor)
+    }
+
+    /// - Returns: false if nothing waits or the system has no descriptor left.
+    private func acceptOne(_ add: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Void) -> Bool {
+        var address = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        return withUnsafeMutablePointer(to: &address) { storage in
+            storage.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                let flags = Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+                let socket = cmhd_accept(descriptor, address, &length, flags)
+                guard socket >= 0 else { return giveUp(errno) }
+                add(socket, address, length)
+                return true
+            }
+        }
+    }
+
+    /// - Returns: whether to accept again at once: the client that failed is gone, others may wait.
+    private func giveUp(_ code: Int32) -> Bool {
+        switch code {
+        case ECONNABORTED, EINTR, EPROTO:
+            return true
+        case EMFILE, ENFILE, ENOBUFS, ENOMEM:
+            // The socket stays readable, so without a pause this would spin until somebody closes something.
+            _ = poll(nil, 0, 20)
+            return false
+        default:
+            return false
+        }
+    }
+}

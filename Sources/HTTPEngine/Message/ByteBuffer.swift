@@ -1,0 +1,156 @@
+/// The bytes of a response body, finished: one heap object whose tail is the storage.
+///
+/// libmicrohttpd sends straight from it and releases it when the last byte is out, so a body is written once and
+/// never copied.
+///
+/// Sendable, because only the ByteBuffer that makes it writes to it, and after `finish()` nobody does.
+package struct ResponseBytes: @unchecked Sendable {
+    @usableFromInline let storage: Storage
+
+    @usableFromInline init(storage: Storage) { self.storage = storage }
+
+    /// The heap object. Its header is the number of bytes used.
+    @usableFromInline
+    final class Storage: ManagedBuffer<Int, UInt8> {
+        @usableFromInline
+        static func make(capacity: Int) -> Storage {
+            unsafeDowncast(Storage.create(minimumCapacity: capacity) { _ in 0 }, to: Storage.self)
+        }
+
+        /// Where the bytes begin. Valid as long as the object lives.
+        @usableFromInline
+        var base: UnsafeMutableRawPointer { withUnsafeMutablePointerToElements { UnsafeMutableRawPointer($0) } }
+    }
+
+    /// The number of bytes.
+    package var count: Int { storage.header }
+
+    /// Reads the bytes where they are.
+    package func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+        storage.withUnsafeMutablePointers { count, elements in
+            body(UnsafeRawBufferPointer(start: elements, count: count.pointee))
+        }
+    }
+}
+
+/// A growing buffer for the bodies of hot answers: appended to in place, then handed to the library without a copy.
+package struct ByteBuffer: ~Copyable {
+    @usableFromInline var storage: ResponseBytes.Storage
+    @usableFromInline var base: UnsafeMutableRawPointer
+    @usableFromInline var capacity: Int
+    /// The number of bytes appended so far.
+    @usableFromInline package private(set) var count: Int
+
+    /// - Parameter capacity: bytes that fit before the buffer grows. A good guess saves copies.
+    @inlinable
+    package init(capacity: Int = 256) {
+        let capacity = Swift.max(capacity, 32)
+        storage = ResponseBytes.Storage.make(capacity: capacity)
+        base = storage.base
+        self.capacity = capacity
+        count = 0
+    }
+
+    /// Makes room for that many bytes more.
+    @inlinable
+    package mutating func reserve(_ additional: Int) {
+        if count &+ additional > capacity { grow(additional) }
+    }
+
+    @usableFromInline
+    mutating func grow(_ additional: Int) {
+        let wanted = Swift.max(capacity * 2, count + additional)
+        let larger = ResponseBytes.Storage.make(capacity: wanted)
+        larger.base.copyMemory(from: base, byteCount: count)
+        storage = larger
+        base = larger.base
+        capacity = wanted
+    }
+
+    @inlinable
+    package mutating func append(_ byte: UInt8) {
+        reserve(1)
+        base.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
+        count &+= 1
+    }
+
+    @inlinable
+    package mutating func append(_ bytes: UnsafeRawBufferPointer) {
+        guard let source = bytes.baseAddress else { return }
+        reserve(bytes.count)
+        (base + count).copyMemory(from: source, byteCount: bytes.count)
+        count &+= bytes.count
+    }
+
+    @inlinable
+    package mutating func append(_ bytes: [UInt8]) {
+        bytes.withUnsafeBytes { append($0) }
+    }
+
+    @inlinable
+    package mutating func append(_ literal: StaticString) {
+        append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
+    }
+
+    @inlinable
+    package mutating func append(_ text: String) {
+        var text = text
+        text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
+    }
+
+    /// Appends an integer in decimal.
+    @inlinable
+    package mutating func append(_ integer: some BinaryInteger) {
+        if let small = UInt64(exactly: integer.magnitude) {
+            if integer < 0 { append(UInt8(ascii: "-")) }
+            appendDecimal(small)
+        } else {
+            append(String(integer))
+        }
+    }
+
+    @usableFromInline
+    mutating func appendDecimal(_ value: UInt64) {
+        reserve(20)
+        count &+= Decimal.write(value, to: base + count)
+    }
+
+    /// Lets a writer fill the free tail itself.
+    /// - Parameters:
+    ///   - upTo: how many bytes it may write.
+    ///   - body: writes from the start of the buffer it is given and returns how many bytes it wrote.
+    @inlinable
+    package mutating func append(upTo: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
+        reserve(upTo)
+        let written = body(UnsafeMutableRawBufferPointer(start: base + count, count: upTo))
+        precondition(written >= 0 && written <= upTo, "A writer wrote more than it asked room for.")
+        count &+= written
+    }
+
+    /// Ends the writing; the bytes can go into a response.
+    @inlinable
+    package consuming func finish() -> ResponseBytes {
+        storage.header = count
+        return ResponseBytes(storage: storage)
+    }
+}
+
+/// Decimal digits without a String.
+enum Decimal {
+    /// Writes a number at a place with room for 20 bytes.
+    /// - Returns: how many digits were written.
+    static func write(_ value: UInt64, to target: UnsafeMutableRawPointer) -> Int {
+        var rest = value
+        var length = 1
+        while rest >= 10 {
+            rest /= 10
+            length += 1
+        }
+        rest = value
+        for index in stride(from: length - 1, through: 0, by: -1) {
+            target.storeBytes(of: UInt8(truncatingIfNeeded: rest % 10) &+ 0x30, toByteOffset: index, as: UInt8.self)
+            rest /= 10
+        }
+        return length
+    }
+}

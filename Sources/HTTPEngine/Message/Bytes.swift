@@ -1,0 +1,35 @@
+import Glibc
+
+/// Comparisons and scans over raw bytes that allocate nothing.
+extension UnsafeRawBufferPointer {
+    /// Whether the bytes are exactly the literal's.
+    @inline(__always)
+    func equals(_ literal: StaticString) -> Bool {
+        guard count == literal.utf8CodeUnitCount, let base = baseAddress else { return literal.utf8CodeUnitCount == count }
+        return memcmp(base, literal.utf8Start, count) == 0
+    }
+
+    /// Whether the bytes are the literal's, which is in lower case, when ASCII letters are taken as equal in both cases.
+    func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
+        guard count == lowercase.utf8CodeUnitCount else { return false }
+        for index in 0..<count where self[index].lowercasedASCII != lowercase.utf8Start[index] { return false }
+        return true
+    }
+
+    @inline(__always)
+    func slice(_ range: Range<Int>) -> UnsafeRawBufferPointer {
+        UnsafeRawBufferPointer(rebasing: self[range])
+    }
+}
+
+extension UInt8 {
+    @inline(__always) var lowercasedASCII: UInt8 { self &- 0x41 < 26 ? self | 0x20 : self }
+    @inline(__always) var isDigit: Bool { self &- 0x30 < 10 }
+
+    /// The value of a hexadecimal digit.
+    @inline(__always) var hexadecimalValue: UInt8? {
+        if self &- 0x30 < 10 { return self &- 0x30 }
+        let letter = (self | 0x20) &- 0x61
+        return letter < 6 ? letter &+ 10 : nil
+    }
+}

@@ -1,0 +1,58 @@
+/// How much of everything one client may use. All sizes are bytes, all times nanoseconds.
+///
+/// The deadlines are absolute: the library's own timeout only measures inactivity, so that a client that drips
+/// one byte a second would hold a connection for ever.
+package struct Limits: Sendable {
+    /// The longest request target (RFC 9112, section 3.2). Longer ones are answered 414.
+    package var uriBytes = 4_096
+    /// The longest header section, from the first field name to the empty line. Larger ones are answered 431.
+    package var headerBytes = 16 * 1_024
+    /// The most header fields a request may have. More are answered 431.
+    package var headerCount = 100
+    /// The largest request body. Larger ones are answered 413, by their Content-Length before the body is read.
+    package var bodyBytes = 256 * 1_024
+    /// How much of a chunked body over the limit is read and thrown away, so that the client gets its 413,
+    /// before the connection is simply closed. The library takes no answer in the middle of a body.
+    package var excessBytes = 256 * 1_024
+    /// From the request line to the last byte of the body.
+    package var requestDeadline: UInt64 = 15_000_000_000
+    /// From the connection's start, or the last answer, to the end of the next request line.
+    package var idleDeadline: UInt64 = 75_000_000_000
+    /// From the answer to the last byte the client takes of it.
+    package var responseDeadline: UInt64 = 60_000_000_000
+    /// Memory the library may use for one connection: read buffer, header table and answer's head.
+    ///
+    /// It must exceed `uriBytes + headerBytes` and 64 bytes a field, because what doesn't fit is answered by the
+    /// library itself, without a problem document. It must not be larger than needed: the library zeroes all of it
+    /// after every request (`MHD_pool_reset`), so 32 KiB costs about a microsecond a request and 64 KiB twice that,
+    /// and above 32 KiB it maps memory for each connection instead of taking it from the heap.
+    package var connectionMemory = 32 * 1_024
+
+    package init() {}
+}
+
+/// Why the engine refuses a request before the application sees it. The application renders the answer;
+/// the connection closes after it.
+package enum Refusal: Sendable {
+    /// 400. The reason is a sentence for the client, with nothing of what it sent.
+    case malformed(StaticString)
+    /// 414.
+    case uriTooLong
+    /// 431.
+    case headersTooLarge
+    /// 413.
+    case bodyTooLarge
+    /// 503: the server stops while the request is still being worked on.
+    case stopping
+
+    /// The status that fits the refusal.
+    package var status: UInt16 {
+        switch self {
+        case .malformed: 400
+        case .uriTooLong: 414
+        case .headersTooLarge: 431
+        case .bodyTooLarge: 413
+        case .stopping: 503
+        }
+    }
+}

@@ -1,0 +1,251 @@
+import Glibc
+import Synchronization
+
+/// A request: its head and body, in memory of its own, so that it can be used from any thread and for as long as
+/// anybody holds it, whatever becomes of the connection.
+///
+/// Sendable, because everything but `notes`, which has a lock, is written only before the handler receives the
+/// request and again only when the connection has proved to be its sole owner.
+package final class Request: @unchecked Sendable {
+    /// Where one header field stands in `storage`. The name is in lower case.
+    struct Field {
+        var name: Int32
+        var nameLength: Int32
+        var value: Int32
+        var valueLength: Int32
+    }
+
+    /// What is said about the request while it is handled.
+    struct Notes: Sendable {
+        var pattern: StaticString?
+        var parameters = Parameters()
+        var attachment: (any AnyObject & Sendable)?
+    }
+
+    package internal(set) var method: Method = .get
+    /// Whether the client speaks HTTP/1.0.
+    package internal(set) var isHTTP10 = false
+    /// When the connection began, monotonic nanoseconds.
+    package internal(set) var connectionStart: UInt64 = 0
+    /// When the request line was complete, monotonic nanoseconds.
+    package internal(set) var receivedAt: UInt64 = 0
+
+    /// Number of the connection in this process and of the request on it: the name of a request nobody named.
+    var connectionNumber: UInt64 = 0
+    var requestNumber: UInt64 = 0
+
+    /// The raw target, then the head.
+    var storage = GrowingBytes()
+    var bodyStorage = GrowingBytes()
+    var targetLength = 0
+    var target = RequestTarget(path: 0..<0, query: nil)
+    private let fields: UnsafeMutablePointer<Field>
+    private let fieldCapacity: Int
+    private(set) var fieldCount = 0
+    private let notes = Mutex(Notes())
+
+    /// - Parameter fieldCapacity: the most header fields it can hold.
+    init(fieldCapacity: Int) {
+        self.fieldCapacity = fieldCapacity
+        fields = .allocate(capacity: max(fieldCapacity, 1))
+    }
+
+    deinit {
+        fields.deallocate()
+        storage.deallocate()
+        bodyStorage.deallocate()
+    }
+}
+
+// MARK: - What the client sent
+
+extension Request {
+    /// The target as sent, at most the limit's bytes. Valid as long as the request lives.
+    package var rawTarget: UnsafeRawBufferPointer { storage.bytes.slice(0..<targetLength) }
+
+    /// The path as sent, neither decoded nor normalised. Valid as long as the request lives.
+    package var rawPath: UnsafeRawBufferPointer { storage.bytes.slice(target.path) }
+
+    /// The query as sent, without the question mark. Valid as long as the request lives.
+    package var rawQuery: UnsafeRawBufferPointer? { target.query.map { storage.bytes.slice($0) } }
+
+    /// The path as sent, as text, for logs and problem documents. ASCII, because nothing else passes the engine.
+    package var path: String { String(decoding: rawPath, as: UTF8.self) }
+
+    /// The body. Valid as long as the request lives.
+    package var body: UnsafeRawBufferPointer { bodyStorage.bytes }
+
+    /// The body, copied.
+    package var bodyBytes: [UInt8] { [UInt8](body) }
+
+    /// The first value of a header field, copied; bytes that aren't UTF-8 are replaced.
+    /// - Parameter lowercaseName: the field's name in lower case.
+    package func header(_ lowercaseName: StaticString) -> String? {
+        withHeader(lowercaseName) { $0.map { String(decoding: $0, as: UTF8.self) } }
+    }
+
+    /// The first value of a header field where it stands, without a copy; nil if the request hasn't got the field.
+    /// - Parameter lowercaseName: the field's name in lower case.
+    package func withHeader<R>(_ lowercaseName: StaticString, _ body: (UnsafeRawBufferPointer?) -> R) -> R {
+        for index in 0..<fieldCount {
+            let field = fields[index]
+            if fieldBytes(field.name, field.nameLength).equals(lowercaseName) {
+                return body(trimmed(fieldBytes(field.value, field.valueLength)))
+            }
+        }
+        return body(nil)
+    }
+
+    /// All values of a header field, in the order of the lines.
+    package func headers(_ lowercaseName: StaticString) -> [String] {
+        (0..<fieldCount).compactMap { index in
+            let field = fields[index]
+            guard fieldBytes(field.name, field.nameLength).equals(lowercaseName) else { return nil }
+            return String(decoding: trimmed(fieldBytes(field.value, field.valueLength)), as: UTF8.self)
+        }
+    }
+
+    private func fieldBytes(_ offset: Int32, _ length: Int32) -> UnsafeRawBufferPointer {
+        storage.bytes.slice(Int(offset)..<Int(offset) + Int(length))
+    }
+
+    /// Without the white space after it, which is no part of the value (RFC 9112, section 5.1).
+    private func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
+        var end = bytes.count
+        while end > 0, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
+        return bytes.slice(0..<end)
+    }
+
+    /// The first value of a name in the query, decoded; nil if it isn't there or isn't UTF-8.
+    /// A name without `=` has the empty value.
+    package func query(_ name: StaticString) -> String? {
+        let wanted = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+        var found: String??
+        forEachQueryItem { rawName, rawValue in
+            guard found == nil, PercentCoding.equals(rawName, wanted) else { return }
+            found = .some(PercentCoding.decode(rawValue, plusIsSpace: true))
+        }
+        return found ?? nil
+    }
+
+    /// Every name and value of the query in order, decoded. Pairs that aren't UTF-8 come with replacement characters.
+    package func queryItems() -> [(name: String, value: String)] {
+        var items: [(name: String, value: String)] = []
+        forEachQueryItem { name, value in
+            items.append((
+                PercentCoding.decode(name, plusIsSpace: true) ?? String(decoding: name, as: UTF8.self),
+                PercentCoding.decode(value, plusIsSpace: true) ?? String(decoding: value, as: UTF8.self)
+            ))
+        }
+        return items
+    }
+
+    private func forEachQueryItem(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void) {
+        guard let query = rawQuery else { return }
+        var start = 0
+        while start <= query.count {
+            let end = query[start...].firstIndex(of: UInt8(ascii: "&")) ?? query.count
+            if end > start {
+                let equals = query[start..<end].firstIndex(of: UInt8(ascii: "="))
+                let value = equals.map { $0 + 1..<end } ?? end..<end
+                body(query.slice(start..<(equals ?? end)), query.slice(value))
+            }
+            start = end + 1
+        }
+    }
+}
+
+// MARK: - What is said about it
+
+extension Request {
+    /// The pattern of the route that answers, `/notifications/{id}`; nil before a route was found. For logs.
+    package var routePattern: StaticString? {
+        get { notes.withLock { $0.pattern } }
+        set { notes.withLock { $0.pattern = newValue } }
+    }
+
+    /// Whatever the application wants to keep with the request, such as who is asking.
+    package var attachment: (any AnyObject & Sendable)? {
+        get { notes.withLock { $0.attachment } }
+        set { notes.withLock { $0.attachment = newValue } }
+    }
+
+    /// A path parameter by its place in the pattern, percent-decoded once: a `%2F` belongs to the parameter.
+    /// - Returns: nil if there is no such parameter or its bytes aren't UTF-8.
+    package func parameter(_ index: Int) -> String? {
+        parameters.range(index).flatMap { PercentCoding.decode(storage.bytes.slice($0), plusIsSpace: false) }
+    }
+
+    /// A path parameter by its name in the pattern, percent-decoded once.
+    package func parameter(_ name: StaticString) -> String? {
+        parameters.range(named: name).flatMap { PercentCoding.decode(storage.bytes.slice($0), plusIsSpace: false) }
+    }
+
+    /// A path parameter's bytes as sent. Valid as long as the request lives.
+    package func rawParameter(_ index: Int) -> UnsafeRawBufferPointer? {
+        parameters.range(index).map { storage.bytes.slice($0) }
+    }
+
+    package var parameters: Parameters { notes.withLock { $0.parameters } }
+
+    func matched(_ pattern: StaticString, _ parameters: Parameters) {
+        notes.withLock {
+            $0.pattern = pattern
+            $0.parameters = parameters
+        }
+    }
+
+    /// The name of this request in logs and problem documents: the client's `X-Request-Id` if it is made of 1 to 64
+    /// of `A-Z a-z 0-9 . _ -`, else a name that is unique in this process, and very probably among all.
+    package var id: String {
+        let given: String? = withHeader("x-request-id") { value in
+            guard let value, (1...64).contains(value.count), value.allSatisfy(RequestName.isAllowed) else { return nil }
+            return String(decoding: value, as: UTF8.self)
+        }
+        return given ?? RequestName.make(connection: connectionNumber, request: requestNumber)
+    }
+}
+
+// MARK: - Filling
+
+extension Request {
+    /// Makes the object ready for the next request.
+    func reset() {
+        method = .get
+        isHTTP10 = false
+        storage.clear(keeping: 8_192)
+        bodyStorage.clear(keeping: 8_192)
+        targetLength = 0
+        target = RequestTarget(path: 0..<0, query: nil)
+        fieldCount = 0
+        notes.withLock { $0 = Notes() }
+    }
+
+    /// Adds a field. - Returns: false if there is no room for another one.
+    func addField(_ field: Field) -> Bool {
+        guard fieldCount < fieldCapacity else { return false }
+        fields[fieldCount] = field
+        fieldCount += 1
+        return true
+    }
+}
+
+/// Names for requests that came without one.
+enum RequestName {
+    /// Drawn once for each process, so that two servers' requests are told apart in one log.
+    private static let prefix: String = {
+        var generator = SystemRandomNumberGenerator()
+        return String(UInt64.random(in: 0..<(1 << 40), using: &generator), radix: 36)
+    }()
+
+    static func make(connection: UInt64, request: UInt64) -> String {
+        "\(prefix)-\(String(connection, radix: 36))-\(String(request, radix: 36))"
+    }
+
+    static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F: true
+        default: false
+        }
+    }
+}

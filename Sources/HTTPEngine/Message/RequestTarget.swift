@@ -1,0 +1,116 @@
+/// The request target as the client sent it (RFC 9112, section 3.2), split into path and query but not decoded.
+///
+/// libmicrohttpd decodes the path before the handler sees it: `%2F` has become a separator and `%00` has cut the
+/// string. Whatever is decided on a path is therefore decided on these raw bytes, and decoded once, per segment.
+struct RequestTarget: Equatable {
+    /// Where the path stands among the target's bytes. Empty when an absolute target names no path: that means `/`.
+    var path: Range<Int>
+    /// Where the query stands, without the question mark; nil when there is none.
+    var query: Range<Int>?
+
+    enum Fault: Error, Equatable {
+        case forbiddenByte, malformedEscape, nullByte, unknownForm, malformedAuthority
+
+        /// The sentence for the client.
+        var reason: StaticString {
+            switch self {
+            case .forbiddenByte: "The request target holds a byte that no URI may hold."
+            case .malformedEscape: "The request target holds a malformed percent escape."
+            case .nullByte: "The request target holds an encoded null byte."
+            case .unknownForm: "The request target is neither a path nor an absolute http URI."
+            case .malformedAuthority: "The authority of the request target is malformed."
+            }
+        }
+    }
+
+    /// Checks and splits a raw target. `..` is not interpreted: no path here ever names a file.
+    static func parse(_ bytes: UnsafeRawBufferPointer, method: Method) -> Result<RequestTarget, Fault> {
+        if let fault = firstFault(in: bytes) { return .failure(fault) }
+        if bytes.first == UInt8(ascii: "/") { return .success(split(bytes, pathStart: 0)) }
+        if bytes.equals("*") {
+            return method == .options ? .success(RequestTarget(path: 0..<1, query: nil)) : .failure(.unknownForm)
+        }
+        return absolute(bytes)
+    }
+
+    /// Every byte must be a visible ASCII character other than `#`, every `%` must lead two hexadecimal digits,
+    /// and no escape may stand for NUL.
+    private static func firstFault(in bytes: UnsafeRawBufferPointer) -> Fault? {
+        var index = 0
+        while index < bytes.count {
+            let byte = bytes[index]
+            guard byte > 0x20, byte < 0x7F, byte != UInt8(ascii: "#") else { return .forbiddenByte }
+            if byte == UInt8(ascii: "%") {
+                guard index + 2 < bytes.count,
+                    let high = bytes[index + 1].hexadecimalValue, let low = bytes[index + 2].hexadecimalValue
+                else { return .malformedEscape }
+                if high == 0, low == 0 { return .nullByte }
+                index += 2
+            }
+            index += 1
+        }
+        return nil
+    }
+
+    private static func split(_ bytes: UnsafeRawBufferPointer, pathStart: Int) -> RequestTarget {
+        guard let mark = bytes[pathStart...].firstIndex(of: UInt8(ascii: "?")) else {
+            return RequestTarget(path: pathStart..<bytes.count, query: nil)
+        }
+        return RequestTarget(path: pathStart..<mark, query: (mark + 1)..<bytes.count)
+    }
+
+    /// `http://authority/path`: a server must accept it (RFC 9112, section 3.2.2). The authority is checked and dropped.
+    private static func absolute(_ bytes: UnsafeRawBufferPointer) -> Result<RequestTarget, Fault> {
+        guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
+            bytes.slice(0..<colon).equalsIgnoringCase("http") || bytes.slice(0..<colon).equalsIgnoringCase("https"),
+            bytes.count > colon + 2, bytes[colon + 1] == UInt8(ascii: "/"), bytes[colon + 2] == UInt8(ascii: "/")
+        else { return .failure(.unknownForm) }
+        let start = colon + 3
+        let end = bytes[start...].firstIndex { $0 == UInt8(ascii: "/") || $0 == UInt8(ascii: "?") } ?? bytes.count
+        guard end > start, FieldSyntax.isHost(bytes.slice(start..<end)) else { return .failure(.malformedAuthority) }
+        return .success(split(bytes, pathStart: end))
+    }
+}
+
+/// Percent-decoding (RFC 3986, section 2.1).
+enum PercentCoding {
+    /// Decodes once. A malformed escape stays as it is; targets with one never get this far.
+    /// - Parameter plusIsSpace: true in a query, where forms write a space as `+`.
+    /// - Returns: nil if the bytes aren't UTF-8.
+    static func decode(_ bytes: UnsafeRawBufferPointer, plusIsSpace: Bool) -> String? {
+        let escaped = bytes.contains { $0 == UInt8(ascii: "%") || (plusIsSpace && $0 == UInt8(ascii: "+")) }
+        guard escaped else { return String(validating: bytes, as: UTF8.self) }
+        var decoded: [UInt8] = []
+        decoded.reserveCapacity(bytes.count)
+        var index = 0
+        while index < bytes.count {
+            let (byte, length) = unit(bytes, at: index)
+            decoded.append(plusIsSpace && length == 1 && byte == UInt8(ascii: "+") ? 0x20 : byte)
+            index += length
+        }
+        return String(validating: decoded, as: UTF8.self)
+    }
+
+    /// The decoded byte at an index, and how many raw bytes stand for it.
+    @inline(__always)
+    static func unit(_ bytes: UnsafeRawBufferPointer, at index: Int) -> (byte: UInt8, length: Int) {
+        let byte = bytes[index]
+        guard byte == UInt8(ascii: "%"), index + 2 < bytes.count,
+            let high = bytes[index + 1].hexadecimalValue, let low = bytes[index + 2].hexadecimalValue
+        else { return (byte, 1) }
+        return (high << 4 | low, 3)
+    }
+
+    /// Whether raw bytes, decoded, are the literal's.
+    static func equals(_ bytes: UnsafeRawBufferPointer, _ literal: UnsafeRawBufferPointer) -> Bool {
+        var index = 0
+        var matched = 0
+        while index < bytes.count {
+            let (byte, length) = unit(bytes, at: index)
+            guard matched < literal.count, literal[matched] == byte else { return false }
+            matched += 1
+            index += length
+        }
+        return matched == literal.count
+    }
+}

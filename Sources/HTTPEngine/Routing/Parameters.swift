@@ -1,0 +1,42 @@
+/// Where the parameters of a path stand in the request. Fixed in size, so that matching allocates nothing.
+package struct Parameters: Sendable {
+    static let capacity = 3
+
+    private var ranges: (Range<Int>, Range<Int>, Range<Int>) = (0..<0, 0..<0, 0..<0)
+    package private(set) var count = 0
+    /// The pattern whose braces name them.
+    var names: StaticString = "/"
+
+    mutating func append(_ range: Range<Int>) {
+        switch count {
+        case 0: ranges.0 = range
+        case 1: ranges.1 = range
+        default: ranges.2 = range
+        }
+        count += 1
+    }
+
+    func range(_ index: Int) -> Range<Int>? {
+        guard index >= 0, index < count else { return nil }
+        return switch index {
+        case 0: ranges.0
+        case 1: ranges.1
+        default: ranges.2
+        }
+    }
+
+    /// Finds a parameter by its name: the n-th pair of braces in the pattern holds it.
+    func range(named name: StaticString) -> Range<Int>? {
+        let pattern = UnsafeRawBufferPointer(start: names.utf8Start, count: names.utf8CodeUnitCount)
+        var index = 0
+        var start = 0
+        while let open = pattern[start...].firstIndex(of: UInt8(ascii: "{")),
+            let close = pattern[open...].firstIndex(of: UInt8(ascii: "}"))
+        {
+            if pattern.slice((open + 1)..<close).equals(name) { return range(index) }
+            index += 1
+            start = close + 1
+        }
+        return nil
+    }
+}

@@ -1,0 +1,69 @@
+package import CampanileCore
+
+/// Builds what APNs is sent: Apple, "Generating a remote notification" and "Sending notification requests to APNs".
+package enum APNsPayload {
+    /// A clearing must reach a phone that is off today; whatever else waits for it is read by then.
+    static let clearingLifetimeSeconds: Int64 = 30 * 24 * 3_600
+    /// A sync is overtaken by the next one.
+    static let syncLifetimeSeconds: Int64 = 3_600
+
+    package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
+        switch message.kind {
+        case .alert(let alert): alertRequest(message, alert, options)
+        case .badge: badgeRequest(message, options)
+        }
+    }
+
+    private static func alertRequest(
+        _ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions
+    ) -> PushRequest {
+        var headers = commonHeaders(message, options)
+        headers.append(.init("apns-priority", "10"))
+        if let expiresAt = alert.expiresAt {
+            headers.append(.init("apns-expiration", .string(String(expiresAt.milliseconds / 1_000))))
+        }
+        headers.append(.init("apns-collapse-id", .string(alert.collapseKey ?? alert.notificationID.description)))
+        return PushRequest(headers: headers, payload: alertPayload(message, alert))
+    }
+
+    /// The JSON of an alert; FCM sends the same to iOS devices.
+    static func alertPayload(_ message: PushMessage, _ alert: PushAlert) -> JSONValue {
+        var aps: [JSONValue.Member] = [
+            .init("alert", .object([.init("title", .string(alert.title)), .init("body", .string(alert.body))]))
+        ]
+        // An alert never carries 0: iOS would empty the notification centre in the moment of showing it.
+        if message.badge.count > 0 { aps.append(.init("badge", .integer(message.badge.count))) }
+        if let sound = alert.sound { aps.append(.init("sound", .string(sound))) }
+        if let threadID = alert.threadID { aps.append(.init("thread-id", .string(threadID))) }
+        var payload: [JSONValue.Member] = [.init("aps", .object(aps))]
+        if let category = alert.category { payload.append(.init("category", .string(category))) }
+        if let deepLink = alert.deepLink { payload.append(.init("deepLink", .string(deepLink))) }
+        payload.append(.init("id", .string(alert.notificationID.description)))
+        payload.append(.init("badgeVersion", .integer(message.badge.version)))
+        payload += alert.data
+        return .object(payload)
+    }
+
+    private static func badgeRequest(_ message: PushMessage, _ options: PayloadOptions) -> PushRequest {
+        let lifetime = message.badge.count == 0 ? clearingLifetimeSeconds : syncLifetimeSeconds
+        var headers = commonHeaders(message, options)
+        headers.append(.init("apns-priority", "5"))
+        headers.append(.init("apns-expiration", .string(String(message.sentAt.milliseconds / 1_000 + lifetime))))
+        return PushRequest(headers: headers, payload: badgePayload(message, options))
+    }
+
+    static func badgePayload(_ message: PushMessage, _ options: PayloadOptions) -> JSONValue {
+        var aps: [JSONValue.Member] = [.init("badge", .integer(message.badge.count))]
+        if message.badge.count == 0, options.contentAvailable { aps.append(.init("content-available", 1)) }
+        return .object([.init("aps", .object(aps)), .init("badgeVersion", .integer(message.badge.version))])
+    }
+
+    /// Whatever sets a badge is of the type alert: a background push must not carry one.
+    private static func commonHeaders(_ message: PushMessage, _ options: PayloadOptions) -> [JSONValue.Member] {
+        var headers: [JSONValue.Member] = [
+            .init("apns-id", .string(message.id.description)), .init("apns-push-type", "alert"),
+        ]
+        if let topic = options.topics[message.app] { headers.append(.init("apns-topic", .string(topic))) }
+        return headers
+    }
+}

@@ -1,0 +1,98 @@
+package import CampanileCore
+
+/// One push to one device token, with the badge of the moment of sending.
+package struct PushMessage: Sendable {
+    package enum Kind: Sendable {
+        /// Shows a notification.
+        case alert(PushAlert)
+        /// Sets the icon's number and shows nothing: a clearing when the badge's count is 0, else a sync.
+        case badge
+    }
+
+    /// The same on every attempt at one delivery: `apns-id`.
+    package let id: UUIDv7
+    package let kind: Kind
+    package let app: String
+    package let userID: String
+    package let device: PushDevice
+    package let badge: Badge
+    package let sentAt: Timestamp
+
+    package init(
+        id: UUIDv7, kind: Kind, app: String, userID: String, device: PushDevice, badge: Badge, sentAt: Timestamp
+    ) {
+        self.id = id
+        self.kind = kind
+        self.app = app
+        self.userID = userID
+        self.device = device
+        self.badge = badge
+        self.sentAt = sentAt
+    }
+}
+
+/// Where a push goes.
+package struct PushDevice: Sendable {
+    package let token: String
+    package let platform: DevicePlatform
+    package let provider: DeviceProvider
+    package let environment: DeviceEnvironment
+
+    package init(
+        token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment
+    ) {
+        self.token = token
+        self.platform = platform
+        self.provider = provider
+        self.environment = environment
+    }
+}
+
+/// What an alert shows.
+package struct PushAlert: Sendable {
+    package let notificationID: UUIDv7
+    package let title: String
+    package let body: String
+    package let category: String?
+    package let deepLink: String?
+    package let data: [JSONValue.Member]
+    package let sound: String?
+    package let collapseKey: String?
+    package let threadID: String?
+    package let expiresAt: Timestamp?
+
+    package init(
+        notificationID: UUIDv7, title: String, body: String, category: String?, deepLink: String?,
+        data: [JSONValue.Member], sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?
+    ) {
+        self.notificationID = notificationID
+        self.title = title
+        self.body = body
+        self.category = category
+        self.deepLink = deepLink
+        self.data = data
+        self.sound = sound
+        self.collapseKey = collapseKey
+        self.threadID = threadID
+        self.expiresAt = expiresAt
+    }
+}
+
+/// How clearings and alerts are shaped, from the configuration.
+package struct PayloadOptions: Sendable {
+    /// Whether a clearing wakes the app (`content-available: 1`), so that it can tidy up its notifications.
+    package let contentAvailable: Bool
+    /// `apns-topic` of each app that names one.
+    package let topics: [String: String]
+
+    package init(contentAvailable: Bool, topics: [String: String]) {
+        self.contentAvailable = contentAvailable
+        self.topics = topics
+    }
+}
+
+/// What goes over the wire: header fields and a JSON object.
+package struct PushRequest: Sendable {
+    package let headers: [JSONValue.Member]
+    package let payload: JSONValue
+}

@@ -1,0 +1,292 @@
+import CSQLite
+import Glibc
+
+/// One connection to one file, used by one owner at a time: whoever it was lent to, on the thread it was lent on, until
+/// the closure returns. Any other use ends the program. The statements' side is in Statement.swift.
+@usableFromInline
+package final class Connection {
+    enum Access {
+        /// Creates the file if it is missing, with mode 0600. Reads and writes.
+        case create
+        /// The same with foreign keys not enforced: for migrations.
+        case migrate
+        /// Reads a file that is there. A statement that writes fails with `readOnly`.
+        case read
+    }
+
+    let path: String
+    @usableFromInline let handle: OpaquePointer
+    /// The thread that may use the connection; 0 when nobody may.
+    var owner: UInt
+    var statements = StatementTable()
+    /// Statements that run while the same statement of the table is in use.
+    var temporaries: [OpaquePointer] = []
+    /// Between a `begin…` and its `commit` or `rollback`.
+    private(set) var isInTransaction = false
+    /// Why SQLite rolled the transaction back by itself, when it did (disk full, I/O error, no memory).
+    private(set) var rollbackCause: SQLError?
+    /// While true, statements that begin or end transactions and attach files may be prepared.
+    private var allowsControl = false
+    /// Pages in the write-ahead log after the last commit of this connection.
+    private(set) var logPages: Int32 = 0
+    private var isClosed = false
+
+    /// Opens the file; the calling thread is the owner.
+    ///
+    /// - Throws: `SQLError`: `cantOpen` with the reason of the operating system, `notADatabase`, …
+    init(path: String, access: Access, options: DatabaseOptions) throws {
+        Self.startLibrary
+        self.path = path
+        handle = try Self.open(path, access)
+        owner = pthread_self()
+        do {
+            try configure(access, options)
+        } catch {
+            close()
+            throw error
+        }
+    }
+
+    deinit {
+        close()
+    }
+
+    /// Frees the statements and the handle. Nothing can be done with the connection afterwards. Idempotent.
+    func close() {
+        guard !isClosed else { return }
+        isClosed = true
+        owner = 0
+        statements.finalizeAll()
+        for statement in temporaries { sqlite3_finalize(statement) }
+        temporaries.removeAll()
+        guard sqlite3_close(handle) == SQLITE_OK else {
+            misuse("the connection to \(path) was closed by a closure that still used it")
+        }
+    }
+
+    /// Once a process, before anything else of SQLite.
+    private static let startLibrary: Void = {
+        // Fails when somebody else in the process started SQLite before. Then only speed is lost.
+        _ = csqlite_disable_memory_statistics()
+        guard sqlite3_threadsafe() != 0, sqlite3_initialize() == SQLITE_OK else {
+            misuse("this libsqlite3 was built without threads")
+        }
+    }()
+}
+
+/// A connection belongs to one thread at a time; see `owner`.
+@available(*, unavailable)
+extension Connection: Sendable {}
+
+// MARK: - Opening
+
+extension Connection {
+    private static func open(_ path: String, _ access: Access) throws -> OpaquePointer {
+        guard !path.isEmpty, path != ":memory:", !path.utf8.contains(0) else {
+            throw SQLError(code: .cantOpen, message: "\"\(path)\" can't be the name of a database file")
+        }
+        if access != .read { try Files.createPrivate(path) }
+        var opened: OpaquePointer?
+        // No lock inside SQLite (NOMUTEX): a connection has one owner.
+        let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
+        let code = sqlite3_open_v2(Files.plainName(path), &opened, flags, nil)
+        guard let handle = opened else { throw SQLError(code: .noMemory) }
+        guard code == SQLITE_OK else {
+            let reason = sqlite3_system_errno(handle)
+            sqlite3_close(handle)
+            let detail = reason == 0 ? "" : ": \(Files.describe(reason))"
+            throw SQLError(
+                code: ResultCode(rawValue: code),
+                message: "\(path): \(ResultCode(rawValue: code).meaning)\(detail)")
+        }
+        return handle
+    }
+
+    private func configure(_ access: Access, _ options: DatabaseOptions) throws {
+        sqlite3_busy_timeout(handle, options.busyTimeoutMilliseconds)
+        for (setting, value): (Int32, Int32) in [
+            (SQLITE_DBCONFIG_DEFENSIVE, 1),  // SQL can't destroy the file
+            (SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0),
+            (SQLITE_DBCONFIG_DQS_DML, 0),  // "word" is a column, never a text
+            (SQLITE_DBCONFIG_DQS_DDL, 0),
+        ] {
+            try check(csqlite_db_config(handle, setting, value))
+        }
+        let cache = access == .read ? options.readerCacheKibibytes : options.writerCacheKibibytes
+        try execute(
+            """
+            PRAGMA foreign_keys = \(access == .migrate ? 0 : 1);
+            PRAGMA temp_store = memory;
+            PRAGMA cache_size = -\(cache);
+            PRAGMA mmap_size = \(options.memoryMapBytes);
+            PRAGMA synchronous = \(options.synchronous.rawValue);
+            PRAGMA query_only = \(access == .read ? 1 : 0);
+            """)
+        if access != .read {
+            // The writer checkpoints after it has answered; see `Writer`. 64 MiB of log is kept at most.
+            try execute("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;")
+            watchLog()
+        }
+        installAuthorizer()
+    }
+
+    /// Turns the file to write-ahead logging, which it then keeps. A file that is new gets its page size before.
+    ///
+    /// Somebody else may be doing the same at this moment; SQLite doesn't wait for that by itself.
+    func enterWriteAheadLogging(_ options: DatabaseOptions) throws {
+        var left = options.busyTimeoutMilliseconds
+        while true {
+            do {
+                try execute("PRAGMA page_size = \(options.pageSize); PRAGMA journal_mode = wal;")
+                guard try first("PRAGMA journal_mode", map: { $0.text(0) }) == "wal" else {
+                    throw SQLError(code: .cantOpen, message: "\(path): this file system can't hold a write-ahead log")
+                }
+                return
+            } catch let error as SQLError where error.code.primary == .busy && left > 0 {
+                usleep(5000)
+                left -= 5
+            }
+        }
+    }
+
+    /// Notes the length of the log after each commit.
+    private func watchLog() {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        sqlite3_wal_hook(
+            handle,
+            { context, _, _, pages in
+                guard let context else { return SQLITE_OK }
+                Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().logPages = pages
+                return SQLITE_OK
+            }, context)
+    }
+
+    /// Transactions are begun and ended by `Database` only: a stray COMMIT would answer callers before their time.
+    private func installAuthorizer() {
+        let context = Unmanaged.passUnretained(self).toOpaque()
+        sqlite3_set_authorizer(
+            handle,
+            { context, action, _, _, _, _ in
+                guard let context else { return SQLITE_DENY }
+                let connection = Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue()
+                switch action {
+                case SQLITE_TRANSACTION, SQLITE_SAVEPOINT, SQLITE_ATTACH, SQLITE_DETACH:
+                    return connection.allowsControl ? SQLITE_OK : SQLITE_DENY
+                default:
+                    return SQLITE_OK
+                }
+            }, context)
+    }
+}
+
+// MARK: - Owner
+
+extension Connection {
+    /// Lends the connection to the calling thread.
+    func lend() {
+        owner = pthread_self()
+    }
+
+    func takeBack() {
+        owner = 0
+    }
+
+    func requireOwner() {
+        guard owner == pthread_self() else {
+            misuse("a connection to \(path) was used outside the closure or the thread it was lent to")
+        }
+    }
+}
+
+// MARK: - Transactions
+
+extension Connection {
+    enum Begin {
+        /// Sees one state of the file from its first statement on.
+        case deferred
+        /// Holds the file's only write lock.
+        case immediate
+    }
+
+    func begin(_ kind: Begin) throws {
+        rollbackCause = nil
+        switch kind {
+        case .deferred: try control("BEGIN DEFERRED")
+        case .immediate: try control("BEGIN IMMEDIATE")
+        }
+        isInTransaction = true
+    }
+
+    func commit() throws {
+        if let rollbackCause { throw rollbackCause }
+        try control("COMMIT")
+        isInTransaction = false
+    }
+
+    /// Leaves the transaction, if there still is one. Afterwards the connection is as good as new.
+    func rollback() {
+        if sqlite3_get_autocommit(handle) == 0 { try? control("ROLLBACK") }
+        guard sqlite3_get_autocommit(handle) != 0 else { misuse("ROLLBACK failed on \(path)") }
+        isInTransaction = false
+        rollbackCause = nil
+    }
+
+    func savepoint() throws {
+        try control("SAVEPOINT one_write")
+    }
+
+    func releaseSavepoint() throws {
+        try control("RELEASE one_write")
+    }
+
+    func rollbackToSavepoint() throws {
+        try control("ROLLBACK TO one_write")
+        try control("RELEASE one_write")
+    }
+
+    /// A deferred foreign key is broken at this moment, so that COMMIT would fail.
+    var hasDeferredViolation: Bool {
+        var current: Int32 = 0
+        var highest: Int32 = 0
+        sqlite3_db_status(handle, SQLITE_DBSTATUS_DEFERRED_FKS, &current, &highest, 0)
+        return current != 0
+    }
+
+    /// Changes when another connection changed the file, never by what this one does.
+    func dataVersion() throws -> Int64 {
+        try first("PRAGMA data_version") { $0.int(0) } ?? 0
+    }
+
+    /// Copies the log into the file; with `truncate` waits for readers and empties the log.
+    func checkpoint(truncate: Bool) throws {
+        let mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
+        try check(sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil))
+    }
+
+    /// Writes the committed state to a new file, which must be missing or empty. Not synced.
+    func copyDatabase(to target: String) throws {
+        try withControl { _ = try run("VACUUM INTO ?1", Files.plainName(target)) }
+    }
+
+    private func control(_ sql: StaticString) throws {
+        try withControl {
+            let statement = try cached(sql)
+            defer { release(statement) }
+            let code = sqlite3_step(statement)
+            guard code == SQLITE_DONE else { throw failure(code, statement) }
+        }
+    }
+
+    private func withControl(_ body: () throws -> Void) throws {
+        allowsControl = true
+        defer { allowsControl = false }
+        try body()
+    }
+
+    /// Remembers that SQLite left the transaction by itself: from then on every statement of the closure fails, because
+    /// it would commit by itself.
+    func noteRollback(_ error: SQLError) {
+        guard isInTransaction, rollbackCause == nil, sqlite3_get_autocommit(handle) != 0 else { return }
+        rollbackCause = error
+    }
+}

@@ -1,0 +1,120 @@
+import Synchronization
+
+/// One SQLite file: any number of readers and one writer, which never block each other.
+///
+/// Closures get a `Connection` that is theirs until they return. Reads run at once on the calling thread. Writes are
+/// queued for one thread that commits them in groups; see `Writer`.
+package final class Database: Sendable {
+    package let path: String
+    @usableFromInline let readers: ReaderPool
+    private let writer: Writer
+
+    /// Opens the file, creates it with mode 0600 if it is missing, and turns it to write-ahead logging.
+    ///
+    /// - Throws: `SQLError`: `cantOpen`, `notADatabase`, `busy`, …
+    package init(path: String, options: DatabaseOptions = .init()) throws {
+        self.path = path
+        let connection = try Connection(path: path, access: .create, options: options)
+        try connection.enterWriteAheadLogging(options)
+        let encoding = try connection.first("PRAGMA encoding") { $0.text(0) }
+        guard encoding == "UTF-8" else {
+            throw SQLError(code: .cantOpen, message: "\(path): the texts are \(encoding ?? "?"), not UTF-8")
+        }
+        writer = try Writer(connection: connection, options: options)
+        readers = ReaderPool(path: path, options: options)
+    }
+
+    deinit {
+        close()
+    }
+
+    /// Runs a read on the calling thread. For one statement: each sees the newest committed state of its own moment.
+    ///
+    /// - Throws: what `body` throws; `closed`; `SQLError` when a connection had to be opened and couldn't.
+    @inlinable
+    package func read<T>(_ body: (Connection) throws -> T) throws -> T {
+        let connection = try readers.take()
+        let result: T
+        do {
+            result = try body(connection)
+        } catch {
+            readers.put(connection, after: error)
+            throw error
+        }
+        readers.put(connection)
+        return result
+    }
+
+    /// Runs several reads on the calling thread that all see one state: the one committed when the first ran.
+    @inlinable
+    package func snapshot<T>(_ body: (Connection) throws -> T) throws -> T {
+        let connection = try readers.takeSnapshot()
+        let result: T
+        do {
+            result = try body(connection)
+        } catch {
+            readers.put(connection, after: error)
+            throw error
+        }
+        try readers.putSnapshot(connection)
+        return result
+    }
+
+    /// Runs `body` in a transaction on the writer's thread and returns after its commit.
+    ///
+    /// Other writes may be in the same transaction, before and after; what one of them did when it threw is undone alone.
+    ///
+    /// - Throws: what `body` throws; `queueFull`; `closed`; `SQLError` when the commit failed, and then nothing was done.
+    @discardableResult
+    nonisolated(nonsending)
+    package func write<T: Sendable>(_ body: @escaping @Sendable (Connection) throws -> T) async throws -> T {
+        try await withUnsafeThrowingContinuation { continuation in
+            writer.submit(SuspendedWrite(continuation, body))
+        }
+    }
+
+    /// The same for a caller that has a thread to block: command-line programs and tests.
+    @discardableResult
+    package func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (Connection) throws -> T) throws -> T {
+        try onWriter(needsTransaction: true, body)
+    }
+
+    /// `notify` is called on the writer's thread within a second after another process (or a connection that isn't this
+    /// object's) has committed to the file. It may also be called without a change; it must not block.
+    package func onForeignChange(_ notify: @escaping @Sendable () -> Void) {
+        writer.addListener(notify)
+    }
+
+    /// Copies the write-ahead log into the file; with `truncate` waits for the readers and empties the log.
+    ///
+    /// - Throws: `busy` when `truncate` didn't get its turn in `busyTimeoutMilliseconds`; `closed`.
+    package func checkpoint(truncate: Bool) throws {
+        try onWriter(needsTransaction: false) { try $0.checkpoint(truncate: truncate) }
+    }
+
+    /// Refuses new reads and writes, does the writes that wait, and copies the log into the file. Reads that are running
+    /// end normally. Idempotent.
+    package func close() {
+        readers.close()
+        writer.close()
+    }
+
+    /// Writes that wait for the writer's thread at this moment; see `DatabaseOptions.writerQueueLimit`.
+    package var waitingWrites: Int {
+        writer.waiting
+    }
+
+    /// Looks for foreign changes now instead of within a second, and returns when those concerned were told.
+    package func pollForeignChange() throws {
+        try writer.pollNow()
+    }
+
+    private func onWriter<T: Sendable>(
+        needsTransaction: Bool, _ body: @escaping @Sendable (Connection) throws -> T
+    ) throws -> T {
+        if writer.isCurrentThread { misuse("a write waits for the writer inside a write") }
+        let job = BlockedWrite(needsTransaction: needsTransaction, body)
+        writer.submit(job)
+        return try job.wait()
+    }
+}

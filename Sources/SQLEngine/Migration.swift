@@ -1,0 +1,61 @@
+/// One step of the schema, forward only.
+package struct Migration: Equatable, Sendable {
+    /// From 1, ascending: `user_version` of the file after this step.
+    package let version: Int32
+    package let name: String
+    /// Statements without transaction control. Foreign keys aren't enforced while they run and are checked afterwards.
+    package let sql: String
+
+    package init(version: Int32, name: String, sql: String) {
+        self.version = version
+        self.name = name
+        self.sql = sql
+    }
+}
+
+/// What a migration did.
+package struct MigrationReport: Equatable, Sendable {
+    /// `user_version` before; 0 for a new file.
+    package let from: Int32
+    /// `user_version` now.
+    package let to: Int32
+    /// Where the state before lies, if there was one to save.
+    package let backupPath: String?
+
+    package init(from: Int32, to: Int32, backupPath: String?) {
+        self.from = from
+        self.to = to
+        self.backupPath = backupPath
+    }
+}
+
+/// Why a file isn't migrated, in a sentence for the person who can do something about it. The file is as it was.
+package enum MigrationError: Error, Equatable, Sendable, CustomStringConvertible {
+    /// A newer version of the program wrote the file. `backup` is the copy it made before, if it still lies there.
+    case newerSchema(path: String, program: String, found: Int32, known: Int32, backup: String?)
+    /// A SQLite database of something else.
+    case foreign(path: String, program: String, applicationID: Int32)
+    /// No SQLite database at all.
+    case notADatabase(path: String)
+    /// The statements failed. This migration was undone; those before it stay.
+    case failed(path: String, version: Int32, name: String, cause: SQLError)
+    /// The statements leave rows whose foreign keys point nowhere. This migration was undone; those before it stay.
+    case brokenForeignKeys(path: String, version: Int32, name: String, table: String)
+
+    package var description: String {
+        switch self {
+        case .newerSchema(let path, let program, let found, let known, let backup):
+            "\(path) was written by a newer \(program) (schema \(found), this program knows \(known)): "
+                + "install that version or restore \(backup ?? "a backup made before it was installed")."
+        case .foreign(let path, let program, let applicationID):
+            "\(path) is a database of another program (application_id \(applicationID)), not of \(program): "
+                + "give another file name. It was not changed."
+        case .notADatabase(let path):
+            "\(path) is not a SQLite database: give another file name, or restore a backup. It was not changed."
+        case .failed(let path, let version, let name, let cause):
+            "Migration \(version) (\(name)) of \(path) failed and was undone: \(cause)"
+        case .brokenForeignKeys(let path, let version, let name, let table):
+            "Migration \(version) (\(name)) of \(path) was undone: it leaves rows in \(table) that refer to nothing."
+        }
+    }
+}

@@ -1,0 +1,173 @@
+/// Brings a file to the newest schema, or says why not. Safe when two processes do it at the same time.
+package struct Migrator: Sendable {
+    private let migrations: [Migration]
+    private let applicationID: Int32
+    private let program: String
+
+    /// - Parameters:
+    ///   - migrations: ascending by version, from 1.
+    ///   - applicationID: not 0; marks the program's files (https://www.sqlite.org/pragma.html#pragma_application_id).
+    ///   - program: its name, for sentences.
+    package init(migrations: [Migration], applicationID: Int32, program: String = "Campanile") {
+        guard applicationID != 0, zip([0] + migrations.map(\.version), migrations).allSatisfy({ $0 < $1.version }) else {
+            misuse("migrations ascend from 1 or more, and the application id isn't 0")
+        }
+        self.migrations = migrations
+        self.applicationID = applicationID
+        self.program = program
+    }
+
+    /// The schema this program knows.
+    package var newest: Int32 {
+        migrations.last?.version ?? 0
+    }
+
+    /// What `migrate` would run. Changes nothing; a file that is missing stays missing.
+    ///
+    /// - Throws: `MigrationError` as `migrate`; `SQLError` when the file can't be read.
+    package func pending(path: String) throws -> [Migration] {
+        guard Files.exists(path) else { return migrations }
+        return try translating(path) {
+            let connection = try Connection(path: path, access: .read, options: .init())
+            defer { connection.close() }
+            let version = try recogniseAlone(connection).version
+            return migrations.filter { $0.version > version }
+        }
+    }
+
+    /// Runs what is pending, each migration in its own transaction. A file that holds something is copied beside itself
+    /// before, as `<file>.before-v<newest>`, unless `backup` is false.
+    ///
+    /// - Throws: `MigrationError`; `SQLError` when the file or the backup can't be opened or written.
+    @discardableResult
+    package func migrate(
+        path: String, options: DatabaseOptions = .init(), backup: Bool = true
+    ) throws -> MigrationReport {
+        var options = options
+        // Somebody else's migration may take its time.
+        options.busyTimeoutMilliseconds = max(options.busyTimeoutMilliseconds, 60_000)
+        return try translating(path) { [options] in
+            let connection = try Connection(path: path, access: .migrate, options: options)
+            defer { connection.close() }
+            // Before anything is changed: a foreign file isn't even turned to write-ahead logging.
+            let before = try recogniseAlone(connection).version
+            try connection.enterWriteAheadLogging(options)
+            var backupPath: String?
+            for migration in migrations where migration.version > before {
+                try run(migration, connection, options, backup: backup && backupPath == nil, &backupPath)
+            }
+            return MigrationReport(from: before, to: newest, backupPath: backupPath)
+        }
+    }
+}
+
+// MARK: - One migration
+
+extension Migrator {
+    /// Does nothing when another process has run the migration since.
+    private func run(
+        _ migration: Migration, _ connection: Connection, _ options: DatabaseOptions, backup: Bool,
+        _ backupPath: inout String?
+    ) throws {
+        // Nobody else can write from here on, so the copy is exactly what the migration starts from.
+        try connection.begin(.immediate)
+        do {
+            let file = try recognise(connection)
+            if file.version < migration.version {
+                if backup, !file.isEmpty { backupPath = try copy(connection.path, options) }
+                try apply(migration, connection)
+            }
+            try connection.commit()
+        } catch {
+            connection.rollback()
+            throw error
+        }
+    }
+
+    private func apply(_ migration: Migration, _ connection: Connection) throws {
+        do {
+            try connection.script(migration.sql)
+            let broken = try connection.first("PRAGMA foreign_key_check") { $0.text(0) }
+            if let broken {
+                throw MigrationError.brokenForeignKeys(
+                    path: connection.path, version: migration.version, name: migration.name, table: broken)
+            }
+            // Neither pragma takes arguments; both are part of the transaction.
+            try connection.script(
+                "PRAGMA user_version = \(migration.version); PRAGMA application_id = \(applicationID);")
+        } catch let cause as SQLError {
+            throw MigrationError.failed(
+                path: connection.path, version: migration.version, name: migration.name, cause: cause)
+        }
+    }
+
+    /// Copies the committed state to a new file beside the database, and returns its name once it is on the disk.
+    private func copy(_ path: String, _ options: DatabaseOptions) throws -> String {
+        let name = "\(path).before-v\(newest)"
+        var target = name
+        var attempt = 1
+        while try !Files.createPrivate(target) {
+            attempt += 1
+            target = "\(name).\(attempt)"
+        }
+        do {
+            // On a connection of its own: the caller's is in a transaction, where VACUUM can't run.
+            let source = try Connection(path: path, access: .migrate, options: options)
+            defer { source.close() }
+            try source.copyDatabase(to: target)
+            try Files.sync(target)
+        } catch {
+            Files.remove(target)
+            throw error
+        }
+        return target
+    }
+}
+
+// MARK: - Whose file is it
+
+extension Migrator {
+    private struct Content {
+        let version: Int32
+        let isEmpty: Bool
+    }
+
+    /// - Throws: `MigrationError.foreign` or `.newerSchema`.
+    private func recognise(_ connection: Connection) throws -> Content {
+        let path = connection.path
+        let mark = try connection.first("PRAGMA application_id") { Int32(truncatingIfNeeded: $0.int(0)) } ?? 0
+        let version = try connection.first("PRAGMA user_version") { Int32(truncatingIfNeeded: $0.int(0)) } ?? 0
+        let isEmpty = try connection.first("SELECT 1 FROM sqlite_schema LIMIT 1") { _ in false } ?? true
+        guard mark == applicationID || (mark == 0 && version == 0 && isEmpty) else {
+            throw MigrationError.foreign(path: path, program: program, applicationID: mark)
+        }
+        guard version <= newest else {
+            let backup = "\(path).before-v\(version)"
+            throw MigrationError.newerSchema(
+                path: path, program: program, found: version, known: newest,
+                backup: Files.exists(backup) ? backup : nil)
+        }
+        return Content(version: version, isEmpty: isEmpty)
+    }
+
+    /// The same in a transaction of its own: somebody else may be migrating, and half of that must not be seen.
+    private func recogniseAlone(_ connection: Connection) throws -> Content {
+        try connection.begin(.deferred)
+        do {
+            let content = try recognise(connection)
+            try connection.commit()
+            return content
+        } catch {
+            connection.rollback()
+            throw error
+        }
+    }
+
+    private func translating<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as SQLError where error.code.primary == .notADatabase {
+            throw MigrationError.notADatabase(path: path)
+        }
+    }
+}

@@ -1,0 +1,32 @@
+/// How a database is opened. Everything has a sound default for a server.
+package struct DatabaseOptions: Sendable {
+    /// When a commit is on the disk. Source: https://www.sqlite.org/pragma.html#pragma_synchronous
+    package enum Synchronous: String, Sendable, CaseIterable {
+        /// One fsync a commit: nothing acknowledged is lost when the power fails.
+        case full
+        /// The last commits may be lost when the power fails; the file stays sound.
+        case normal
+        /// The file may be destroyed when the power fails. For measurements.
+        case off
+    }
+
+    package var synchronous: Synchronous = .full
+    /// How long a statement waits for a lock that another process holds before it fails with `busy`.
+    package var busyTimeoutMilliseconds: Int32 = 2000
+    /// Bytes a page of a new file; a power of two from 512 to 65536. An existing file keeps its own.
+    package var pageSize: Int32 = 8192
+    /// Writes that may wait; one more fails with `queueFull`.
+    package var writerQueueLimit = 4096
+    /// Writes that are committed together at most.
+    package var writerBatchLimit = 512
+    /// Page cache of each read connection. Filled as pages are read.
+    package var readerCacheKibibytes: Int32 = 2048
+    /// Page cache of the write connection.
+    package var writerCacheKibibytes: Int32 = 8192
+    /// The log is copied into the file when it has grown by this many pages, after the callers were answered.
+    package var walAutocheckpointPages: Int32 = 1000
+    /// Bytes of the file read through a memory map; 0 is none. With a map a disk error is a signal, not an error code.
+    package var memoryMapBytes: Int64 = 0
+
+    package init() {}
+}

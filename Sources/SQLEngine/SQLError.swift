@@ -1,0 +1,43 @@
+/// A failure of the database. Never holds the value of a bound argument, so it may be logged.
+@usableFromInline
+package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
+    package let code: ResultCode
+    package let message: String
+    /// The text of the statement that failed, with `?` where the arguments were.
+    package let sql: String?
+
+    package init(code: ResultCode, message: String? = nil, sql: String? = nil) {
+        self.code = code
+        self.message = message ?? code.meaning
+        self.sql = sql
+    }
+
+    /// As many writes wait already as the queue holds. Nothing was done.
+    package static let queueFull = SQLError(code: .queueFull)
+
+    /// The database was closed before. Nothing was done.
+    package static let closed = SQLError(code: .closed)
+
+    /// The same request may succeed later without anybody changing it: the file is locked by somebody else, the disk
+    /// is full, broken, read-only or out of descriptors, or the queue of writes is full.
+    package var isUnavailable: Bool {
+        switch code {
+        case .busy, .locked, .full, .ioError, .readOnly, .cantOpen, .queueFull: true
+        default: false
+        }
+    }
+
+    @usableFromInline
+    package var description: String {
+        let place = sql.map { " in: \($0)" } ?? ""
+        return "SQLite error \(code.rawValue): \(message)\(place)"
+    }
+}
+
+/// Ends the program: the engine was used in a way that no caller could recover from.
+///
+/// `fatalError` and not `preconditionFailure`, because the latter says nothing in an optimised build.
+@usableFromInline
+func misuse(_ message: String) -> Never {
+    fatalError("SQLEngine misused: \(message)")
+}

@@ -1,0 +1,231 @@
+public import CSQLite
+import Glibc
+
+/// What a closure does with the connection it was lent.
+///
+/// SQL is `StaticString` everywhere: statements are kept by the address of the literal, and SQL can't be put together
+/// from strings. Arguments are `?1`, `?2`, …; giving too many or too few ends the program. Every call leaves its
+/// statement reset and without arguments, also when it throws.
+extension Connection {
+    /// Runs one statement to its end and returns the number of rows that it inserted, changed or deleted itself (not
+    /// by triggers or foreign keys).
+    @inlinable
+    @discardableResult
+    package func run<each B: SQLBindable>(_ sql: StaticString, _ values: repeat each B) throws -> Int {
+        let statement = try prepared(sql)
+        defer { release(statement) }
+        try bind(repeat each values, to: statement)
+        let before = sqlite3_total_changes64(handle)
+        while try step(statement) {}
+        // sqlite3_changes keeps the number of an older statement when this one is no INSERT, UPDATE or DELETE.
+        return sqlite3_total_changes64(handle) == before ? 0 : Int(sqlite3_changes64(handle))
+    }
+
+    /// The first row, mapped, or `nil` without rows. A statement that writes (RETURNING) is run to its end all the same.
+    @inlinable
+    package func first<each B: SQLBindable, T>(
+        _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
+    ) throws -> T? {
+        let statement = try prepared(sql)
+        defer { release(statement) }
+        try bind(repeat each values, to: statement)
+        guard try step(statement) else { return nil }
+        let result = try map(Row(statement: statement))
+        if sqlite3_stmt_readonly(statement) == 0 {
+            while try step(statement) {}
+        }
+        return result
+    }
+
+    /// Gives each row to `body`, in order.
+    @inlinable
+    package func forEach<each B: SQLBindable>(
+        _ sql: StaticString, _ values: repeat each B, body: (borrowing Row) throws -> Void
+    ) throws {
+        let statement = try prepared(sql)
+        defer { release(statement) }
+        try bind(repeat each values, to: statement)
+        while try step(statement) {
+            try body(Row(statement: statement))
+        }
+    }
+
+    /// All rows, mapped.
+    @inlinable
+    package func all<each B: SQLBindable, T>(
+        _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
+    ) throws -> [T] {
+        let statement = try prepared(sql)
+        defer { release(statement) }
+        try bind(repeat each values, to: statement)
+        var result: [T] = []
+        while try step(statement) {
+            result.append(try map(Row(statement: statement)))
+        }
+        return result
+    }
+
+    /// Runs several statements that take no arguments, and ignores their rows: for schemas and pragmas.
+    package func script(_ sql: String) throws {
+        requireOwner()
+        if let rollbackCause { throw rollbackCause }
+        try execute(sql)
+    }
+
+    /// The rowid of the last row this connection inserted; 0 before.
+    package var lastInsertRowID: Int64 {
+        requireOwner()
+        return sqlite3_last_insert_rowid(handle)
+    }
+}
+
+// MARK: - One statement's life
+
+extension Connection {
+    /// The statement of this literal, reset and without arguments.
+    @usableFromInline
+    func prepared(_ sql: StaticString) throws -> OpaquePointer {
+        requireOwner()
+        if let rollbackCause { throw rollbackCause }
+        return try cached(sql)
+    }
+
+    func cached(_ sql: StaticString) throws -> OpaquePointer {
+        let address = UInt(bitPattern: sql.utf8Start)
+        guard let known = statements.find(address) else {
+            let statement = try prepare(sql, SQLITE_PREPARE_PERSISTENT)
+            statements.insert(statement, at: address)
+            return statement
+        }
+        if sqlite3_stmt_busy(known) == 0 { return known }
+        // A closure that is given the rows of a statement runs the same statement.
+        let statement = try prepare(sql, 0)
+        temporaries.append(statement)
+        return statement
+    }
+
+    @usableFromInline
+    func release(_ statement: OpaquePointer) {
+        // The answer repeats the error that `step` has thrown already.
+        sqlite3_reset(statement)
+        sqlite3_clear_bindings(statement)
+        if !temporaries.isEmpty, let index = temporaries.lastIndex(of: statement) {
+            temporaries.remove(at: index)
+            sqlite3_finalize(statement)
+        }
+    }
+
+    @inlinable
+    func bind<each B: SQLBindable>(_ values: repeat each B, to statement: OpaquePointer) throws {
+        var index: Int32 = 0
+        for value in repeat each values {
+            index += 1
+            let code = value.bindSQL(to: statement, at: index)
+            if code != SQLITE_OK { throw failure(code, statement) }
+        }
+        if index != sqlite3_bind_parameter_count(statement) { rejectArguments(Int(index), statement) }
+    }
+
+    /// True: the statement stands on a row.
+    @inlinable
+    func step(_ statement: OpaquePointer) throws -> Bool {
+        let code = sqlite3_step(statement)
+        if code == SQLITE_ROW { return true }
+        if code == SQLITE_DONE { return false }
+        throw failure(code, statement)
+    }
+
+    private func prepare(_ sql: StaticString, _ flags: Int32) throws -> OpaquePointer {
+        // Literals end with a NUL; the length says so to SQLite, which then doesn't copy the text to add one.
+        let start = UnsafeRawPointer(sql.utf8Start).assumingMemoryBound(to: CChar.self)
+        let end = start + sql.utf8CodeUnitCount
+        var rest: UnsafePointer<CChar>?
+        guard let statement = try compile(start, end, flags, &rest) else {
+            misuse("no statement in: \(sql)")
+        }
+        guard let rest, isBlank(rest, end) else { misuse("more than one statement in: \(sql)") }
+        return statement
+    }
+
+    /// Nothing but white space and comments.
+    private func isBlank(_ start: UnsafePointer<CChar>, _ end: UnsafePointer<CChar>) -> Bool {
+        do {
+            return try compile(start, end, 0, nil) == nil
+        } catch {
+            return false
+        }
+    }
+
+    /// The first statement of the text up to `end`, where a NUL must stand; `nil` when there is none.
+    private func compile(
+        _ start: UnsafePointer<CChar>, _ end: UnsafePointer<CChar>, _ flags: Int32,
+        _ rest: UnsafeMutablePointer<UnsafePointer<CChar>?>?
+    ) throws -> OpaquePointer? {
+        let length = end - start + 1
+        guard length <= Int(Int32.max) else { throw SQLError(code: .tooBig) }
+        var statement: OpaquePointer?
+        let code = sqlite3_prepare_v3(handle, start, Int32(length), UInt32(flags), &statement, rest)
+        if code == SQLITE_AUTH {
+            misuse("transactions are begun and ended by Database, and files aren't attached: \(String(cString: start))")
+        }
+        guard code == SQLITE_OK else {
+            throw SQLError(
+                code: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(handle)),
+                sql: String(cString: start))
+        }
+        return statement
+    }
+
+    /// Runs every statement of the text.
+    func execute(_ sql: String) throws {
+        try sql.withCString { start in
+            let end = start + strlen(start)
+            var next: UnsafePointer<CChar>? = start
+            while let here = next, here < end {
+                guard let statement = try compile(here, end, 0, &next) else { continue }
+                defer { sqlite3_finalize(statement) }
+                while true {
+                    let code = sqlite3_step(statement)
+                    if code == SQLITE_ROW { continue }
+                    if code == SQLITE_DONE { break }
+                    throw failure(code, statement, message: String(cString: sqlite3_errmsg(handle)))
+                }
+            }
+        }
+    }
+}
+
+// MARK: - Errors
+
+extension Connection {
+    /// Throws what SQLite answered to a call that isn't about a statement.
+    func check(_ code: Int32) throws {
+        guard code != SQLITE_OK else { return }
+        throw SQLError(code: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(handle)))
+    }
+
+    /// The error of a statement with arguments.
+    ///
+    /// SQLite's messages name tables and columns, but those of the plain code SQLITE_ERROR quote arguments (a path of
+    /// JSON, a full-text query), so these are replaced by the code's general meaning.
+    @usableFromInline
+    @inline(never)
+    func failure(_ code: Int32, _ statement: OpaquePointer) -> SQLError {
+        let quotes = code & 0xff == SQLITE_ERROR && sqlite3_bind_parameter_count(statement) > 0
+        return failure(code, statement, message: quotes ? nil : String(cString: sqlite3_errmsg(handle)))
+    }
+
+    private func failure(_ code: Int32, _ statement: OpaquePointer, message: String?) -> SQLError {
+        let sql = sqlite3_sql(statement).map { String(cString: $0) }
+        let error = SQLError(code: ResultCode(rawValue: code), message: message, sql: sql)
+        noteRollback(error)
+        return error
+    }
+
+    @usableFromInline
+    @inline(never)
+    func rejectArguments(_ given: Int, _ statement: OpaquePointer) -> Never {
+        let sql = sqlite3_sql(statement).map { String(cString: $0) } ?? ""
+        misuse("\(given) arguments for \(sqlite3_bind_parameter_count(statement)) parameters in: \(sql)")
+    }
+}

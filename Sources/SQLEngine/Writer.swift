@@ -1,0 +1,279 @@
+import CSQLite
+import Glibc
+
+/// The only thread that writes. It takes every write that waits, runs them in one transaction, commits with one fsync,
+/// and only then answers their callers.
+///
+/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the log's marks and
+/// the data version by the writer's thread only.
+final class Writer: @unchecked Sendable {
+    private let monitor = Monitor()
+    private let queueLimit: Int
+    private let batchLimit: Int
+
+    // Under the monitor.
+    private var queue: [WriteJob] = []
+    private var listeners: [@Sendable () -> Void] = []
+    private var isWaiting = false
+    private var isClosing = false
+    private var hasFinished = false
+    private var thread: pthread_t = 0
+
+    // The thread's own.
+    private let connection: Connection
+    private let checkpointPages: Int32
+    private var checkpointedAt: Int32 = 0
+    private var dataVersion: Int64
+    private var nextPoll: UInt64 = 0
+
+    /// Nanoseconds between two looks at the data version.
+    private static let pollInterval: UInt64 = 300_000_000
+
+    /// Takes over the connection.
+    init(connection: sending Connection, options: DatabaseOptions) throws {
+        self.connection = connection
+        queueLimit = max(1, options.writerQueueLimit)
+        batchLimit = max(1, options.writerBatchLimit)
+        checkpointPages = max(1, options.walAutocheckpointPages)
+        dataVersion = try connection.dataVersion()
+        connection.takeBack()
+        try start()
+    }
+
+    /// Puts the work into the queue, or answers it at once with `queueFull` or `closed`.
+    func submit(_ job: WriteJob) {
+        let refusal: SQLError? = monitor.withLock {
+            if isClosing { return .closed }
+            if queue.count >= queueLimit { return .queueFull }
+            queue.append(job)
+            if isWaiting {
+                isWaiting = false
+                monitor.wakeAll()
+            }
+            return nil
+        }
+        if let refusal { job.answer(refusal) }
+    }
+
+    func addListener(_ listener: @escaping @Sendable () -> Void) {
+        monitor.withLock {
+            listeners.append(listener)
+            monitor.wakeAll()
+        }
+    }
+
+    var waiting: Int {
+        monitor.withLock { queue.count }
+    }
+
+    /// True on the writer's own thread, where nobody may wait for the writer.
+    var isCurrentThread: Bool {
+        monitor.withLock { thread == pthread_self() }
+    }
+
+    /// Refuses new work, and waits until the queue is done and the connection closed, except on the writer's own thread,
+    /// which does that when it comes back. Idempotent.
+    func close() {
+        monitor.withLock {
+            isClosing = true
+            monitor.wakeAll()
+            guard thread != pthread_self() else { return }
+            while !hasFinished { monitor.wait() }
+        }
+    }
+}
+
+// MARK: - The thread
+
+extension Writer {
+    private enum Step {
+        case group([WriteJob])
+        case alone(WriteJob)
+        case poll
+        case finish
+    }
+
+    /// Starts the thread with every signal blocked: signals are for the program's other threads.
+    private func start() throws {
+        var all = sigset_t()
+        var previous = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &previous)
+        defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
+        let context = Unmanaged.passRetained(self)
+        var id: pthread_t = 0
+        let code = pthread_create(
+            &id, nil,
+            { context in
+                guard let context else { return nil }
+                Unmanaged<Writer>.fromOpaque(context).takeRetainedValue().run()
+                return nil
+            }, context.toOpaque())
+        guard code == 0 else {
+            context.release()
+            throw SQLError(code: .noMemory, message: "can't start the writer's thread: \(Files.describe(code))")
+        }
+        pthread_detach(id)
+    }
+
+    private func run() {
+        csqlite_name_thread("sql-writer")
+        monitor.withLock { thread = pthread_self() }
+        while true {
+            switch nextStep() {
+            case .group(let jobs):
+                commit(jobs)
+                checkpointIfDue()
+            case .alone(let job):
+                let failure = perform(job)
+                job.answer(failure)
+            case .poll:
+                noticeForeignChange()
+            case .finish:
+                connection.close()
+                monitor.withLock {
+                    hasFinished = true
+                    monitor.wakeAll()
+                }
+                return
+            }
+        }
+    }
+
+    private func nextStep() -> Step {
+        monitor.withLock {
+            while true {
+                if !listeners.isEmpty, Monitor.now >= nextPoll { return .poll }
+                let jobs = takeGroup(upTo: batchLimit)
+                if !jobs.isEmpty { return .group(jobs) }
+                if !queue.isEmpty { return .alone(queue.removeFirst()) }
+                if isClosing { return .finish }
+                isWaiting = true
+                if listeners.isEmpty { monitor.wait() } else { monitor.wait(until: nextPoll) }
+                isWaiting = false
+            }
+        }
+    }
+
+    /// What waits, up to the first that runs alone. The lock is held.
+    private func takeGroup(upTo limit: Int) -> [WriteJob] {
+        var count = 0
+        while count < min(limit, queue.count), queue[count].needsTransaction { count += 1 }
+        if count == queue.count {
+            defer { queue = [] }
+            return queue
+        }
+        defer { queue.removeFirst(count) }
+        return Array(queue[..<count])
+    }
+}
+
+// MARK: - One group
+
+extension Writer {
+    /// Runs the jobs, and those that come meanwhile, in one transaction, and answers all of them after its end.
+    private func commit(_ jobs: [WriteJob]) {
+        var jobs = jobs
+        var failure: (any Error)?
+        do {
+            try runTransaction(&jobs)
+        } catch {
+            failure = error
+            connection.rollback()
+        }
+        for job in jobs { job.answer(failure) }
+    }
+
+    /// - Throws: what spoils the whole group: BEGIN or COMMIT failed, or SQLite rolled back by itself.
+    private func runTransaction(_ jobs: inout [WriteJob]) throws {
+        var index = 0
+        var kept = 0
+        var isOpen = false
+        while true {
+            if index == jobs.count {
+                guard jobs.count < batchLimit else { break }
+                let more = monitor.withLock { takeGroup(upTo: batchLimit - jobs.count) }
+                if more.isEmpty { break }
+                jobs += more
+            }
+            if !isOpen {
+                try connection.begin(.immediate)
+                isOpen = true
+            }
+            // As long as nothing is kept, rolling the transaction back is the same as rolling back to a savepoint.
+            let needsSavepoint = kept > 0
+            if needsSavepoint { try connection.savepoint() }
+            if try attempt(jobs[index]) {
+                if needsSavepoint { try connection.releaseSavepoint() }
+                kept += 1
+            } else if needsSavepoint {
+                try connection.rollbackToSavepoint()
+            } else {
+                connection.rollback()
+                isOpen = false
+            }
+            index += 1
+        }
+        if isOpen { try connection.commit() }
+    }
+
+    /// - Returns: false when the job failed alone.
+    /// - Throws: when SQLite has rolled back the whole transaction by itself.
+    private func attempt(_ job: WriteJob) throws -> Bool {
+        let failure = perform(job)
+        if let cause = connection.rollbackCause { throw cause }
+        if failure != nil { return false }
+        if connection.hasDeferredViolation {
+            // COMMIT would find it too, but then the whole group would pay for one write.
+            job.replaceResult(with: SQLError(code: .constraintForeignKey, message: "FOREIGN KEY constraint failed"))
+            return false
+        }
+        return true
+    }
+
+    private func perform(_ job: WriteJob) -> (any Error)? {
+        connection.lend()
+        defer { connection.takeBack() }
+        do {
+            try job.perform(on: connection)
+            return nil
+        } catch {
+            return error
+        }
+    }
+}
+
+// MARK: - Between groups
+
+extension Writer {
+    /// Copies the log into the file when it has grown enough since the last time. After the answers, so that no caller
+    /// waits for the two fsyncs it takes.
+    private func checkpointIfDue() {
+        let pages = connection.logPages
+        // The log was begun anew.
+        if pages < checkpointedAt { checkpointedAt = 0 }
+        guard pages - checkpointedAt >= checkpointPages else { return }
+        // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays, and
+        // after as many pages again it is tried again.
+        try? connection.checkpoint(truncate: false)
+        checkpointedAt = pages
+    }
+
+    private func noticeForeignChange() {
+        nextPoll = Monitor.now + Self.pollInterval
+        connection.lend()
+        let current = try? connection.dataVersion()
+        connection.takeBack()
+        // When it can't be read now, it is read next time.
+        guard let current, current != dataVersion else { return }
+        dataVersion = current
+        for listener in monitor.withLock({ listeners }) { listener() }
+    }
+
+    /// Looks for a foreign change now, on the writer's thread: a poll that doesn't wait for its time.
+    func pollNow() throws {
+        let job = BlockedWrite(needsTransaction: false) { [self] _ in noticeForeignChange() }
+        submit(job)
+        try job.wait()
+    }
+}

@@ -1,0 +1,12 @@
+import ArgumentParser
+
+/// The command line. Every command takes `--database` and `--config`; what a program wants to read goes to standard
+/// output alone, words for people to standard error.
+@main
+struct Campanile: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "campanile",
+        abstract: "The notification backend behind a native app: inbox, device registry, badge and push.",
+        version: "0.1.0",
+        subcommands: [Serve.self, Migrate.self, Keys.self, Token.self, Notify.self, BadgeCommand.self])
+}

@@ -1,0 +1,84 @@
+import ArgumentParser
+import CampanileServer
+import Glibc
+
+/// What every command knows: where the settings are and where the database is.
+struct CommonOptions: ParsableArguments {
+    @Option(help: "The SQLite file (default: data/campanile.sqlite).")
+    var database: String?
+
+    @Option(help: "The configuration file (default: campanile.yaml if it is there).")
+    var config: String?
+
+    /// The settings of a command that doesn't serve.
+    func load() throws -> Configuration {
+        var flags = Configuration.Flags()
+        flags.database = database
+        return try load(flags)
+    }
+
+    func load(_ flags: Configuration.Flags) throws -> Configuration {
+        do {
+            return try Configuration.load(
+                file: config ?? "campanile.yaml", fileIsRequired: config != nil,
+                environment: Environment.settings, flags: flags)
+        } catch {
+            throw Failure("\(error)")
+        }
+    }
+
+    /// What a command does beside a server or without one.
+    func operations(_ configuration: Configuration) throws -> Operations {
+        try Failure.naming { try Operations(configuration, world: .live) }
+    }
+}
+
+/// What the environment says.
+enum Environment {
+    /// Not a setting but a switch for measurements and for the controls of the power-loss test: it makes acknowledged
+    /// writes losable.
+    static let unsafeSynchronous = "CAMPANILE_UNSAFE_SYNCHRONOUS"
+
+    static var all: [String: String] {
+        var variables: [String: String] = [:]
+        var entry = environ
+        while let text = entry.pointee {
+            let parts = String(cString: text).split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            if parts.count == 2 { variables[String(parts[0])] = String(parts[1]) }
+            entry += 1
+        }
+        return variables
+    }
+
+    static var settings: [String: String] { all.filter { $0.key != unsafeSynchronous } }
+
+    static func durability() throws -> Durability {
+        guard let word = all[unsafeSynchronous] else { return .full }
+        guard let value = Durability(rawValue: word) else {
+            throw Failure("\(unsafeSynchronous) must be full, normal or off.")
+        }
+        return value
+    }
+}
+
+/// An error for people: a sentence, and exit status 1.
+struct Failure: Error, CustomStringConvertible {
+    let description: String
+
+    init(_ description: String) { self.description = description }
+
+    /// Runs something whose errors are sentences already.
+    static func naming<Value>(_ work: () throws -> Value) throws -> Value {
+        do {
+            return try work()
+        } catch {
+            throw Failure("\(error)")
+        }
+    }
+}
+
+/// Writes a line for people.
+func say(_ line: String) {
+    let bytes = Array((line + "\n").utf8)
+    _ = write(STDERR_FILENO, bytes, bytes.count)
+}

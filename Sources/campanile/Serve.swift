@@ -1,0 +1,76 @@
+import ArgumentParser
+import CampanileServer
+import Glibc
+import Logging
+
+struct Serve: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Serve until SIGTERM or SIGINT.")
+
+    @OptionGroup var common: CommonOptions
+
+    @Option(help: "The address to listen on (default: 127.0.0.1).")
+    var host: String?
+
+    @Option(help: "The port to listen on; 0 takes a free one (default: 3001).")
+    var port: Int?
+
+    @Option(name: .customLong("apns-url"), help: "Where APNs is, instead of Apple's hosts.")
+    var apnsURL: String?
+
+    @Option(name: .customLong("fcm-url"), help: "Where FCM is, instead of Google's host.")
+    var fcmURL: String?
+
+    @Option(name: .customLong("push-ca"), help: "A PEM file of the authorities to trust for pushes.")
+    var pushCA: String?
+
+    func run() async throws {
+        let signals = TerminationSignals()
+        let sink = LogSink.standardError
+        LoggingSystem.bootstrap { _ in SinkLogHandler(sink: sink, world: .live) }
+        let logger = Logger(label: "campanile")
+
+        var configuration = try common.load(
+            Configuration.Flags(
+                host: host, port: port, database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA))
+        let isSecretMade = try configuration.makeSecretIfNone(world: .live)
+        let app: App
+        do {
+            app = try await App(
+                configuration: configuration, world: .live, sink: sink, logger: logger,
+                durability: try Environment.durability())
+        } catch {
+            throw Failure("\(error)")
+        }
+        greet(app, isSecretMade: isSecretMade, logger: logger)
+        let signal = await signals.first()
+        logger.notice("Stopping.", metadata: ["signal": "\(signal)"])
+        await app.stop()
+        withExtendedLifetime(signals) {}
+    }
+
+    private func greet(_ app: App, isSecretMade: Bool, logger: Logger) {
+        let host = app.configuration.host.contains(":") ? "[\(app.configuration.host)]" : app.configuration.host
+        let address = "http://\(host):\(app.port)"
+        logger.notice("Serving.", metadata: ["address": "\(address)", "database": "\(app.configuration.database)"])
+        if let backup = app.backupPath {
+            logger.notice("The database was migrated; the file as it was is kept.", metadata: ["backup": "\(backup)"])
+        }
+        let named = app.configuration.apps.filter { $0.value.apns != nil || $0.value.fcm != nil }.keys.sorted()
+        if !named.isEmpty {
+            logger.warning(
+                "This version has no APNs and FCM connections yet: the sandbox records the pushes of all apps.",
+                metadata: ["apps": "\(named.joined(separator: ", "))"])
+        }
+        let database = app.configuration.database == "data/campanile.sqlite" ? "" : " --database \(app.configuration.database)"
+        say("")
+        say("Campanile listens on \(address)")
+        say("Pushes are recorded by the built-in sandbox: GET /sandbox/pushes shows them.")
+        if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
+        say("")
+        say("Try it from another terminal:")
+        say("  KEY=$(campanile keys create demo\(database))       # a producer's API key")
+        say("  TOKEN=$(campanile token alice\(database))          # a user's token")
+        say("  curl -H \"Authorization: Bearer $TOKEN\" \(address)/badge")
+        say("")
+    }
+}

@@ -1,0 +1,166 @@
+import ArgumentParser
+import CampanileCore
+import CampanileServer
+
+struct Migrate: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Bring the database's schema up to date; the file is copied beside itself before.")
+
+    @OptionGroup var common: CommonOptions
+
+    @Flag(help: "Only say what would be done: exit status 1 if a migration is pending.")
+    var check = false
+
+    func run() async throws {
+        let configuration = try common.load()
+        if check {
+            let pending = try Failure.naming { try Operations.pendingMigrations(configuration) }
+            for name in pending { print(name) }
+            say(pending.isEmpty ? "The database is up to date." : "\(pending.count) pending.")
+            if !pending.isEmpty { throw ExitCode(1) }
+            return
+        }
+        let operations = try common.operations(configuration)
+        defer { operations.close() }
+        let schema = operations.schema
+        if schema.from == schema.to {
+            say("The database was up to date (schema \(schema.to)).")
+        } else {
+            say("The database went from schema \(schema.from) to \(schema.to).")
+        }
+        if let backup = schema.backupPath { say("The file as it was: \(backup)") }
+    }
+}
+
+struct Keys: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Producers' API keys.", subcommands: [Create.self, List.self, Revoke.self])
+
+    struct Create: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "Make a key. It is shown this once.")
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "What the key is for; unique among the valid ones.") var name: String
+        @Option(help: "The app that the key may create notifications for.") var app = AppName.standard
+
+        func run() async throws {
+            let operations = try common.operations(try common.load())
+            defer { operations.close() }
+            print(try Failure.naming { try operations.createKey(name: name, app: app) })
+            say("This is the only time that the key is shown; only its SHA-256 is kept.")
+        }
+    }
+
+    struct List: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(abstract: "The keys, without the secrets.")
+
+        @OptionGroup var common: CommonOptions
+
+        func run() async throws {
+            let operations = try common.operations(try common.load())
+            defer { operations.close() }
+            for key in try Failure.naming({ try operations.keys() }) {
+                let end = key.revokedAt.map { "revoked \($0)" } ?? "valid"
+                print("\(key.name)\t\(key.app)\tcreated \(key.createdAt)\t\(end)")
+            }
+        }
+    }
+
+    struct Revoke: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "End a key. A running server refuses it within a second.")
+
+        @OptionGroup var common: CommonOptions
+        @Argument(help: "The name of a valid key.") var name: String
+
+        func run() async throws {
+            let operations = try common.operations(try common.load())
+            defer { operations.close() }
+            try Failure.naming { try operations.revokeKey(name: name) }
+            say("The key \(name) is revoked.")
+        }
+    }
+}
+
+struct Token: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Make a user token, signed with the server's secret: for trying things out.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The user's id.") var user: String
+    @Option(help: "The user's app.") var app = AppName.standard
+    @Option(help: "How long it is valid, such as 30s, 15m, 24h or 7d.") var ttl = Lifetime(seconds: 24 * 3_600)
+
+    func run() async throws {
+        var configuration = try common.load()
+        guard configuration.jwt.jwksFile == nil else {
+            throw Failure("User tokens are verified with the keys of jwt.jwks_file: only their owner can sign one.")
+        }
+        do {
+            _ = try configuration.makeSecretIfNone(world: .live)
+            print(try await configuration.signToken(user: user, app: app, lifetime: ttl.seconds, world: .live))
+        } catch {
+            throw Failure("\(error)")
+        }
+    }
+}
+
+struct Notify: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Create a notification. A running server sends its pushes within a second.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The user's id.") var user: String
+    @Argument var title: String
+    @Argument var body: String
+    @Option(help: "The user's app.") var app = AppName.standard
+
+    func run() async throws {
+        let operations = try common.operations(try common.load())
+        defer { operations.close() }
+        print(try Failure.naming { try operations.notify(user: user, app: app, title: title, body: body) })
+    }
+}
+
+struct BadgeCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "badge", abstract: "The badges.", subcommands: [Audit.self])
+
+    struct Audit: AsyncParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Count every inbox anew and compare: exit status 1 if a kept count is wrong.")
+
+        @OptionGroup var common: CommonOptions
+
+        func run() async throws {
+            let operations = try common.operations(try common.load())
+            defer { operations.close() }
+            let audit = try Failure.naming { try operations.auditBadges() }
+            for difference in audit.differences {
+                print(
+                    "\(difference.app)\t\(difference.userID)\tkept \(difference.kept.unread)"
+                        + " (\(difference.kept.sinceCleared) since cleared),"
+                        + " counted \(difference.counted.unread) (\(difference.counted.sinceCleared))")
+            }
+            say("\(audit.inboxes) inboxes, \(audit.differences.count) wrong.")
+            if !audit.differences.isEmpty { throw ExitCode(1) }
+        }
+    }
+}
+
+/// A duration on the command line.
+struct Lifetime: ExpressibleByArgument {
+    let seconds: Int64
+
+    init(seconds: Int64) { self.seconds = seconds }
+
+    init?(argument: String) {
+        let units: [Character: Int64] = ["s": 1, "m": 60, "h": 3_600, "d": 86_400]
+        guard let unit = argument.last.flatMap({ units[$0] }), let count = Int64(argument.dropLast()), count > 0,
+            count < 100_000
+        else { return nil }
+        seconds = count * unit
+    }
+
+    var defaultValueDescription: String { "\(seconds / 3_600)h" }
+}

@@ -1,0 +1,47 @@
+import Dispatch
+import Glibc
+import Synchronization
+
+/// SIGTERM and SIGINT: the first one asks for an orderly stop, a second one ends the process at once.
+final class TerminationSignals: @unchecked Sendable {
+    // Sendable: `sources` is written here once and only kept alive; `state` has a lock.
+    private struct State {
+        var first: Int32?
+        var waiter: CheckedContinuation<Int32, Never>?
+    }
+
+    private let state = Mutex(State())
+    private let sources: [any DispatchSourceSignal]
+
+    init() {
+        signal(SIGPIPE, SIG_IGN)
+        let queue = DispatchQueue(label: "signals")
+        sources = [SIGTERM, SIGINT].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        for (number, source) in zip([SIGTERM, SIGINT], sources) {
+            source.setEventHandler { [weak self] in self?.received(number) }
+            source.resume()
+        }
+    }
+
+    private func received(_ number: Int32) {
+        let (isSecond, waiter) = state.withLock { state in
+            let isSecond = state.first != nil
+            state.first = number
+            defer { state.waiter = nil }
+            return (isSecond, state.waiter)
+        }
+        if isSecond { _exit(128 + number) }
+        waiter?.resume(returning: number)
+    }
+
+    /// The signal that asked for the stop, once there is one.
+    func first() async -> Int32 {
+        await withCheckedContinuation { continuation in
+            let first = state.withLock { state in
+                if state.first == nil { state.waiter = continuation }
+                return state.first
+            }
+            if let first { continuation.resume(returning: first) }
+        }
+    }
+}
