@@ -47,7 +47,12 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
         .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine"], swiftSettings: strict),
-        .testTarget(name: "CampanileServerTests", dependencies: ["CampanileServer", "Yams"], swiftSettings: strict),
+        .testTarget(name: "CampanileServerTests", dependencies: [
+                "CampanileServer", "Yams",
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "JWTKit", package: "jwt-kit"),
+                .product(name: "Logging", package: "swift-log"),
+            ], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]
 )

@@ -119,6 +119,7 @@ CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 CREATE TABLE program_state (
     id                 INTEGER PRIMARY KEY CHECK (id = 1),
     ids_reserved_until INTEGER NOT NULL DEFAULT 0, -- no id with a later millisecond was ever given out
+    write_proofs       INTEGER NOT NULL DEFAULT 0, -- how often readiness was proved by a write
     badge_policy       TEXT                        -- the policy under which the versions were counted
 ) STRICT;
 

@@ -1,16 +1,10 @@
-#if canImport(FoundationEssentials)
-public import FoundationEssentials
-#else
-public import Foundation
-#endif
-
-/// A JSON value (RFC 8259) whose shape isn't known beforehand. Objects keep the order in which they were built; one that
-/// was read has its keys in alphabetical order, so that the same data always gives the same bytes.
+/// A JSON value (RFC 8259) whose shape isn't known beforehand. Objects keep the order of their keys.
 public indirect enum JSONValue: Hashable, Sendable {
     case null
     case bool(Bool)
     case integer(Int64)
-    case number(Double)
+    /// A number that is no 64-bit integer, as it was written: nothing is rounded.
+    case number(String)
     case string(String)
     case array([JSONValue])
     case object([Member])
@@ -31,76 +25,21 @@ public indirect enum JSONValue: Hashable, Sendable {
         return members.first { $0.key == key }?.value
     }
 
-    /// Reads one JSON text.
+    /// Keys of one object at most: they are compared with one another.
+    static let memberLimit = 256
+
+    /// Reads one JSON text (RFC 8259) in UTF-8.
     /// - Throws: `JSONSyntaxError`, whose sentence is meant for the one who sent it.
-    public init(parsing bytes: some ContiguousBytes) throws(JSONSyntaxError) {
-        do {
-            let data = bytes.withUnsafeBytes { Data($0) }
-            self = try JSONDecoder().decode(JSONValue.self, from: data)
-        } catch {
-            throw JSONSyntaxError(error)
+    public init(parsing bytes: UnsafeRawBufferPointer) throws(JSONSyntaxError) {
+        var parser = JSONParser(bytes)
+        self = try parser.parse()
+    }
+
+    public init(parsing bytes: [UInt8]) throws(JSONSyntaxError) {
+        let result = bytes.withUnsafeBytes { bytes in
+            Result { () throws(JSONSyntaxError) in try JSONValue(parsing: bytes) }
         }
-    }
-}
-
-/// Why a text is not JSON.
-public struct JSONSyntaxError: Error, Sendable, CustomStringConvertible {
-    public let description: String
-
-    fileprivate init(_ error: any Error) {
-        guard case DecodingError.dataCorrupted(let context) = error else {
-            description = "The body is not valid JSON."
-            return
-        }
-        if context.codingPath.isEmpty, let cause = context.underlyingError {
-            description = "The body is not valid JSON: \(JSONSyntaxError.sentence(cause))"
-        } else {
-            description = "The body is not valid JSON: \(context.debugDescription)"
-        }
-    }
-
-    /// The parser names the place in its debug description only.
-    private static func sentence(_ error: any Error) -> String {
-        if let cocoa = error as? CocoaError, let text = cocoa.userInfo["NSDebugDescription"] as? String { return text }
-        return "it can't be read."
-    }
-}
-
-extension JSONValue: Decodable {
-    private struct Key: CodingKey {
-        let stringValue: String
-        var intValue: Int? { nil }
-        init(stringValue: String) { self.stringValue = stringValue }
-        init?(intValue: Int) { nil }
-    }
-
-    public init(from decoder: any Decoder) throws {
-        if let object = try? decoder.container(keyedBy: Key.self) {
-            self = .object(
-                try object.allKeys.sorted { $0.stringValue < $1.stringValue }.map {
-                    Member($0.stringValue, try JSONValue.value(in: object, for: $0))
-                })
-        } else if var array = try? decoder.unkeyedContainer() {
-            var values: [JSONValue] = []
-            while !array.isAtEnd { values.append(try array.decode(JSONValue.self)) }
-            self = .array(values)
-        } else {
-            self = try JSONValue.scalar(decoder.singleValueContainer())
-        }
-    }
-
-    /// Strings are by far the most frequent members: trying them first saves the failing attempts at containers.
-    private static func value(in object: KeyedDecodingContainer<Key>, for key: Key) throws -> JSONValue {
-        if let string = try? object.decode(String.self, forKey: key) { return .string(string) }
-        return try object.decode(JSONValue.self, forKey: key)
-    }
-
-    private static func scalar(_ container: any SingleValueDecodingContainer) throws -> JSONValue {
-        if container.decodeNil() { return .null }
-        if let string = try? container.decode(String.self) { return .string(string) }
-        if let bool = try? container.decode(Bool.self) { return .bool(bool) }
-        if let integer = try? container.decode(Int64.self) { return .integer(integer) }
-        return .number(try container.decode(Double.self))
+        self = try result.get()
     }
 }
 
@@ -117,8 +56,7 @@ extension JSONValue {
         case .null: bytes += "null".utf8
         case .bool(let bool): bytes += (bool ? "true" : "false").utf8
         case .integer(let integer): bytes += String(integer).utf8
-        // A Double that came from JSON is finite; one that didn't has no JSON form.
-        case .number(let number): bytes += (number.isFinite ? String(number) : "null").utf8
+        case .number(let number): bytes += number.utf8
         case .string(let string): JSONValue.write(string, to: &bytes)
         case .array(let values):
             bytes.append(UInt8(ascii: "["))

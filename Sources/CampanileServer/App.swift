@@ -9,6 +9,8 @@ package final class App: Sendable {
     package let configuration: Configuration
     /// The database as it was before this start migrated it, if it did.
     package let backupPath: String?
+    /// What is served, as one table.
+    let routes: [Route<Endpoint>]
     let database: Database
     let courier: Courier
 
@@ -36,6 +38,8 @@ package final class App: Sendable {
         self.logger = logger
         var options = DatabaseOptions()
         options.synchronous = durability.synchronous
+        // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
+        options.readerCacheKibibytes = 32 * 1_024
         try Store.makeFolder(of: configuration.database)
         lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options)
@@ -53,11 +57,12 @@ package final class App: Sendable {
         self.courier = courier
         let authenticator = Authenticator(
             verifier: try await UserTokenVerifier(configuration.jwt), database: database, world: world)
-        health = HealthResource(database: database)
-        let routes = Routes(
+        health = HealthResource(database: database, world: world)
+        routes = Routes(
             database: database, world: world, badgePushes: badgePushes, ids: ids, courier: courier, sandbox: sandbox,
-            health: health, configuration: configuration)
-        let dispatcher = Dispatcher(router: Router(routes.all), authenticator: authenticator, logger: logger)
+            health: health, configuration: configuration
+        ).all
+        let dispatcher = Dispatcher(router: Router(routes), authenticator: authenticator, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world)
         server = HTTPServer(
             options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port)),
@@ -107,6 +112,7 @@ package final class App: Sendable {
             logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])
         }
         database.close()
+        lock.release()
         sink.flush()
     }
 }

@@ -21,7 +21,8 @@ package enum Limits {
     // What a device sends
     static let devicesPerUser = 50
     static let iosTokenHexDigits = 32...400
-    static let androidTokenBytes = 1...4_096
+    /// Percent-encoded it has to fit the URI of `DELETE /device_tokens/{token}`.
+    static let androidTokenBytes = 1...1_024
     static let appVersionBytes = 64
     static let localeBytes = 64
 

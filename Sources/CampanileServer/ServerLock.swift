@@ -1,4 +1,5 @@
 import Glibc
+import Synchronization
 
 /// One server at a time works on a database: two couriers would push twice. The kernel gives the lock back when the process
 /// ends, however it ends. Commands that only write beside a running server don't take it.
@@ -12,11 +13,11 @@ final class ServerLock: Sendable {
         let description: String
     }
 
-    private let descriptor: Int32
+    private let descriptor: Mutex<Int32?>
 
     init(database: String) throws {
         let path = database + ".lock"
-        descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
             throw Failure(description: "\(path) can't be opened: \(String(cString: strerror(errno))).")
         }
@@ -24,7 +25,16 @@ final class ServerLock: Sendable {
             close(descriptor)
             throw Taken(path: path)
         }
+        self.descriptor = Mutex(descriptor)
     }
 
-    deinit { close(descriptor) }
+    deinit { release() }
+
+    /// Lets another server work on the database.
+    func release() {
+        descriptor.withLock { descriptor in
+            if let open = descriptor { close(open) }
+            descriptor = nil
+        }
+    }
 }

@@ -12,8 +12,12 @@ enum Store {
         _ path: String, options: DatabaseOptions = DatabaseOptions()
     ) throws -> (database: Database, migrated: MigrationReport) {
         try makeFolder(of: path)
-        let report = try Migrations.migrator.migrate(path: path, options: options, backup: true)
-        return (try Database(path: path, options: options), report)
+        do {
+            let report = try Migrations.migrator.migrate(path: path, options: options, backup: true)
+            return (try Database(path: path, options: options), report)
+        } catch let error as SQLError {
+            throw Failure(description: "The database \(path) can't be used: \(error.message).")
+        }
     }
 
     static func makeFolder(of path: String) throws {
@@ -23,8 +27,8 @@ enum Store {
         for part in folder.split(separator: "/", omittingEmptySubsequences: false) {
             made += made.isEmpty && part.isEmpty ? "/" : made.isEmpty || made == "/" ? part : "/" + part
             guard !made.isEmpty, mkdir(made, 0o700) != 0, errno != EEXIST else { continue }
-            var status = stat()
-            guard stat(made, &status) != 0 else { continue }
+            // Some folders can't even be asked to be made again, such as one on a read-only disk.
+            guard access(made, F_OK) != 0 else { continue }
             throw Failure(description: "The folder \(made) can't be made: \(String(cString: strerror(errno))).")
         }
     }

@@ -1,5 +1,5 @@
 package import CampanileCore
-import Glibc
+import HTTPEngine
 
 /// What the program takes from outside: time and chance. Passed in, so that a test decides both.
 package struct World: Sendable {
@@ -15,11 +15,7 @@ package struct World: Sendable {
 
     /// The real one.
     package static let live = World(
-        now: {
-            var time = timespec()
-            clock_gettime(CLOCK_REALTIME, &time)
-            return Timestamp(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
-        },
+        now: { Timestamp(milliseconds: WallClock.milliseconds()) },
         random: { UInt64.random(in: .min ... .max) })
 
     /// Random bytes for keys and secrets.

@@ -55,7 +55,8 @@ package struct PushAlert: Sendable {
     package let body: String
     package let category: String?
     package let deepLink: String?
-    package let data: [JSONValue.Member]
+    /// A JSON object as text; read only when the payload is built, not in the transaction that claims.
+    package let data: String?
     package let sound: String?
     package let collapseKey: String?
     package let threadID: String?
@@ -63,7 +64,7 @@ package struct PushAlert: Sendable {
 
     package init(
         notificationID: UUIDv7, title: String, body: String, category: String?, deepLink: String?,
-        data: [JSONValue.Member], sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?
+        data: String?, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?
     ) {
         self.notificationID = notificationID
         self.title = title
@@ -75,6 +76,14 @@ package struct PushAlert: Sendable {
         self.collapseKey = collapseKey
         self.threadID = threadID
         self.expiresAt = expiresAt
+    }
+}
+
+extension PushAlert {
+    /// The app's own keys, for the payload.
+    var dataMembers: [JSONValue.Member] {
+        guard let data, case .object(let members)? = try? JSONValue(parsing: Array(data.utf8)) else { return [] }
+        return members
     }
 }
 

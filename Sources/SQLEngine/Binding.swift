@@ -82,7 +82,7 @@ extension Array: SQLBindable where Element == UInt8 {
     }
 }
 
-/// BLOB, also when empty. Not copied: the memory must stay valid and unchanged until the call that it is given to returns.
+/// BLOB, also when empty. Not copied: the memory must stay valid and unchanged until the call it is given to returns.
 extension UnsafeRawBufferPointer: SQLBindable {
     @inlinable
     package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {

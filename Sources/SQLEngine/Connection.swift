@@ -19,6 +19,8 @@ package final class Connection {
     /// The thread that may use the connection; 0 when nobody may.
     var owner: UInt
     var statements = StatementTable()
+    /// BEGIN, COMMIT and the like.
+    var controls = StatementTable()
     /// Statements that run while the same statement of the table is in use.
     var temporaries: [OpaquePointer] = []
     /// Between a `begin…` and its `commit` or `rollback`.
@@ -57,6 +59,7 @@ package final class Connection {
         isClosed = true
         owner = 0
         statements.finalizeAll()
+        controls.finalizeAll()
         for statement in temporaries { sqlite3_finalize(statement) }
         temporaries.removeAll()
         guard sqlite3_close(handle) == SQLITE_OK else {
@@ -270,7 +273,7 @@ extension Connection {
 
     private func control(_ sql: StaticString) throws {
         try withControl {
-            let statement = try cached(sql)
+            let statement = try cachedControl(sql)
             defer { release(statement) }
             let code = sqlite3_step(statement)
             guard code == SQLITE_DONE else { throw failure(code, statement) }

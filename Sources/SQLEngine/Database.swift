@@ -4,6 +4,7 @@ import Synchronization
 ///
 /// Closures get a `Connection` that is theirs until they return. Reads run at once on the calling thread. Writes are
 /// queued for one thread that commits them in groups; see `Writer`.
+@usableFromInline
 package final class Database: Sendable {
     package let path: String
     @usableFromInline let readers: ReaderPool
@@ -62,9 +63,10 @@ package final class Database: Sendable {
 
     /// Runs `body` in a transaction on the writer's thread and returns after its commit.
     ///
-    /// Other writes may be in the same transaction, before and after; what one of them did when it threw is undone alone.
+    /// Other writes may be in the same transaction, before and after; what one that throws has done is undone alone.
+    /// A write that was submitted is done, also when the task that waits for it is cancelled.
     ///
-    /// - Throws: what `body` throws; `queueFull`; `closed`; `SQLError` when the commit failed, and then nothing was done.
+    /// - Throws: what `body` throws; `queueFull`; `closed`; the commit's `SQLError`. Nothing was done then.
     @discardableResult
     nonisolated(nonsending)
     package func write<T: Sendable>(_ body: @escaping @Sendable (Connection) throws -> T) async throws -> T {
@@ -80,7 +82,8 @@ package final class Database: Sendable {
     }
 
     /// `notify` is called on the writer's thread within a second after another process (or a connection that isn't this
-    /// object's) has committed to the file. It may also be called without a change; it must not block.
+    /// object's) has committed to the file. It may also be called without a change, must not block, and is kept until
+    /// the database is closed.
     package func onForeignChange(_ notify: @escaping @Sendable () -> Void) {
         writer.addListener(notify)
     }

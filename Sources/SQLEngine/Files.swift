@@ -5,8 +5,8 @@ enum Files {
     /// Creates an empty file with mode 0600 if there is none.
     ///
     /// `mknod` and not `open`: closing a descriptor of a file that SQLite has open in the same process would drop
-    /// SQLite's locks on it (https://www.sqlite.org/howtocorrupt.html, section 2.2). The `-wal` and `-shm` files take the
-    /// mode of the database.
+    /// SQLite's locks on it (https://www.sqlite.org/howtocorrupt.html, section 2.2). The `-wal` and `-shm` files take
+    /// the mode of the database.
     ///
     /// - Returns: whether the file is new.
     /// - Throws: `SQLError` (`cantOpen`) with the reason.

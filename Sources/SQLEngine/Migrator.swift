@@ -50,13 +50,14 @@ package struct Migrator: Sendable {
             let connection = try Connection(path: path, access: .migrate, options: options)
             defer { connection.close() }
             // Before anything is changed: a foreign file isn't even turned to write-ahead logging.
-            let before = try recogniseAlone(connection).version
+            let before = try recogniseAlone(connection)
             try connection.enterWriteAheadLogging(options)
             var backupPath: String?
-            for migration in migrations where migration.version > before {
-                try run(migration, connection, options, backup: backup && backupPath == nil, &backupPath)
+            let needsBackup = backup && !before.isEmpty
+            for migration in migrations where migration.version > before.version {
+                try run(migration, connection, options, backup: needsBackup && backupPath == nil, &backupPath)
             }
-            return MigrationReport(from: before, to: newest, backupPath: backupPath)
+            return MigrationReport(from: before.version, to: newest, backupPath: backupPath)
         }
     }
 }
@@ -74,7 +75,7 @@ extension Migrator {
         do {
             let file = try recognise(connection)
             if file.version < migration.version {
-                if backup, !file.isEmpty { backupPath = try copy(connection.path, options) }
+                if backup { backupPath = try copy(connection.path, options) }
                 try apply(migration, connection)
             }
             try connection.commit()

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// Read connections that wait to be lent, last in first out, so that few of them stay warm. Opened when none waits: there
-/// are as many as were ever used at the same time.
+/// Read connections that wait to be lent, last in first out, so that few of them stay warm. Opened when none waits:
+/// there are as many as were ever used at the same time.
 @usableFromInline
 final class ReaderPool: Sendable {
-    /// A connection nobody uses. Sendable because whoever takes it out of the pool is its only owner until it is put back.
+    /// A connection nobody uses. Sendable because whoever takes it out of the pool is its only owner until it is back.
     private struct Idle: @unchecked Sendable {
         let connection: Connection
     }

@@ -90,7 +90,7 @@ extension Connection {
         return try cached(sql)
     }
 
-    func cached(_ sql: StaticString) throws -> OpaquePointer {
+    private func cached(_ sql: StaticString) throws -> OpaquePointer {
         let address = UInt(bitPattern: sql.utf8Start)
         guard let known = statements.find(address) else {
             let statement = try prepare(sql, SQLITE_PREPARE_PERSISTENT)
@@ -101,6 +101,16 @@ extension Connection {
         // A closure that is given the rows of a statement runs the same statement.
         let statement = try prepare(sql, 0)
         temporaries.append(statement)
+        return statement
+    }
+
+    /// The same for the engine's own statements, which may begin and end transactions. They have a table of their own:
+    /// the linker gives equal literals one address, so a closure's COMMIT would find the engine's.
+    func cachedControl(_ sql: StaticString) throws -> OpaquePointer {
+        let address = UInt(bitPattern: sql.utf8Start)
+        if let known = controls.find(address) { return known }
+        let statement = try prepare(sql, SQLITE_PREPARE_PERSISTENT)
+        controls.insert(statement, at: address)
         return statement
     }
 
@@ -121,9 +131,10 @@ extension Connection {
         for value in repeat each values {
             index += 1
             let code = value.bindSQL(to: statement, at: index)
+            if code == SQLITE_RANGE { rejectArguments(repeat each values, for: statement) }
             if code != SQLITE_OK { throw failure(code, statement) }
         }
-        if index != sqlite3_bind_parameter_count(statement) { rejectArguments(Int(index), statement) }
+        if index != sqlite3_bind_parameter_count(statement) { rejectArguments(repeat each values, for: statement) }
     }
 
     /// True: the statement stands on a row.
@@ -171,7 +182,7 @@ extension Connection {
         guard code == SQLITE_OK else {
             throw SQLError(
                 code: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(handle)),
-                sql: String(cString: start))
+                sql: String(cString: start.afterSpace))
         }
         return statement
     }
@@ -216,7 +227,7 @@ extension Connection {
     }
 
     private func failure(_ code: Int32, _ statement: OpaquePointer, message: String?) -> SQLError {
-        let sql = sqlite3_sql(statement).map { String(cString: $0) }
+        let sql = sqlite3_sql(statement).map { String(cString: $0.afterSpace) }
         let error = SQLError(code: ResultCode(rawValue: code), message: message, sql: sql)
         noteRollback(error)
         return error
@@ -224,8 +235,17 @@ extension Connection {
 
     @usableFromInline
     @inline(never)
-    func rejectArguments(_ given: Int, _ statement: OpaquePointer) -> Never {
+    func rejectArguments<each B: SQLBindable>(_ values: repeat each B, for statement: OpaquePointer) -> Never {
+        var given = 0
+        for _ in repeat each values { given += 1 }
         let sql = sqlite3_sql(statement).map { String(cString: $0) } ?? ""
         misuse("\(given) arguments for \(sqlite3_bind_parameter_count(statement)) parameters in: \(sql)")
+    }
+}
+
+extension UnsafePointer<CChar> {
+    /// The text without the space and line ends before it.
+    fileprivate var afterSpace: UnsafePointer<CChar> {
+        self + strspn(self, " \t\r\n")
     }
 }

@@ -132,6 +132,7 @@ extension Writer {
             case .finish:
                 connection.close()
                 monitor.withLock {
+                    listeners = []
                     hasFinished = true
                     monitor.wakeAll()
                 }
@@ -253,8 +254,8 @@ extension Writer {
         // The log was begun anew.
         if pages < checkpointedAt { checkpointedAt = 0 }
         guard pages - checkpointedAt >= checkpointPages else { return }
-        // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays, and
-        // after as many pages again it is tried again.
+        // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays,
+        // and after as many pages again it is tried again.
         try? connection.checkpoint(truncate: false)
         checkpointedAt = pages
     }

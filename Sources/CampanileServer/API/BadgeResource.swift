@@ -10,7 +10,11 @@ struct BadgeResource: Sendable {
     func get(_ request: Request, _ user: User) throws -> Reply {
         let device = request.method == .get ? request.deviceToken : nil
         if let device, try database.read({ try inboxes.hasToWrite(.look, user, device: device, in: $0) }) {
-            return .later { BadgeResource.response(try await inboxes.read(.look, user, device: device), request) }
+            return .later {
+                let told = try await inboxes.readOrLook(.look, user, device: device)
+                let badge = try told ?? database.read { try inboxes.badge(user, in: $0) }
+                return BadgeResource.response(badge, request)
+            }
         }
         return .now(BadgeResource.response(try database.read { try inboxes.badge(user, in: $0) }, request))
     }

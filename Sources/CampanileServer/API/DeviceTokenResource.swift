@@ -77,7 +77,7 @@ extension DeviceToken {
         } else if !Limits.androidTokenBytes.contains(token.utf8.count)
             || !token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         {
-            object.fail("token", .invalid, "token must be 1 to 4096 printable ASCII characters without spaces.")
+            object.fail("token", .invalid, "token must be 1 to 1024 printable ASCII characters without spaces.")
         }
     }
 }

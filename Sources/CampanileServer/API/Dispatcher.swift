@@ -10,7 +10,21 @@ package struct Dispatcher: Sendable {
     let authenticator: Authenticator
     let logger: Logger
 
+    /// Every answer names its request, as its line in the log does.
     package func answer(_ request: Request) -> Answer {
+        switch route(request) {
+        case .now(let response): return .now(Dispatcher.named(response, request))
+        case .later(let work): return .later { Dispatcher.named(await work(), request) }
+        }
+    }
+
+    private static func named(_ response: Response, _ request: Request) -> Response {
+        var response = response
+        response.add("X-Request-Id", .text(request.id))
+        return response
+    }
+
+    private func route(_ request: Request) -> Answer {
         switch router.match(request) {
         case .found(let route, _): return answer(request, route.handler)
         case .options(let allow): return .now(.options(allow: allow))
@@ -76,7 +90,7 @@ package struct Dispatcher: Sendable {
             case .bodyTooLarge: Problem(.bodyTooLarge)
             case .stopping: Problem.unavailable("The server is stopping.")
             }
-        return response(to: problem, request)
+        return Dispatcher.named(response(to: problem, request), request)
     }
 
     private func response(to error: any Error, _ request: Request) -> Response {

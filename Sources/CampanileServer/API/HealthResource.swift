@@ -5,10 +5,23 @@ import Synchronization
 
 /// `/healthz`: the process answers. `/readyz`: it can do its work, or says why not. `/openapi.yaml`: the contract.
 final class HealthResource: Sendable {
-    private let database: Database
-    private let isDraining = Atomic<Bool>(false)
+    /// What the last proof said. A proof costs a sync of the disk, and anybody may ask: there is one a second at most.
+    private struct Proof: Sendable {
+        let at: Timestamp
+        let reason: String?
+    }
 
-    init(database: Database) { self.database = database }
+    private static let proofMilliseconds: Int64 = 1_000
+
+    private let database: Database
+    private let world: World
+    private let isDraining = Atomic<Bool>(false)
+    private let proof = Mutex<Proof?>(nil)
+
+    init(database: Database, world: World) {
+        self.database = database
+        self.world = world
+    }
 
     /// From now on nobody should be sent here any more.
     func startDraining() { isDraining.store(true, ordering: .relaxed) }
@@ -26,11 +39,7 @@ final class HealthResource: Sendable {
         .later { [self] in
             var reasons: [String] = []
             if isDraining.load(ordering: .relaxed) { reasons.append("The server is stopping.") }
-            do {
-                try await database.write { try ProgramStateRepository.touch(in: $0) }
-            } catch let error as SQLError {
-                reasons.append("The database can't be written: \(error.message).")
-            }
+            if let reason = await writeProblem() { reasons.append(reason) }
             let isReady = reasons.isEmpty
             var response = Response.json(
                 isReady ? 200 : 503,
@@ -40,6 +49,23 @@ final class HealthResource: Sendable {
             if !isReady { response.add("Retry-After", "1") }
             return response
         }
+    }
+
+    /// Why nothing can be written now, if that is so.
+    private func writeProblem() async -> String? {
+        let now = world.now()
+        let last = proof.withLock { $0 }
+        if let last, (0..<HealthResource.proofMilliseconds).contains(now.milliseconds - last.at.milliseconds) {
+            return last.reason
+        }
+        var reason: String?
+        do {
+            try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
+        } catch {
+            reason = "The database can't be written: \((error as? SQLError)?.message ?? "unknown error")."
+        }
+        proof.withLock { $0 = Proof(at: now, reason: reason) }
+        return reason
     }
 
     func description(_ request: Request) throws -> Reply {

@@ -85,19 +85,29 @@ extension ByteBuffer {
         value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
     }
 
-    /// The next byte that JSON wants escaped (RFC 8259 section 7), sixteen at a time.
+    /// The next byte that JSON wants escaped (RFC 8259 section 7), eight at a time in one register.
+    ///
+    /// A byte b is below n exactly where (b - n) borrows and b itself has no top bit; a quote or backslash becomes zero,
+    /// which is below one, when it is crossed with itself. A borrow may raise a false mark above a true one, never below:
+    /// the lowest mark is exact. (The compiler makes scalar code of SIMD16's comparisons: a hundred times slower.)
     private static func nextEscape(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
+        guard let base = text.baseAddress else { return 0 }
+        let ones: UInt64 = 0x0101_0101_0101_0101
+        let tops: UInt64 = 0x8080_8080_8080_8080
         var position = start
-        while position + 16 <= text.count {
-            let bytes = text.loadUnaligned(fromByteOffset: position, as: SIMD16<UInt8>.self)
-            let found = (bytes .< 0x20) .| (bytes .== 0x22) .| (bytes .== 0x5C)
-            if any(found) { break }
-            position += 16
+        while position &+ 8 <= text.count {
+            let word = UInt64(littleEndian: base.loadUnaligned(fromByteOffset: position, as: UInt64.self))
+            let quote = word ^ (ones &* 0x22)
+            let backslash = word ^ (ones &* 0x5C)
+            let control = (word &- ones &* 0x20) & ~word
+            let found = (control | ((quote &- ones) & ~quote) | ((backslash &- ones) & ~backslash)) & tops
+            if found != 0 { return position &+ found.trailingZeroBitCount / 8 }
+            position &+= 8
         }
         while position < text.count {
-            let byte = text[position]
+            let byte = base.load(fromByteOffset: position, as: UInt8.self)
             if byte < 0x20 || byte == 0x22 || byte == 0x5C { return position }
-            position += 1
+            position &+= 1
         }
         return position
     }

@@ -19,7 +19,7 @@ struct NotificationList: Sendable {
         }
         guard hasToWrite else { return .now(try page(filter, user, badge: nil)) }
         return .later {
-            let badge = try await inboxes.read(reading, user, device: device)
+            let badge = try await inboxes.readOrLook(reading, user, device: device)
             return try page(filter, user, badge: badge)
         }
     }

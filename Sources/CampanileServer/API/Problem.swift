@@ -18,7 +18,6 @@ package struct Problem: Error, Sendable {
         case unsupportedMediaType = "unsupported_media_type"
         case invalid
         case headersTooLarge = "headers_too_large"
-        case requestTimeout = "request_timeout"
         case unavailable
         case internalError = "internal_error"
 
@@ -29,7 +28,6 @@ package struct Problem: Error, Sendable {
             case .forbidden: 403
             case .notFound: 404
             case .methodNotAllowed: 405
-            case .requestTimeout: 408
             case .idempotencyConflict: 409
             case .bodyTooLarge: 413
             case .uriTooLong: 414
@@ -56,7 +54,6 @@ package struct Problem: Error, Sendable {
             case .unsupportedMediaType: "The body must be application/json"
             case .invalid: "The request is invalid"
             case .headersTooLarge: "The header fields are too large"
-            case .requestTimeout: "The request took too long"
             case .unavailable: "The service can't do that now"
             case .internalError: "Something went wrong here"
             }

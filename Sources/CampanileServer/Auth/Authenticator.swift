@@ -24,7 +24,7 @@ final class Authenticator: Sendable {
     /// Who is asking, if that was verified before. Neither waits nor copies.
     func remembered(_ request: Request) -> Principal? {
         let now = world.now()
-        return request.withHeader("authorization") { value in
+        return request.withOnlyHeader("authorization") { value in
             Authenticator.token(in: value).flatMap { cache.principal(for: $0, now: now) }
         }
     }

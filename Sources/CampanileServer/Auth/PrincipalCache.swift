@@ -1,4 +1,5 @@
 import CampanileCore
+import Glibc
 import Synchronization
 
 /// Verified bearer tokens, so that a hot read neither checks a signature nor waits for anybody. Bounded; an entry ends
@@ -48,7 +49,7 @@ final class PrincipalCache: Sendable {
     }
 
     private static func equal(_ left: UnsafeRawBufferPointer, _ right: UnsafeRawBufferPointer) -> Bool {
-        guard left.count == right.count else { return false }
-        return left.elementsEqual(right)
+        guard left.count == right.count, let one = left.baseAddress, let other = right.baseAddress else { return false }
+        return memcmp(one, other, left.count) == 0
     }
 }

@@ -99,13 +99,10 @@ struct Claims: Sendable {
 
 extension PushAlert {
     fileprivate init(_ notification: NotificationRecord) {
-        var data: [JSONValue.Member] = []
-        if let text = notification.content.data, case .object(let members)? = try? JSONValue(parsing: Array(text.utf8)) {
-            data = members
-        }
         self.init(
             notificationID: notification.id, title: notification.content.title, body: notification.content.body,
-            category: notification.content.category, deepLink: notification.content.deepLink, data: data,
+            category: notification.content.category, deepLink: notification.content.deepLink,
+            data: notification.content.data,
             sound: notification.push.sound, collapseKey: notification.push.collapseKey,
             threadID: notification.push.threadID, expiresAt: notification.push.expiresAt)
     }

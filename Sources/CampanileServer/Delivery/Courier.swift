@@ -136,6 +136,16 @@ package final class Courier: Sendable {
     }
     private var hasRoom: Bool { room > 0 }
 
+    /// Whether nothing is due, in flight or waiting to be settled.
+    var isQuiet: Bool {
+        get throws {
+            let isIdle = state.withLock { $0.inFlight == 0 && $0.answered.isEmpty }
+            guard isIdle else { return false }
+            guard let nextDue = try database.read({ try DeviceTokenRepository.nextDue(in: $0) }) else { return true }
+            return nextDue > world.now()
+        }
+    }
+
     private var hasAnswered: Bool { state.withLock { !$0.answered.isEmpty } }
 
     private func takeAnswered() -> [AnsweredPush] {

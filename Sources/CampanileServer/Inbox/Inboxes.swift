@@ -69,6 +69,17 @@ struct Inboxes: Sendable {
         return badge
     }
 
+    /// The same for a read that must go on when nothing can be written: the badge stays as it is, nobody counts as told,
+    /// and the clearing waits for the next opening.
+    /// - Returns: nil when nothing was written.
+    func readOrLook(_ reading: Reading, _ user: User, device: String?) async throws -> Badge? {
+        do {
+            return try await read(reading, user, device: device)
+        } catch let error as SQLError where error.isUnavailable {
+            return nil
+        }
+    }
+
     /// `DELETE /badge`.
     func clear(_ user: User, device: String?) async throws -> Badge {
         try await read(.open, user, device: device)

@@ -70,7 +70,7 @@ extension NewNotification {
     private static func recipients(_ object: inout JSONObject) -> (userIDs: [String], isForMany: Bool) {
         let one = object.string("user_id")
         let many = object.value("user_ids")
-        if object.has("user_id"), object.has("user_ids") {
+        if object.value("user_id") != nil, many != nil {
             object.fail("user_ids", .exclusive, "Give user_id or user_ids, not both.")
             return ([], true)
         }
@@ -94,7 +94,8 @@ extension NewNotification {
             object.fail("user_ids", .tooMany, "user_ids must hold at most \(Limits.recipients) users.")
             return []
         }
-        var seen: Set<String> = []
+        // Two texts that only look alike are two users: bytes are compared, and not characters.
+        var seen: Set<[UInt8]> = []
         var userIDs: [String] = []
         for (index, value) in values.enumerated() {
             guard case .string(let userID) = value else {
@@ -102,7 +103,7 @@ extension NewNotification {
                 continue
             }
             guard check(userID, "user_ids[\(index)]", &object) else { continue }
-            if seen.insert(userID).inserted { userIDs.append(userID) }
+            if seen.insert(Array(userID.utf8)).inserted { userIDs.append(userID) }
         }
         return userIDs
     }
@@ -153,7 +154,7 @@ enum NotificationData {
     ]
 
     static func isReserved(_ key: String) -> Bool {
-        reserved.contains(key) || key.hasPrefix("google") || key.hasPrefix("gcm")
+        reserved.contains(key) || key.utf8.starts(with: "google".utf8) || key.utf8.starts(with: "gcm".utf8)
     }
 
     /// The object as JSON text; nil when there is none or it holds a mistake.

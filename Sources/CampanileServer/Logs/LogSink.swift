@@ -42,11 +42,11 @@ package final class LogSink: Sendable {
             state.isFlushPlanned = true
             return (wasPlanned, state.lines.count >= LogSink.flushBytes)
         }
-        if isUrgent || isFull {
-            flush()
-        } else if !isPlanned {
+        if isUrgent || isFull { flush() }
+        if !isPlanned {
             Task { [self] in
                 try? await Task.sleep(for: LogSink.flushDelay)
+                state.withLock { $0.isFlushPlanned = false }
                 flush()
             }
         }
@@ -55,7 +55,6 @@ package final class LogSink: Sendable {
     /// Writes what was gathered.
     package func flush() {
         state.withLock { state in
-            state.isFlushPlanned = false
             guard !state.lines.isEmpty else { return }
             write(state.lines)
             state.lines.removeAll(keepingCapacity: state.lines.capacity <= 4 * LogSink.flushBytes)

@@ -29,7 +29,8 @@ enum DeviceTokenRepository {
         try connection.first(
             """
             SELECT id FROM device_tokens
-            WHERE inbox_id = ?1 AND (token = ?2 OR (platform = 'ios' AND token = lower(?2)))
+            WHERE inbox_id = ?1 AND (token = ?2 OR (provider = 'apns' AND token = lower(?2)))
+            ORDER BY token = ?2 DESC LIMIT 1
             """, inbox, token
         ) { $0.int(0) }
     }

@@ -29,6 +29,7 @@ final class Connection: @unchecked Sendable {
     /// Bytes of a body over the limit that were thrown away.
     var excess = 0
     var expectedBody = 0
+    var isChunked = false
 
     private let begun = Atomic<UInt64>(0)
     private let ended = Atomic<UInt64>(0)
@@ -70,6 +71,7 @@ final class Connection: @unchecked Sendable {
         refusal = nil
         excess = 0
         expectedBody = 0
+        isChunked = false
     }
 }
 

@@ -17,6 +17,13 @@ final class ConnectionTable: Sendable {
 
     private let entries = Mutex(Entries())
 
+    /// Accepted and not yet closed. Ahead of `count`, because the library reports a connection started only when its
+    /// thread comes to it.
+    private let accepted = Atomic<Int>(0)
+    var acceptedCount: Int { accepted.load(ordering: .relaxed) }
+    func countAccepted() { accepted.add(1, ordering: .relaxed) }
+    func countReleased() { accepted.subtract(1, ordering: .relaxed) }
+
     /// Adds the connection that the closure makes of its number in this process.
     func add(_ make: (UInt64) -> Connection) -> Connection {
         entries.withLock { entries in
@@ -29,6 +36,7 @@ final class ConnectionTable: Sendable {
     }
 
     func remove(_ connection: Connection) {
+        countReleased()
         entries.withLock { entries in
             let slot = connection.slot
             guard let last = entries.open.popLast() else { return }
@@ -41,8 +49,6 @@ final class ConnectionTable: Sendable {
             entries.requestsEnded += counts.ended
         }
     }
-
-    var count: Int { entries.withLock { $0.open.count } }
 
     func forEach(_ body: (Connection) -> Void) {
         entries.withLock { $0.open.forEach(body) }

@@ -53,15 +53,16 @@ extension Connection {
         let now = engine.clock()
         stages.enter(.receiving, at: now)
         progress = .requestLine
-        request.receivedAt = now
-        request.connectionStart = startedAt
-        request.connectionNumber = number
-        request.requestNumber = countBegun()
+        let contents = request.contents
+        contents.pointee.receivedAt = now
+        contents.pointee.connectionStart = startedAt
+        contents.pointee.connectionNumber = number
+        contents.pointee.requestNumber = countBegun()
         targetLength = strlen(target)
         targetAddress = UInt(bitPattern: target)
         let kept = min(targetLength, engine.limits.uriBytes)
-        request.storage.append(target, count: kept)
-        request.targetLength = kept
+        contents.pointee.storage.append(target, count: kept)
+        contents.pointee.targetLength = kept
         if kept < targetLength { refusal = .uriTooLong }
         // The library is about to split the query into its own table, which we don't read; a query of a thousand
         // ampersands would fill the connection's memory, and 0.9.75 then goes on with a broken state. It splits up to
@@ -71,21 +72,22 @@ extension Connection {
 
     /// The head is complete: the library's first call. An answer here ends the connection, so only refusals answer.
     func takeHead(method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> MHD_Result {
-        let (refusal, contentLength) = HeadReader.read(self, method: method, version: version)
+        let head = HeadReader.read(self, method: method, version: version)
         progress = .body
-        if let refusal { return answer(engine.refuse(refusal, request), closing: true) }
-        guard contentLength <= UInt64(engine.limits.bodyBytes) else {
+        if let refusal = head.refusal { return answer(engine.refuse(refusal, request), closing: true) }
+        guard head.contentLength <= UInt64(engine.limits.bodyBytes) else {
             return answer(engine.refuse(.bodyTooLarge, request), closing: true)
         }
-        expectedBody = Int(contentLength)
+        expectedBody = Int(head.contentLength)
+        isChunked = head.isChunked
         return .YES
     }
 
     /// A part of the body. - Returns: `.NO` if so much too much came that the connection is to be closed.
     func takeBody(_ bytes: UnsafePointer<CChar>, count: Int) -> MHD_Result {
-        if excess == 0, request.bodyStorage.count + count <= engine.limits.bodyBytes {
-            request.bodyStorage.reserve(expectedBody)
-            request.bodyStorage.append(bytes, count: count)
+        if excess == 0, request.body.count + count <= engine.limits.bodyBytes {
+            request.contents.pointee.body.reserve(expectedBody)
+            request.contents.pointee.body.append(bytes, count: count)
             return .YES
         }
         excess += count
@@ -96,6 +98,9 @@ extension Connection {
     func serve() -> MHD_Result {
         if progress == .handling { return settle() }
         if excess > 0 { return answer(engine.refuse(.bodyTooLarge, request), closing: true) }
+        if isChunked, !TrailerReader.isWellFormed(handle) {
+            return answer(engine.refuse(.malformed("The trailer section is malformed."), request), closing: true)
+        }
         progress = .handling
         switch engine.handler(request) {
         case .now(let response):

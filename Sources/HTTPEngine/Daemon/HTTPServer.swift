@@ -143,12 +143,16 @@ extension HTTPServer {
     private func launch() throws(HTTPServerError) -> Running {
         let listener = try Listener(host: options.host, port: options.port, backlog: options.backlog)
         let limit = options.connectionLimit ?? Self.affordableConnections()
-        guard let daemon = startDaemon(connectionLimit: limit) else { throw .libraryRefused }
+        guard let daemon = startDaemon(connectionLimit: limit) else {
+            listener.abandon()
+            throw .libraryRefused
+        }
         let box = DaemonBox(daemon: daemon)
         let acceptor = SystemThread(name: "http-accept") { [engine, acceptSignal] in
-            listener.run(until: acceptSignal, hasRoom: { engine.table.count < limit }) { socket, address, length in
+            listener.run(until: acceptSignal, hasRoom: { engine.table.acceptedCount < limit }) { socket, address, length in
+                engine.table.countAccepted()
                 // On failure the library has closed the socket.
-                _ = MHD_add_connection(box.daemon, socket, address, length)
+                if MHD_add_connection(box.daemon, socket, address, length) != .YES { engine.table.countReleased() }
             }
         }
         let sweeper = SystemThread(name: "http-sweep") { [engine, sweepSignal] in
@@ -165,8 +169,9 @@ extension HTTPServer {
         var start = cmhd_options()
         start.flags = flags.reduce(0) { $0 | $1.rawValue }
         start.threads = UInt32(max(1, options.threads))
-        // The library divides its limit among the threads and counts a connection a little longer than we do.
-        start.connection_limit = UInt32(connectionLimit + 64 * max(1, options.threads))
+        // The acceptor keeps the limit. The library divides its own among the threads and counts a connection a little
+        // longer; so large, it never closes one without telling us.
+        start.connection_limit = start.threads * UInt32(connectionLimit + 64)
         start.connection_memory = options.limits.connectionMemory
         start.cls = Unmanaged.passUnretained(engine).toOpaque()
         start.handler = Callbacks.handler

@@ -21,40 +21,48 @@ struct HeadReader {
     private var cursor: UInt
     private let layoutIsKnown: Bool
 
-    private(set) var refusal: Refusal?
+    /// What the head says.
+    struct Head {
+        /// Why the request is refused.
+        var refusal: Refusal?
+        /// The length of the body that was announced; 0 without a Content-Length.
+        var contentLength: UInt64 = 0
+        var isChunked = false
+    }
+
+    private var refusal: Refusal?
     private var hosts = 0
     private var contentLengths = 0
     private var transferEncodings = 0
-    private(set) var contentLength: UInt64 = 0
+    private var contentLength: UInt64 = 0
 
     /// Whether the library is the one whose way of parsing is described above. Later versions parse more strictly
     /// themselves and move what they parse; there, the addresses say nothing.
     static let layoutIsKnown = String(cString: MHD_get_version()) == "0.9.75"
 
     /// Reads the head of a request whose target is already in its storage.
-    /// - Returns: why the request is refused, or nil; and the length of the body that was announced.
     static func read(
         _ connection: Connection, method: UnsafePointer<CChar>, version: UnsafePointer<CChar>
-    ) -> (refusal: Refusal?, contentLength: UInt64) {
+    ) -> Head {
         let request = connection.request
         let methodBytes = UnsafeRawBufferPointer(start: method, count: strlen(method))
-        request.method = Method(bytes: methodBytes)
-        request.isHTTP10 = version[7] == CChar(bitPattern: UInt8(ascii: "0"))
-        if let refusal = connection.refusal { return (refusal, 0) }
-        guard FieldSyntax.isToken(methodBytes) else { return (.malformed("The request method is not a token."), 0) }
+        request.contents.pointee.method = Method(bytes: methodBytes)
+        request.contents.pointee.isHTTP10 = version[7] == CChar(bitPattern: UInt8(ascii: "0"))
+        if let refusal = connection.refusal { return Head(refusal: refusal) }
+        guard FieldSyntax.isToken(methodBytes) else { return Head(refusal: .malformed("The request method is not a token.")) }
         let lineEnd = UInt(bitPattern: version) + 8
         if layoutIsKnown {
             guard connection.targetAddress == UInt(bitPattern: method) + UInt(methodBytes.count) + 1,
                 UInt(bitPattern: version) == connection.targetAddress + UInt(connection.targetLength) + 1
-            else { return (.malformed("The request line is malformed."), 0) }
+            else { return Head(refusal: .malformed("The request line is malformed.")) }
         }
         switch RequestTarget.parse(request.rawTarget, method: request.method) {
-        case .success(let target): request.target = target
-        case .failure(let fault): return (.malformed(fault.reason), 0)
+        case .success(let target): request.contents.pointee.target = target
+        case .failure(let fault): return Head(refusal: .malformed(fault.reason))
         }
         let headSize = cmhd_head_size(connection.handle)
         let sectionSize = headSize - min(headSize, Int(bitPattern: lineEnd - UInt(bitPattern: method)) + 2)
-        guard sectionSize <= connection.engine.limits.headerBytes else { return (.headersTooLarge, 0) }
+        guard sectionSize <= connection.engine.limits.headerBytes else { return Head(refusal: .headersTooLarge) }
         var reader = HeadReader(connection.request, head: method, size: headSize, lineEnd: lineEnd)
         return reader.readFields(connection.handle)
     }
@@ -66,10 +74,10 @@ struct HeadReader {
         headOffset = request.storage.count
         cursor = lineEnd + 2
         layoutIsKnown = Self.layoutIsKnown
-        request.storage.append(head, count: size)
+        request.contents.pointee.storage.append(head, count: size)
     }
 
-    private mutating func readFields(_ handle: OpaquePointer) -> (refusal: Refusal?, contentLength: UInt64) {
+    private mutating func readFields(_ handle: OpaquePointer) -> Head {
         withUnsafeMutablePointer(to: &self) { reader in
             _ = MHD_get_connection_values_n(handle, .HEADER_KIND, { reader, _, name, nameLength, value, valueLength in
                 guard let reader = reader?.assumingMemoryBound(to: HeadReader.self), let name, let value else { return .NO }
@@ -78,7 +86,7 @@ struct HeadReader {
             }, reader)
         }
         if refusal == nil { refusal = conclude() }
-        return (refusal, contentLength)
+        return Head(refusal: refusal, contentLength: contentLength, isChunked: transferEncodings > 0)
     }
 
     /// Checks one field and enters it in the request's table.
@@ -102,11 +110,11 @@ struct HeadReader {
             valueOffset += headOffset
         } else {
             nameOffset = request.storage.count
-            request.storage.append(name, count: nameLength)
+            request.contents.pointee.storage.append(name, count: nameLength)
             valueOffset = request.storage.count
-            request.storage.append(value, count: valueLength)
+            request.contents.pointee.storage.append(value, count: valueLength)
         }
-        let bytes = request.storage.mutableBytes
+        let bytes = request.contents.pointee.storage.mutableBytes
         let nameBytes = UnsafeMutableRawBufferPointer(rebasing: bytes[nameOffset..<nameOffset + nameLength])
         guard FieldSyntax.lowercaseToken(nameBytes) else { return .malformed("A header name is not a token.") }
         let valueBytes = UnsafeRawBufferPointer(rebasing: bytes[valueOffset..<valueOffset + valueLength])

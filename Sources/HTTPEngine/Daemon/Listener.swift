@@ -67,6 +67,9 @@ final class Listener: Sendable {
         _ = close(descriptor)
     }
 
+    /// Closes the socket of a listener that never ran.
+    func abandon() { _ = close(descriptor) }
+
     /// - Returns: false if nothing waits or the system has no descriptor left.
     private func acceptOne(_ add: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Void) -> Bool {
         var address = sockaddr_storage()

@@ -17,13 +17,17 @@ package struct ResponseBytes: @unchecked Sendable {
             unsafeDowncast(Storage.create(minimumCapacity: capacity) { _ in 0 }, to: Storage.self)
         }
 
+        /// The number of bytes used. Through a pointer, because the property itself is checked at run time.
+        @usableFromInline
+        var used: UnsafeMutablePointer<Int> { withUnsafeMutablePointerToHeader { $0 } }
+
         /// Where the bytes begin. Valid as long as the object lives.
         @usableFromInline
         var base: UnsafeMutableRawPointer { withUnsafeMutablePointerToElements { UnsafeMutableRawPointer($0) } }
     }
 
     /// The number of bytes.
-    package var count: Int { storage.header }
+    package var count: Int { storage.used.pointee }
 
     /// Reads the bytes where they are.
     package func withBytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
@@ -130,7 +134,7 @@ package struct ByteBuffer: ~Copyable {
     /// Ends the writing; the bytes can go into a response.
     @inlinable
     package consuming func finish() -> ResponseBytes {
-        storage.header = count
+        storage.used.pointee = count
         return ResponseBytes(storage: storage)
     }
 }

@@ -10,30 +10,30 @@ extension Request {
         _ method: Method, _ target: String, headers: [(String, String)] = [], body: [UInt8] = []
     ) throws(RefusedRequest) {
         self.init(fieldCapacity: headers.count)
-        self.method = method
+        contents.pointee.method = method
         var target = target
         target.withUTF8 { bytes in
-            if let base = bytes.baseAddress { storage.append(base, count: bytes.count) }
+            if let base = bytes.baseAddress { contents.pointee.storage.append(base, count: bytes.count) }
         }
-        targetLength = storage.count
+        contents.pointee.targetLength = storage.count
         switch RequestTarget.parse(rawTarget, method: method) {
-        case .success(let parsed): self.target = parsed
+        case .success(let parsed): contents.pointee.target = parsed
         case .failure(let fault): throw RefusedRequest(refusal: .malformed(fault.reason))
         }
         for (name, value) in headers { try enter(name, value) }
         body.withUnsafeBytes { bytes in
-            if let base = bytes.baseAddress { bodyStorage.append(base, count: bytes.count) }
+            if let base = bytes.baseAddress { contents.pointee.body.append(base, count: bytes.count) }
         }
     }
 
     private func enter(_ name: String, _ value: String) throws(RefusedRequest) {
         let nameOffset = append(name)
         let valueOffset = append(value)
-        let nameBytes = UnsafeMutableRawBufferPointer(rebasing: storage.mutableBytes[nameOffset..<valueOffset])
+        let nameBytes = UnsafeMutableRawBufferPointer(rebasing: contents.pointee.storage.mutableBytes[nameOffset..<valueOffset])
         guard FieldSyntax.lowercaseToken(nameBytes) else {
             throw RefusedRequest(refusal: .malformed("A header name is not a token."))
         }
-        guard FieldSyntax.isFieldValue(storage.bytes.slice(valueOffset..<storage.count)) else {
+        guard FieldSyntax.isFieldValue(storage.slice(valueOffset..<storage.count)) else {
             throw RefusedRequest(refusal: .malformed("A header value holds a control character."))
         }
         _ = addField(Field(
@@ -45,7 +45,7 @@ extension Request {
         let offset = storage.count
         var text = text
         text.withUTF8 { bytes in
-            if let base = bytes.baseAddress { storage.append(base, count: bytes.count) }
+            if let base = bytes.baseAddress { contents.pointee.storage.append(base, count: bytes.count) }
         }
         return offset
     }

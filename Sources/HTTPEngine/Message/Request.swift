@@ -6,6 +6,7 @@ import Synchronization
 ///
 /// Sendable, because everything but `notes`, which has a lock, is written only before the handler receives the
 /// request and again only when the connection has proved to be its sole owner.
+@usableFromInline
 package final class Request: @unchecked Sendable {
     /// Where one header field stands in `storage`. The name is in lower case.
     struct Field {
@@ -22,58 +23,80 @@ package final class Request: @unchecked Sendable {
         var attachment: (any AnyObject & Sendable)?
     }
 
-    package internal(set) var method: Method = .get
-    /// Whether the client speaks HTTP/1.0.
-    package internal(set) var isHTTP10 = false
-    /// When the connection began, monotonic nanoseconds.
-    package internal(set) var connectionStart: UInt64 = 0
-    /// When the request line was complete, monotonic nanoseconds.
-    package internal(set) var receivedAt: UInt64 = 0
+    /// Everything that is written once for each request. It lies behind a pointer, because a class' own properties
+    /// are checked for overlapping accesses at run time, a dozen times for each request.
+    struct Contents {
+        var method: Method = .get
+        var isHTTP10 = false
+        var connectionStart: UInt64 = 0
+        var receivedAt: UInt64 = 0
+        /// Number of the connection in this process and of the request on it: the name of a request nobody named.
+        var connectionNumber: UInt64 = 0
+        var requestNumber: UInt64 = 0
+        /// The raw target, then the head.
+        var storage = GrowingBytes()
+        var body = GrowingBytes()
+        var targetLength = 0
+        var target = RequestTarget(path: 0..<0, query: nil)
+        var fieldCount = 0
+    }
 
-    /// Number of the connection in this process and of the request on it: the name of a request nobody named.
-    var connectionNumber: UInt64 = 0
-    var requestNumber: UInt64 = 0
-
-    /// The raw target, then the head.
-    var storage = GrowingBytes()
-    var bodyStorage = GrowingBytes()
-    var targetLength = 0
-    var target = RequestTarget(path: 0..<0, query: nil)
+    let contents: UnsafeMutablePointer<Contents>
     private let fields: UnsafeMutablePointer<Field>
     private let fieldCapacity: Int
-    private(set) var fieldCount = 0
     private let notes = Mutex(Notes())
 
     /// - Parameter fieldCapacity: the most header fields it can hold.
     init(fieldCapacity: Int) {
         self.fieldCapacity = fieldCapacity
         fields = .allocate(capacity: max(fieldCapacity, 1))
+        contents = .allocate(capacity: 1)
+        contents.initialize(to: Contents())
     }
 
     deinit {
+        contents.pointee.storage.deallocate()
+        contents.pointee.body.deallocate()
+        contents.deinitialize(count: 1)
+        contents.deallocate()
         fields.deallocate()
-        storage.deallocate()
-        bodyStorage.deallocate()
     }
 }
 
 // MARK: - What the client sent
 
 extension Request {
+    package var method: Method { contents.pointee.method }
+
+    /// Whether the client speaks HTTP/1.0.
+    package var isHTTP10: Bool { contents.pointee.isHTTP10 }
+
+    /// When the connection began, monotonic nanoseconds.
+    package var connectionStart: UInt64 { contents.pointee.connectionStart }
+
+    /// When the request line was complete, monotonic nanoseconds.
+    package var receivedAt: UInt64 { contents.pointee.receivedAt }
+
+    /// The target, then the head, as they came, but for field names, which are in lower case.
+    var storage: UnsafeRawBufferPointer { contents.pointee.storage.bytes }
+
+    /// Where path and query stand in the storage.
+    var target: RequestTarget { contents.pointee.target }
+
     /// The target as sent, at most the limit's bytes. Valid as long as the request lives.
-    package var rawTarget: UnsafeRawBufferPointer { storage.bytes.slice(0..<targetLength) }
+    package var rawTarget: UnsafeRawBufferPointer { storage.slice(0..<contents.pointee.targetLength) }
 
     /// The path as sent, neither decoded nor normalised. Valid as long as the request lives.
-    package var rawPath: UnsafeRawBufferPointer { storage.bytes.slice(target.path) }
+    package var rawPath: UnsafeRawBufferPointer { storage.slice(target.path) }
 
     /// The query as sent, without the question mark. Valid as long as the request lives.
-    package var rawQuery: UnsafeRawBufferPointer? { target.query.map { storage.bytes.slice($0) } }
+    package var rawQuery: UnsafeRawBufferPointer? { target.query.map { storage.slice($0) } }
 
     /// The path as sent, as text, for logs and problem documents. ASCII, because nothing else passes the engine.
     package var path: String { String(decoding: rawPath, as: UTF8.self) }
 
     /// The body. Valid as long as the request lives.
-    package var body: UnsafeRawBufferPointer { bodyStorage.bytes }
+    package var body: UnsafeRawBufferPointer { contents.pointee.body.bytes }
 
     /// The body, copied.
     package var bodyBytes: [UInt8] { [UInt8](body) }
@@ -87,7 +110,7 @@ extension Request {
     /// The first value of a header field where it stands, without a copy; nil if the request hasn't got the field.
     /// - Parameter lowercaseName: the field's name in lower case.
     package func withHeader<R>(_ lowercaseName: StaticString, _ body: (UnsafeRawBufferPointer?) -> R) -> R {
-        for index in 0..<fieldCount {
+        for index in 0..<contents.pointee.fieldCount {
             let field = fields[index]
             if fieldBytes(field.name, field.nameLength).equals(lowercaseName) {
                 return body(trimmed(fieldBytes(field.value, field.valueLength)))
@@ -96,9 +119,22 @@ extension Request {
         return body(nil)
     }
 
+    /// The value of a header field that may stand only once, where it stands; nil if it is missing or repeated.
+    /// - Parameter lowercaseName: the field's name in lower case.
+    package func withOnlyHeader<R>(_ lowercaseName: StaticString, _ body: (UnsafeRawBufferPointer?) -> R) -> R {
+        var found: UnsafeRawBufferPointer?
+        for index in 0..<contents.pointee.fieldCount {
+            let field = fields[index]
+            guard fieldBytes(field.name, field.nameLength).equals(lowercaseName) else { continue }
+            guard found == nil else { return body(nil) }
+            found = trimmed(fieldBytes(field.value, field.valueLength))
+        }
+        return body(found)
+    }
+
     /// All values of a header field, in the order of the lines.
     package func headers(_ lowercaseName: StaticString) -> [String] {
-        (0..<fieldCount).compactMap { index in
+        (0..<contents.pointee.fieldCount).compactMap { index in
             let field = fields[index]
             guard fieldBytes(field.name, field.nameLength).equals(lowercaseName) else { return nil }
             return String(decoding: trimmed(fieldBytes(field.value, field.valueLength)), as: UTF8.self)
@@ -106,7 +142,7 @@ extension Request {
     }
 
     private func fieldBytes(_ offset: Int32, _ length: Int32) -> UnsafeRawBufferPointer {
-        storage.bytes.slice(Int(offset)..<Int(offset) + Int(length))
+        storage.slice(Int(offset)..<Int(offset) + Int(length))
     }
 
     /// Without the white space after it, which is no part of the value (RFC 9112, section 5.1).
@@ -173,17 +209,17 @@ extension Request {
     /// A path parameter by its place in the pattern, percent-decoded once: a `%2F` belongs to the parameter.
     /// - Returns: nil if there is no such parameter or its bytes aren't UTF-8.
     package func parameter(_ index: Int) -> String? {
-        parameters.range(index).flatMap { PercentCoding.decode(storage.bytes.slice($0), plusIsSpace: false) }
+        parameters.range(index).flatMap { PercentCoding.decode(storage.slice($0), plusIsSpace: false) }
     }
 
     /// A path parameter by its name in the pattern, percent-decoded once.
     package func parameter(_ name: StaticString) -> String? {
-        parameters.range(named: name).flatMap { PercentCoding.decode(storage.bytes.slice($0), plusIsSpace: false) }
+        parameters.range(named: name).flatMap { PercentCoding.decode(storage.slice($0), plusIsSpace: false) }
     }
 
     /// A path parameter's bytes as sent. Valid as long as the request lives.
     package func rawParameter(_ index: Int) -> UnsafeRawBufferPointer? {
-        parameters.range(index).map { storage.bytes.slice($0) }
+        parameters.range(index).map { storage.slice($0) }
     }
 
     package var parameters: Parameters { notes.withLock { $0.parameters } }
@@ -202,7 +238,8 @@ extension Request {
             guard let value, (1...64).contains(value.count), value.allSatisfy(RequestName.isAllowed) else { return nil }
             return String(decoding: value, as: UTF8.self)
         }
-        return given ?? RequestName.make(connection: connectionNumber, request: requestNumber)
+        return given ?? RequestName.make(
+            connection: contents.pointee.connectionNumber, request: contents.pointee.requestNumber)
     }
 }
 
@@ -211,21 +248,21 @@ extension Request {
 extension Request {
     /// Makes the object ready for the next request.
     func reset() {
-        method = .get
-        isHTTP10 = false
-        storage.clear(keeping: 8_192)
-        bodyStorage.clear(keeping: 8_192)
-        targetLength = 0
-        target = RequestTarget(path: 0..<0, query: nil)
-        fieldCount = 0
+        contents.pointee.method = .get
+        contents.pointee.storage.clear(keeping: 8_192)
+        contents.pointee.body.clear(keeping: 8_192)
+        contents.pointee.targetLength = 0
+        contents.pointee.target = RequestTarget(path: 0..<0, query: nil)
+        contents.pointee.fieldCount = 0
         notes.withLock { $0 = Notes() }
     }
 
     /// Adds a field. - Returns: false if there is no room for another one.
     func addField(_ field: Field) -> Bool {
-        guard fieldCount < fieldCapacity else { return false }
-        fields[fieldCount] = field
-        fieldCount += 1
+        let count = contents.pointee.fieldCount
+        guard count < fieldCapacity else { return false }
+        fields[count] = field
+        contents.pointee.fieldCount = count + 1
         return true
     }
 }

@@ -1,4 +1,5 @@
 /// Where the parameters of a path stand in the request. Fixed in size, so that matching allocates nothing.
+@usableFromInline
 package struct Parameters: Sendable {
     static let capacity = 3
 

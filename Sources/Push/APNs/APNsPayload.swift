@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 
 /// Builds what APNs is sent: Apple, "Generating a remote notification" and "Sending notification requests to APNs".
 package enum APNsPayload {
@@ -40,7 +40,7 @@ package enum APNsPayload {
         if let deepLink = alert.deepLink { payload.append(.init("deepLink", .string(deepLink))) }
         payload.append(.init("id", .string(alert.notificationID.description)))
         payload.append(.init("badgeVersion", .integer(message.badge.version)))
-        payload += alert.data
+        payload += alert.dataMembers
         return .object(payload)
     }
 

@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 
 /// Builds the message of FCM's HTTP v1 API: Firebase, "projects.messages".
 package enum FCMPayload {
@@ -47,7 +47,7 @@ package enum FCMPayload {
         if let deepLink = alert.deepLink { members.append(.init("deepLink", .string(deepLink))) }
         members.append(.init("id", .string(alert.notificationID.description)))
         members.append(.init("badgeVersion", .string(String(message.badge.version))))
-        return members + alert.data.map { .init($0.key, .string(string($0.value))) }
+        return members + alert.dataMembers.map { .init($0.key, .string(string($0.value))) }
     }
 
     private static func string(_ value: JSONValue) -> String {

@@ -1,0 +1,198 @@
+import CampanileCore
+import Push
+import SQLEngine
+import Synchronization
+import Testing
+
+@testable import CampanileServer
+
+/// Alerts: what is sent, what is superseded, and what an answer does.
+@Suite struct AlertTests {
+    @Test("an alert whose notification was read before the first attempt is superseded")
+    func readBefore() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let id = try await fixture.create()
+        _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
+        #expect(try await fixture.sent().isEmpty)
+        #expect(try fixture.states(of: id) == [.superseded])
+    }
+
+    @Test("an alert whose notification was deleted or has expired before the first attempt is superseded")
+    func deletedOrExpired() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let deleted = try await fixture.create()
+        let expired = try await fixture.create(expiresAt: Timestamp(milliseconds: fixture.clock.now.milliseconds + 500))
+        try await fixture.inboxes.delete(deleted, fixture.alice, device: nil)
+        fixture.clock.advance(seconds: 1)
+        #expect(try await fixture.sent().isEmpty)
+        #expect(try fixture.states(of: deleted) == [.superseded])
+        #expect(try fixture.states(of: expired) == [.superseded])
+    }
+
+    @Test("the badge of an alert is the number of the moment of sending, and 0 is left out")
+    func badgeOfTheMoment() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 2", "alert a 2"])
+        try await fixture.create()
+        try await fixture.open()
+        #expect(try await fixture.sent() == ["alert a 0", "badge a 0"])
+        let alert = try #require(fixture.provider.messages.first)
+        let payload = APNsPayload.request(alert, options: PayloadOptions(contentAvailable: true, topics: [:])).payload
+        #expect(payload["aps"]?["badge"] == nil)
+        #expect(payload["badgeVersion"] == .integer(try fixture.badge().version))
+    }
+
+    @Test("a provider that fails for one token stops no other")
+    func oneFails() async throws {
+        let fixture = try Fixture()
+        for letter in "abc" { try await fixture.register(letter) }
+        fixture.provider.answer { message in
+            message.device.token.hasPrefix("b") ? PushAnswer(outcome: .rejected, status: 400, reason: "BadTopic") : .accepted
+        }
+        let id = try await fixture.create()
+        #expect(try await fixture.sent().count >= 3)
+        #expect(try fixture.states(of: id) == [.accepted, .rejected, .accepted])
+    }
+
+    @Test("at most one push per device token is in flight; what is owed next is computed after the answer")
+    func oneInFlight() async throws {
+        let fixture = try Fixture()
+        for letter in "abcd" { try await fixture.register(letter) }
+        let flying = Mutex<Set<String>>([])
+        let isOverlapping = Atomic<Bool>(false)
+        fixture.provider.answer { message in
+            if !flying.withLock({ $0.insert(message.device.token).inserted }) {
+                isOverlapping.store(true, ordering: .relaxed)
+            }
+            await Task.yield()
+            _ = flying.withLock { $0.remove(message.device.token) }
+            return .accepted
+        }
+        for _ in 0..<5 { try await fixture.create() }
+        #expect(try await fixture.sent().count == 20)
+        let overlapped = isOverlapping.load(ordering: .relaxed)
+        #expect(!overlapped)
+    }
+
+    @Test("a clearing that comes while an alert is in flight follows its answer")
+    func clearingDuringFlight() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let inboxes = fixture.inboxes
+        let alice = fixture.alice
+        let isFirst = Atomic<Bool>(true)
+        fixture.provider.answer { message in
+            if isFirst.exchange(false, ordering: .relaxed) {
+                _ = try? await inboxes.clear(alice, device: nil)
+            }
+            return .accepted
+        }
+        try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 1", "badge a 0"])
+        #expect(fixture.provider.messages.map(\.summary) == ["alert a 1", "badge a 0"])
+    }
+
+    @Test("the device that cleared the badge while a push to it was in flight is cleared again after it")
+    func toldDuringFlight() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let inboxes = fixture.inboxes
+        let alice = fixture.alice
+        let isFirst = Atomic<Bool>(true)
+        fixture.provider.answer { message in
+            if isFirst.exchange(false, ordering: .relaxed) {
+                _ = try? await inboxes.clear(alice, device: Fixture.token("a"))
+            }
+            return .accepted
+        }
+        try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 1", "badge a 0"])
+    }
+
+    @Test("a retry keeps the id, waits for its time, and its device gets a newer badge push meanwhile")
+    func retry() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        fixture.provider.answer { message in
+            if case .alert = message.kind {
+                return PushAnswer(outcome: .retry(afterMilliseconds: nil), status: 503, reason: "ServiceUnavailable")
+            }
+            return .accepted
+        }
+        let id = try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 1"])
+        let first = try #require(fixture.provider.messages.first?.id)
+        #expect(try fixture.states(of: id) == [.owed])
+        fixture.clock.advance(seconds: 5)
+        #expect(try await fixture.sent() == ["badge a 1"])
+        fixture.provider.answer { _ in .accepted }
+        fixture.clock.advance(seconds: 70)
+        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(fixture.provider.messages.first?.id == first)
+        #expect(try fixture.states(of: id) == [.accepted])
+    }
+
+    @Test("a delivery fails for good after the last attempt")
+    func attemptsEnd() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        fixture.provider.answer { _ in PushAnswer(outcome: .retry(afterMilliseconds: nil), status: 503, reason: nil) }
+        let id = try await fixture.create()
+        var attempts = 0
+        for _ in 0..<20 {
+            attempts += try await fixture.sent().filter { $0.hasPrefix("alert") }.count
+            fixture.clock.advance(seconds: 3_600)
+        }
+        #expect(attempts == Limits.deliveryAttempts)
+        #expect(try fixture.states(of: id) == [.failed])
+    }
+
+    @Test("a dead token leaves with all that was owed to it, unless the app registered after the moment it died")
+    func tokenGone() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let registered = fixture.clock.now
+        fixture.provider.answer { _ in
+            PushAnswer(outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds - 1)), status: 410, reason: "Unregistered")
+        }
+        let first = try await fixture.create()
+        _ = try await fixture.sent()
+        #expect(try fixture.registry.list(fixture.alice).count == 1)
+        #expect(try fixture.states(of: first) == [.owed])
+        fixture.provider.answer { _ in
+            PushAnswer(outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds + 1)), status: 410, reason: "Unregistered")
+        }
+        let second = try await fixture.create()
+        _ = try await fixture.sent()
+        #expect(try fixture.registry.list(fixture.alice).isEmpty)
+        #expect(try fixture.states(of: first) == [.gone])
+        #expect(try fixture.states(of: second) == [.gone])
+    }
+
+    @Test("leases of a process that is gone are released at the start, with the same ids")
+    func leases() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let id = try await fixture.create()
+        let now = fixture.clock.now
+        let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() })
+        let claimed = try await fixture.database.write { try claims.claim(limit: 10, now: now, in: $0) }
+        #expect(claimed.count == 1)
+        #expect(try await fixture.sent().isEmpty)
+        _ = try await fixture.database.write { try DeviceTokenRepository.releaseLeases(now: now, in: $0) }
+        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(fixture.provider.messages.first?.id == claimed.first?.message.id)
+        #expect(try fixture.states(of: id) == [.accepted])
+    }
+}
+
+extension Fixture {
+    func states(of notification: UUIDv7) throws -> [DeliveryState] {
+        try database.read { try DeliveryRepository.list(notification: notification, in: $0) }.map(\.state)
+    }
+}

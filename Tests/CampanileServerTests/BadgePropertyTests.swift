@@ -1,0 +1,200 @@
+import CampanileCore
+import Push
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+/// Random interleavings of every event of the badge table: whatever happens, the kept counts are a recount, the version
+/// grows with every change and with nothing else, and in the end every phone shows the badge.
+@Suite struct BadgePropertyTests {
+    @Test(
+        "after any sequence of events the badge row is the recount, and the last answer for its version",
+        arguments: BadgePolicy.allCases, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    func property(_ policy: BadgePolicy, _ seed: UInt64) async throws {
+        var walk = try BadgeWalk(policy, seed: seed)
+        for _ in 0..<150 { try await walk.step() }
+        try await walk.settle()
+    }
+
+    @Test("the property test notices a count that is off by one")
+    func control() async throws {
+        var walk = try BadgeWalk(.unread, seed: 1)
+        for _ in 0..<20 { try await walk.step() }
+        try await walk.fixture.database.write { connection in
+            let inbox = try InboxRepository.idMaking(app: "default", userID: "alice", in: connection)
+            var state = try InboxRepository.state(inbox, in: connection)
+            state.markedUnread(UUIDv7(high: .max, low: .max))
+            try InboxRepository.store(state, inbox, in: connection)
+        }
+        #expect(try walk.differences().count == 1)
+    }
+}
+
+/// One walk: an inbox, three devices, a model of it beside, and phones that show what they were last told.
+private struct BadgeWalk {
+    struct Entry {
+        let id: UUIDv7
+        var isRead: Bool
+    }
+
+    let fixture: Fixture
+    private let policy: BadgePolicy
+    private var chance: SplitMix
+    private var entries: [Entry] = []
+    /// The model's own badge, counted from its definition.
+    private var isArmed = false
+    private var clearedID: UUIDv7?
+    private var last: Badge = .none
+    private var phones: [String: Int64] = [:]
+    private let devices: [Character] = ["a", "b", "c"]
+
+    init(_ policy: BadgePolicy, seed: UInt64) throws {
+        self.policy = policy
+        fixture = try Fixture(policy)
+        chance = SplitMix(state: seed &* 7_919)
+    }
+
+    private var modelCount: Int64 {
+        let unread = entries.filter { !$0.isRead }
+        switch policy {
+        case .unread: return isArmed ? Int64(unread.count) : 0
+        case .sinceOpened: return Int64(unread.filter { entry in clearedID.map { entry.id > $0 } ?? true }.count)
+        }
+    }
+
+    mutating func step() async throws {
+        fixture.clock.advance(milliseconds: Int64.random(in: 0...1_500, using: &chance))
+        let device = devices.randomElement(using: &chance).flatMap { Bool.random(using: &chance) ? $0 : nil }
+        switch Int.random(in: 0..<13, using: &chance) {
+        case 0...2: try await create()
+        case 3: try await setRead(true, device)
+        case 4: try await setRead(false, device)
+        case 5: try await delete(device)
+        case 6: try await markAllRead(device)
+        case 7: try await open(device)
+        case 8: try await clear(device)
+        case 9: try await look(device)
+        case 10: try await register()
+        default: try await send()
+        }
+        try check()
+    }
+
+    // MARK: Events
+
+    private mutating func create() async throws {
+        let id = try await fixture.create(push: Bool.random(using: &chance))
+        entries.append(Entry(id: id, isRead: false))
+        isArmed = true
+    }
+
+    private mutating func setRead(_ isRead: Bool, _ device: Character?) async throws {
+        guard let index = entries.indices.randomElement(using: &chance) else { return }
+        _ = try await fixture.inboxes.setRead(
+            isRead, entries[index].id, fixture.alice, device: device.map(Fixture.token))
+        if entries[index].isRead, !isRead { isArmed = true }
+        entries[index].isRead = isRead
+    }
+
+    private mutating func delete(_ device: Character?) async throws {
+        guard let index = entries.indices.randomElement(using: &chance) else { return }
+        try await fixture.inboxes.delete(entries[index].id, fixture.alice, device: device.map(Fixture.token))
+        newest = max(newest ?? entries[index].id, entries[index].id)
+        entries.remove(at: index)
+    }
+
+    /// Clearing counts from the newest id there ever was, also when it was deleted since.
+    private var newest: UUIDv7?
+
+    private mutating func cleared(_ badge: Badge?, _ device: Character?) {
+        isArmed = false
+        clearedID = [newest, entries.map(\.id).max()].compactMap(\.self).max()
+        if let device, let badge, phones[Fixture.token(device)] != nil { phones[Fixture.token(device)] = badge.count }
+    }
+
+    private mutating func markAllRead(_ device: Character?) async throws {
+        let (_, badge) = try await fixture.inboxes.markAllRead(
+            upTo: nil, fixture.alice, device: device.map(Fixture.token))
+        for index in entries.indices { entries[index].isRead = true }
+        cleared(badge, device)
+        #expect(badge.count == 0)
+    }
+
+    private mutating func open(_ device: Character?) async throws {
+        let before = try fixture.badge()
+        guard let badge = try await fixture.open(device: device) else {
+            // Nothing is written only when there was nothing to clear and nobody to tell.
+            #expect(before.count == 0)
+            return
+        }
+        cleared(badge, device)
+        #expect(badge.count == 0)
+    }
+
+    private mutating func clear(_ device: Character?) async throws {
+        let badge = try await fixture.inboxes.clear(fixture.alice, device: device.map(Fixture.token))
+        cleared(badge, device)
+        #expect(badge.count == 0)
+    }
+
+    private mutating func look(_ device: Character?) async throws {
+        guard let device, phones[Fixture.token(device)] != nil else { return }
+        let badge = try await fixture.inboxes.read(.look, fixture.alice, device: Fixture.token(device))
+        phones[Fixture.token(device)] = badge.count
+    }
+
+    private mutating func register() async throws {
+        guard let device = devices.randomElement(using: &chance) else { return }
+        try await fixture.register(device)
+        if phones[Fixture.token(device)] == nil { phones[Fixture.token(device)] = 0 }
+    }
+
+    private mutating func send() async throws {
+        fixture.provider.forget()
+        try await fixture.courier.sendDue()
+        for message in fixture.provider.messages {
+            // iOS leaves the icon alone when a push carries no badge.
+            if case .alert = message.kind, message.badge.count == 0 { continue }
+            phones[message.device.token] = message.badge.count
+        }
+    }
+
+    // MARK: Checks
+
+    func differences() throws -> [BadgeAudit.Difference] { try BadgeAudit(fixture.database).differences }
+
+    private mutating func check() throws {
+        let badge = try fixture.badge()
+        #expect(try differences().isEmpty)
+        #expect(badge.count == modelCount)
+        #expect(badge.unreadCount == Int64(entries.filter { !$0.isRead }.count))
+        if (badge.count, badge.unreadCount) == (last.count, last.unreadCount) {
+            #expect(badge.version == last.version, "the version grew without a change")
+        } else {
+            #expect(badge.version > last.version && badge.version >= fixture.clock.now.milliseconds)
+        }
+        last = badge
+    }
+
+    /// When all is quiet, every phone that was ever pushed to shows the badge.
+    mutating func settle() async throws {
+        for _ in 0..<5 {
+            fixture.clock.advance(seconds: 3)
+            try await send()
+        }
+        let badge = try fixture.badge()
+        let schedules = try fixture.database.read { connection in
+            try DeviceTokenRepository.schedules(
+                inbox: try fixture.alice.inbox(in: connection) ?? 0, in: connection)
+        }
+        for schedule in schedules where schedule.attempted {
+            let token = try fixture.database.read { try DeviceTokenRepository.token(schedule.id, in: $0) }
+            // A device that acted by reading one entry knows the number itself and is not synced until the next event.
+            if BadgePushes.told(schedule, now: fixture.clock.now) == badge.count {
+                #expect(phones[token ?? ""] == badge.count)
+            }
+            #expect(schedule.badgeDueAt == nil && schedule.dueAt == nil && !schedule.isInFlight)
+        }
+    }
+}

@@ -1,0 +1,340 @@
+import Foundation
+import Testing
+
+@testable import CampanileServer
+
+/// A file with something wrong in it, and the whole report about it.
+struct WrongFile: Sendable, CustomTestStringConvertible {
+    let yaml: String
+    let report: [String]
+
+    init(_ yaml: String, _ report: String...) {
+        self.yaml = yaml
+        self.report = report
+    }
+
+    var testDescription: String { yaml }
+
+    static let values: [WrongFile] = [
+        .init("port: 70000", #"file:1: port must be a whole number from 0 to 65535, and is "70000""#),
+        .init("port: -1", #"file:1: port must be a whole number from 0 to 65535, and is "-1""#),
+        .init("port: 0777", #"file:1: port must be a whole number from 0 to 65535, and is "0777""#),
+        .init("port: 1e3", #"file:1: port must be a whole number from 0 to 65535, and is "1e3""#),
+        .init("port: '3001'", "file:1: port must be a whole number from 0 to 65535, without quotes"),
+        .init("\nport:\n", "file:2: port has no value; write one or take the line out"),
+        .init("port: [1]", "file:1: port must be a single value"),
+        .init("host: ''", "file:1: host is empty; write a value or take it out"),
+        .init(
+            "host: http://a.test",
+            #"file:1: host must be an IP address or a host name, without scheme and port, and is "http://a.test""#),
+        .init(
+            "host: 127.0.0.256",
+            #"file:1: host must be an IP address or a host name, without scheme and port, and is "127.0.0.256""#),
+        .init("host: true", "file:1: host must be text, and is a boolean; in quotes it would be text"),
+        .init(
+            "database: ':memory:'",
+            "file:1: database must be the path of a file; a database in memory or an URI is not one"),
+        .init("database: '{dir}'", #"file:1: database must be a file, and "{dir}" is a directory"#),
+        .init("console: yes", #"file:1: console must be true or false, and is "yes""#),
+        .init("console: 'true'", "file:1: console must be true or false, without quotes"),
+        .init("badge: {policy: opened}", #"file:1: badge.policy must be unread or since_opened, and is "opened""#),
+        .init(
+            "badge:\n  policy: sinceOpened",
+            #"file:2: badge.policy must be unread or since_opened, and is "sinceOpened"; did you mean since_opened?"#),
+        .init("badge: on", "file:1: badge must be a map of settings"),
+        .init("native_user_agents: MyApp/", #"file:1: native_user_agents must be a list, such as ["…"]"#),
+        .init("native_user_agents:", #"file:1: native_user_agents must be a list, such as ["…"]"#),
+        .init(
+            "native_user_agents:\n  - A\n  - ''\n  - {a: b}",
+            "file:3: native_user_agents[1] is empty; write a value or take it out",
+            "file:4: native_user_agents[2] must be a single value"),
+        .init("native_user_agents: [\"a\\nb\"]", "file:1: native_user_agents[0] must be one line of text without control characters"),
+    ]
+
+    static let sections: [WrongFile] = [
+        .init("jwt: {secret: short}", "file:1: jwt.secret must be at least 32 bytes long, and is 5"),
+        .init("jwt: {issuer: ''}", "file:1: jwt.issuer is empty; write a value or take it out"),
+        .init(
+            "jwt: {jwks_file: '{dir}/none.json'}",
+            #"file:1: jwt.jwks_file names "{dir}/none.json", which isn't there"#),
+        .init("jwt: {jwks_file: '{dir}'}", #"file:1: jwt.jwks_file names "{dir}", which is a directory"#),
+        .init("jwt: {jwks_file: '{dir}/key.p8'}", #"file:1: jwt.jwks_file names "{dir}/key.p8", which is not a JWK set"#),
+        .init(
+            "jwt:\n  secret: \(SettingSample.longA)\n  jwks_file: '{dir}/jwks.json'",
+            "file:3: jwt.secret (file:2) and jwt.jwks_file can't both be set; take one of them out"),
+        .init(
+            "cable:\n  signed_stream_key: \(SettingSample.longA)\n  secret_key_base: \(SettingSample.longB)",
+            "file:3: cable.signed_stream_key (file:2) and cable.secret_key_base can't both be set; take one of them out"),
+        .init(
+            "cable: {stream_name: all}",
+            "file:1: cable.stream_name must hold {user_id}: without it all users would share one stream"),
+        .init("cable: {stream_name: '{user_id}{x}'}", "file:1: cable.stream_name knows no placeholder but {user_id}"),
+        .init(
+            "cable: {signed_streams_only: true}",
+            "file:1: cable.signed_streams_only refuses everything without cable.signed_stream_key or cable.secret_key_base"),
+        .init("metrics: {token: short}", "file:1: metrics.token must be at least 16 bytes long, and is 5"),
+        .init(
+            "metrics: {token: 'sixteen bytes or more'}",
+            "file:1: metrics.token must hold only letters, digits and - . _ ~ + /, with = at the end"),
+        .init("port: 80\nmetrics: {port: 80}", "file:2: metrics.port must differ from port, and both are 80"),
+        .init("push: {ca_file: '{dir}/key.p8'}", #"file:1: push.ca_file names "{dir}/key.p8", which holds no certificate in PEM"#),
+        .init("categories: {A: {sound: ''}}", "file:1: categories.A.sound is empty; write a value or take it out"),
+        .init("categories: [A]", "file:1: categories must be a map of settings"),
+    ] + [
+        "*", "https://a.test/", "https://a.test:443", "https://A.test", "a.test", "ftp://a.test", "https://u:p@a.test",
+        "https://a.test?q", "null",
+    ].map {
+        .init(
+            "allowed_origins: ['\($0)']",
+            "file:1: allowed_origins[0] must be an origin such as https://app.example.com, without a path, a default port "
+                + "or capitals")
+    }
+
+    static let apps: [WrongFile] = [
+        .init(
+            "apps:\n  default:\n    apns:\n      key_file: '{dir}/none.p8'\n      topic: a b\n",
+            "file:3: apps.default.apns.key_id is missing",
+            "file:3: apps.default.apns.team_id is missing",
+            #"file:4: apps.default.apns.key_file names "{dir}/none.p8", which isn't there"#,
+            "file:5: apps.default.apns.topic must not hold white space"),
+        .init(
+            "apps: {a: {apns: {key_file: '{dir}/ca.pem', key_id: K, team_id: T, topic: t}}}",
+            #"file:1: apps.a.apns.key_file names "{dir}/ca.pem", which is not a private key from Apple (PEM, PKCS #8)"#),
+        .init(
+            "apps: {a: {fcm: {service_account_file: '{dir}/jwks.json'}}}",
+            #"file:1: apps.a.fcm.service_account_file names "{dir}/jwks.json", which is not the JSON of a Google service account"#),
+        .init("apps: {a: {fcm: }}", "file:1: apps.a.fcm.service_account_file is missing"),
+        .init("apps: {a b: {}}", #"file:1: the name of an app must be at most 64 letters, digits and . _ -, and is "a b""#),
+        .init("apps:\n  a-b: {}\n  a_b: {}", "file:3: the apps a-b and a_b have the same name in environment variables"),
+    ] + [
+        "http://a.test", "https://a.test/path", "https://a.test?q=1", "https://u:p@a.test", "https://", "a.test", "https://a b",
+        "https://a.test:0", "https://a.test:70000",
+    ].map {
+        .init(
+            "apps: {a: {fcm: {service_account_file: '{dir}/account.json', url: '\($0)'}}}",
+            "file:1: apps.a.fcm.url must be an https URL of a host and, if need be, a port, such as https://127.0.0.1:2197")
+    }
+
+    static let trees: [WrongFile] = [
+        .init(
+            "deep_links: {a/b: {}}",
+            #"file:1: the name of a screen in deep_links must be one segment of a path (letters, digits and . _ ~ -), and is "a/b""#),
+        .init(
+            "deep_links:\n  a:\n    children:\n      b:\n        titel: x",
+            #"file:5: there is no setting "titel" in deep_links.a.children.b; did you mean title?"#),
+        .init(
+            "path_configuration: {ios: {v 1: {}}}",
+            #"file:1: the name of a version in path_configuration.ios must be letters, digits and _ -, such as v1, and is "v 1""#),
+        .init(
+            "path_configuration:\n  ios:\n    v1:\n      rules:\n        - patterns: ['(']\n          properties: {}\n",
+            #"file:5: path_configuration.ios.v1.rules[0].patterns[0] must be a regular expression, and is "(""#),
+        .init(
+            "path_configuration:\n  android:\n    v1:\n      rules:\n        - {patterns: []}\n        - x\n",
+            "file:5: path_configuration.android.v1.rules[0] must have at least one of patterns",
+            "file:5: path_configuration.android.v1.rules[0] must have properties",
+            "file:6: path_configuration.android.v1.rules[1] must be a map with patterns and properties"),
+        .init(
+            "path_configuration: {ios: {v1: {rules: {}}}}",
+            "file:1: path_configuration.ios.v1.rules must be a list of rules"),
+        .init(
+            "path_configuration: {ios: {v1: {settings: {a: 99999999999999999999}}}}",
+            "file:1: path_configuration.ios.v1.settings.a must be a number of at most 64 bits, or text in quotes"),
+    ] + ["yes", "Off", "0777", "0x1F", "1_000", ".inf"].map {
+        .init(
+            "path_configuration: {ios: {v1: {settings: {a: \($0)}}}}",
+            "file:1: path_configuration.ios.v1.settings.a is a boolean or a number to some readers of YAML: write true, "
+                + "false or digits, or put it in quotes")
+    }
+
+    static let unknown: [WrongFile] = [
+        .init("prot: 1", #"file:1: there is no setting "prot"; did you mean port?"#),
+        .init("nativeUserAgents: []", #"file:1: there is no setting "nativeUserAgents"; did you mean native_user_agents?"#),
+        .init("policy: unread", #"file:1: there is no setting "policy"; did you mean badge.policy?"#),
+        .init("jwt: {secrets: x}", #"file:1: there is no setting "secrets" in jwt; did you mean secret?"#),
+        .init("zzzzz: 1", #"file:1: there is no setting "zzzzz""#),
+        .init("path_configuration: {windows: {}}", #"file:1: there is no setting "windows" in path_configuration"#),
+    ]
+
+    static let notation: [WrongFile] = [
+        .init("port: 1\nhost: [", "file:3: this is not YAML: did not find expected node content"),
+        .init("port: 1\n\thost: a", "file:2: this is not YAML: found a tab character that violates indentation"),
+        .init("port: 1\nhost: a\nport: 2", #"file:1: "port" is written more than once in the same map; here it stands first"#),
+        .init("port: 1\n---\nport: 2", "file:2: a second document starts here; the file must hold one"),
+        .init("port: *x", "file:1: found undefined alias"),
+        .init("port: 1\n\"a\u{1}\"", "file:2: this is not YAML: control characters are not allowed"),
+        .init("- port", #"file:1: the file must be a map of settings, such as "port: 3001""#),
+        .init("port 3001", #"file:1: the file must be a map of settings, such as "port: 3001""#),
+        .init("host: !local a", "file:1: YAML tags (!) are not read"),
+        .init("[a]: b", "file:1: the name of a setting must be text"),
+        .init(
+            "apps: {a: &a {}, b: {<<: *a}}", "file:1: merge keys (<<) are not read: write the settings out"),
+    ]
+}
+
+@Suite("Configuration: what is reported")
+struct ConfigurationProblemsTests {
+    let folder: ConfigurationFolder
+
+    init() throws {
+        folder = try ConfigurationFolder()
+    }
+
+    @Test(
+        "Whatever is wrong in the file is reported with its line",
+        arguments: [
+            WrongFile.values, WrongFile.sections, WrongFile.apps, WrongFile.trees, WrongFile.unknown, WrongFile.notation,
+        ].flatMap(\.self))
+    func file(wrong: WrongFile) throws {
+        let report = try folder.problems(wrong.yaml)
+        #expect(report == wrong.report)
+    }
+
+    @Test("Problems of all sources are reported together: lines, variables, flags")
+    func together() throws {
+        let report = try folder.problems(
+            "port: x\nbadge:\n  policy: none\nfoo: 1\n",
+            environment: ["CAMPANILE_JWT_SECRET": "short", "CAMPANILE_BADGE_SYNC_ON_READ": "1", "CAMPANILE_HOSTS": "a"],
+            flags: .init(host: "a b", port: 65_536))
+        #expect(
+            report == [
+                #"file:1: port must be a whole number from 0 to 65535, and is "x""#,
+                #"file:3: badge.policy must be unread or since_opened, and is "none""#,
+                #"file:4: there is no setting "foo""#,
+                #"CAMPANILE_BADGE_SYNC_ON_READ: badge.sync_on_read must be true or false, and is "1""#,
+                "CAMPANILE_HOSTS: there is no such setting; did you mean CAMPANILE_HOST?",
+                "CAMPANILE_JWT_SECRET: jwt.secret must be at least 32 bytes long, and is 5",
+                #"--host: host must be an IP address or a host name, without scheme and port, and is "a b""#,
+                #"--port: port must be a whole number from 0 to 65535, and is "65536""#,
+            ])
+    }
+
+    @Test("A value that another source overrides must be right too")
+    func overridden() throws {
+        let report = try folder.problems("port: x", environment: ["CAMPANILE_PORT": "y"], flags: .init(port: 1))
+        #expect(report.map { $0.prefix(14) } == ["file:1: port m", "CAMPANILE_PORT"])
+    }
+
+    @Test("A secret in one source and a key set in another are still both")
+    func bothOverSources() throws {
+        let report = try folder.problems(
+            "jwt: {jwks_file: '{dir}/jwks.json'}", environment: ["CAMPANILE_JWT_SECRET": SettingSample.longA])
+        #expect(
+            report == ["file:1: jwt.secret (CAMPANILE_JWT_SECRET) and jwt.jwks_file can't both be set; take one of them out"])
+    }
+
+    @Test(
+        "An unknown variable is reported with what was probably meant",
+        arguments: [
+            ("CAMPANILE_PROT", "there is no such setting; did you mean CAMPANILE_PORT?"),
+            ("CAMPANILE_JWTSECRET", "there is no such setting; did you mean CAMPANILE_JWT_SECRET?"),
+            (
+                "CAMPANILE_APPS_DEFAULT_APNS_KEYID",
+                "there is no such setting; did you mean CAMPANILE_APPS_DEFAULT_APNS_KEY_ID?"
+            ),
+            (
+                "CAMPANILE_APPS_SHOP_FCM_URL",
+                "there is no such setting; apps get their names in the file, and only the app default can do without it"
+            ),
+            ("CAMPANILE_DEEP_LINKS_HOME_TITLE", "deep_links can be set in the file only"),
+            ("CAMPANILE_CATEGORIES", "categories can be set in the file only"),
+            ("CAMPANILE_PATH_CONFIGURATION_IOS", "path_configuration can be set in the file only"),
+            ("CAMPANILE_SOMETHING_ELSE", "there is no such setting"),
+            ("CAMPANILE_", "there is no such setting"),
+        ])
+    func variables(name: String, message: String) throws {
+        #expect(try folder.problems(nil, environment: [name: "x"]) == ["\(name): \(message)"])
+    }
+
+    @Test("An empty variable is a problem and not a default, as is an empty element of a list")
+    func emptyVariables() throws {
+        let environment = ["CAMPANILE_JWT_ISSUER": "", "CAMPANILE_NATIVE_USER_AGENTS": "A/,,B/"]
+        #expect(
+            try folder.problems(nil, environment: environment) == [
+                "CAMPANILE_JWT_ISSUER: jwt.issuer is empty; write a value or take it out",
+                "CAMPANILE_NATIVE_USER_AGENTS: native_user_agents[1] is empty; write a value or take it out",
+            ])
+    }
+
+    @Test("A variable of an app begins it, and what is missing is reported there")
+    func halfAnApp() throws {
+        let environment = ["CAMPANILE_APPS_DEFAULT_FCM_URL": "https://a.test"]
+        #expect(
+            try folder.problems(nil, environment: environment) == [
+                "CAMPANILE_APPS_DEFAULT_FCM_URL: apps.default.fcm.service_account_file is missing"
+            ])
+    }
+
+    @Test("A flag that nothing would use, or that is no URL, is a problem")
+    func uselessFlags() throws {
+        let flags = Configuration.Flags(apnsURL: "https://a.test", fcmURL: "a.test", pushCA: "")
+        #expect(
+            try folder.problems(nil, flags: flags) == [
+                "--apns-url: no app has apns, so that nothing would use the URL",
+                "--fcm-url: the URL must be an https URL of a host and, if need be, a port, such as https://127.0.0.1:2197",
+                "--push-ca: push.ca_file is empty; write a value or take it out",
+            ])
+    }
+
+    @Test("What may stand in a file that isn't YAML is not called missing")
+    func brokenFile() throws {
+        let report = try folder.problems(
+            "apps: [", environment: ["CAMPANILE_APPS_DEFAULT_FCM_URL": "https://a.test", "CAMPANILE_PORT": "x"],
+            flags: .init(apnsURL: "https://a.test"))
+        #expect(
+            report == [
+                "file:2: this is not YAML: did not find expected node content",
+                #"CAMPANILE_PORT: port must be a whole number from 0 to 65535, and is "x""#,
+            ])
+    }
+
+    @Test("Aliases of aliases are counted where they stand, and end before they fill the memory")
+    func aliasesOfAliases() throws {
+        let ten = Array(repeating: "*a", count: 10).joined(separator: ", ")
+        let lines = (0..<20).map { "            a\($0): &a [\($0 == 0 ? "1" : ten)]" }
+        let yaml = "path_configuration:\n  ios:\n    v1:\n      settings:\n" + lines.joined(separator: "\n")
+        let report = try folder.problems(yaml)
+        #expect(report == ["file: the file holds more than 100000 values, aliases counted where they stand"])
+    }
+
+    @Test("A file that was asked for must be there, be a file, be text and have an end")
+    func unreadableFiles() throws {
+        func report(_ file: String, isRequired: Bool) -> [String] {
+            do {
+                _ = try Configuration.load(file: file, fileIsRequired: isRequired, environment: [:], flags: .init())
+                return []
+            } catch {
+                return error.problems.map { "\($0)".replacing(folder.path, with: "{dir}") }
+            }
+        }
+        let folderPath = folder.path
+        #expect(
+            report("\(folderPath)/none.yaml", isRequired: true) == ["{dir}/none.yaml: the configuration file isn't there"])
+        #expect(report(folderPath, isRequired: false) == ["{dir}: the configuration file is a directory"])
+        try Data([0xFF, 0xFE, 0x41]).write(to: URL(filePath: "\(folderPath)/latin.yaml"))
+        #expect(
+            report("\(folderPath)/latin.yaml", isRequired: false) == ["{dir}/latin.yaml: the configuration file is not UTF-8 text"])
+        try Data(repeating: UInt8(ascii: "#"), count: 1 << 20 + 1).write(to: URL(filePath: "\(folderPath)/large.yaml"))
+        #expect(
+            report("\(folderPath)/large.yaml", isRequired: false)
+                == ["{dir}/large.yaml: the configuration file is larger than 1048576 bytes"])
+    }
+
+    @Test("The description counts the problems and gives each a line")
+    func description() {
+        let one = ConfigurationProblems.Problem(origin: .file("a.yaml", line: 10), message: "x")
+        let two = ConfigurationProblems.Problem(origin: .file("a.yaml", line: 9), message: "y")
+        let three = ConfigurationProblems.Problem(origin: .environment("CAMPANILE_A"), message: "z")
+        #expect("\(ConfigurationProblems([one]))" == "The configuration has a problem:\n  a.yaml:10: x")
+        #expect(
+            "\(ConfigurationProblems([three, one, two]))"
+                == "The configuration has 3 problems:\n  a.yaml:9: y\n  a.yaml:10: x\n  CAMPANILE_A: z")
+    }
+
+    @Test("Text from outside stands in a message short and on one line")
+    func quotedText() throws {
+        let long = String(repeating: "x", count: 100)
+        let report = try folder.problems("port: \"a\\n\\e[31m\(long)\"\nconsole: \"\(long)\"", environment: ["CAMPANILE_PORT": "a\n\u{1B}\(long)"])
+        #expect(report.count == 3)
+        #expect(report.allSatisfy { !$0.contains("\n") && !$0.contains("\u{1B}") && !$0.contains(long) })
+    }
+}

@@ -1,0 +1,371 @@
+import CampanileCore
+import Foundation
+import Testing
+
+@testable import CampanileServer
+
+/// A folder of its own with what a configuration can name, taken away at the end.
+///
+/// `{dir}` in a text stands for the folder.
+final class ConfigurationFolder {
+    let path: String
+
+    init() throws {
+        path = FileManager.default.temporaryDirectory.appending(path: "configuration-\(UUID().uuidString)").path()
+        try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+        for name in ["key.p8", "other.p8"] {
+            try write(name, "-----BEGIN PRIVATE KEY-----\nAA==\n-----END PRIVATE KEY-----\n")
+        }
+        for name in ["account.json", "other.json"] {
+            try write(name, #"{"project_id": "p", "client_email": "e", "private_key": "k"}"#)
+        }
+        for name in ["ca.pem", "other.pem", "third.pem"] {
+            try write(name, "-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")
+        }
+        for name in ["jwks.json", "other-jwks.json"] { try write(name, #"{"keys": []}"#) }
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    func write(_ name: String, _ text: String) throws {
+        try Data(expand(text).utf8).write(to: URL(filePath: "\(path)/\(name)"))
+    }
+
+    func expand(_ text: String) -> String {
+        text.replacing("{dir}", with: path)
+    }
+
+    func load(
+        _ yaml: String?, environment: [String: String] = [:], flags: Configuration.Flags = .init()
+    ) throws -> Configuration {
+        if let yaml { try write("campanile.yaml", yaml) }
+        return try Configuration.load(
+            file: yaml == nil ? nil : "\(path)/campanile.yaml", fileIsRequired: true,
+            environment: environment.mapValues(expand), flags: flags)
+    }
+
+    /// The report, line by line, with `{dir}` for the folder; empty if there is nothing to report.
+    func problems(
+        _ yaml: String?, environment: [String: String] = [:], flags: Configuration.Flags = .init()
+    ) throws -> [String] {
+        do {
+            _ = try load(yaml, environment: environment, flags: flags)
+            return []
+        } catch let problems as ConfigurationProblems {
+            return problems.problems.map { "\($0)".replacing("\(path)/campanile.yaml", with: "file").replacing(path, with: "{dir}") }
+        }
+    }
+}
+
+/// One setting, as the file and the environment say it, and what comes of either.
+struct SettingSample: Sendable, CustomTestStringConvertible {
+    let setting: String
+    let yaml: String
+    let fromFile: String
+    /// The environment's text and what comes of it; nil for what only the file can say.
+    let variable: (name: String, text: String, read: String)?
+    let read: @Sendable (Configuration) -> String
+
+    init(
+        _ setting: String, _ yaml: String, _ fromFile: String, _ variable: (String, String, String)? = nil,
+        read: @escaping @Sendable (Configuration) -> String
+    ) {
+        self.setting = setting
+        self.yaml = yaml
+        self.fromFile = fromFile
+        self.variable = variable
+        self.read = read
+    }
+
+    var testDescription: String { setting }
+
+    static let longA = String(repeating: "a", count: 32)
+    static let longB = String(repeating: "b", count: 32)
+
+    /// A sample for every setting that the reader knows, which a test holds it to.
+    static let all: [SettingSample] = server + apps + features + trees
+
+    private static let server: [SettingSample] = [
+        .init("host", "host: 0.0.0.0", "0.0.0.0", ("CAMPANILE_HOST", "::1", "::1")) { $0.host },
+        .init("port", "port: 4000", "4000", ("CAMPANILE_PORT", "4001", "4001")) { "\($0.port)" },
+        .init("database", "database: a.sqlite", "a.sqlite", ("CAMPANILE_DATABASE", "b.sqlite", "b.sqlite")) { $0.database },
+        .init("jwt.secret", "jwt: {secret: \(longA)}", longA, ("CAMPANILE_JWT_SECRET", longB, longB)) {
+            $0.jwt.secret?.exposed ?? "nil"
+        },
+        .init(
+            "jwt.jwks_file", "jwt: {jwks_file: '{dir}/jwks.json'}", "{dir}/jwks.json",
+            ("CAMPANILE_JWT_JWKS_FILE", "{dir}/other-jwks.json", "{dir}/other-jwks.json")
+        ) { $0.jwt.jwksFile ?? "nil" },
+        .init("jwt.issuer", "jwt: {issuer: a}", "a", ("CAMPANILE_JWT_ISSUER", "b", "b")) { $0.jwt.issuer ?? "nil" },
+        .init("jwt.audience", "jwt: {audience: a}", "a", ("CAMPANILE_JWT_AUDIENCE", "b", "b")) {
+            $0.jwt.audience ?? "nil"
+        },
+        .init(
+            "native_user_agents", "native_user_agents: ['MyApp/', 12]", "MyApp/|12",
+            ("CAMPANILE_NATIVE_USER_AGENTS", "A/, B/", "A/|B/")
+        ) { $0.nativeUserAgents.joined(separator: "|") },
+        .init(
+            "badge.policy", "badge: {policy: since_opened}", "since_opened",
+            ("CAMPANILE_BADGE_POLICY", "unread", "unread")
+        ) { $0.badge.policy.rawValue },
+        .init(
+            "badge.sync_on_read", "badge: {sync_on_read: false}", "false", ("CAMPANILE_BADGE_SYNC_ON_READ", "true", "true")
+        ) { "\($0.badge.syncOnRead)" },
+        .init(
+            "badge.content_available", "badge: {content_available: false}", "false",
+            ("CAMPANILE_BADGE_CONTENT_AVAILABLE", "true", "true")
+        ) { "\($0.badge.contentAvailable)" },
+        .init(
+            "badge.android_data", "badge: {android_data: true}", "true", ("CAMPANILE_BADGE_ANDROID_DATA", "false", "false")
+        ) { "\($0.badge.androidData)" },
+        .init("console", "console: true", "true", ("CAMPANILE_CONSOLE", "false", "false")) { "\($0.console)" },
+    ]
+
+    private static func apns(_ setting: String, _ value: String) -> String {
+        let all = [
+            "key_file": "{dir}/key.p8", "key_id": "K", "team_id": "T", "topic": "t", "url": "https://localhost",
+        ].merging([setting: value]) { $1 }
+        return "apps: {default: {apns: {\(all.map { "\($0): '\($1)'" }.joined(separator: ", "))}}}"
+    }
+
+    private static let apps: [SettingSample] = [
+        .init(
+            "apps.*.apns.key_file", apns("key_file", "{dir}/key.p8"), "{dir}/key.p8",
+            ("CAMPANILE_APPS_DEFAULT_APNS_KEY_FILE", "{dir}/other.p8", "{dir}/other.p8")
+        ) { $0.apps["default"]?.apns?.keyFile ?? "nil" },
+        .init("apps.*.apns.key_id", apns("key_id", "A1"), "A1", ("CAMPANILE_APPS_DEFAULT_APNS_KEY_ID", "B1", "B1")) {
+            $0.apps["default"]?.apns?.keyID ?? "nil"
+        },
+        .init("apps.*.apns.team_id", apns("team_id", "A2"), "A2", ("CAMPANILE_APPS_DEFAULT_APNS_TEAM_ID", "B2", "B2")) {
+            $0.apps["default"]?.apns?.teamID ?? "nil"
+        },
+        .init("apps.*.apns.topic", apns("topic", "a.b"), "a.b", ("CAMPANILE_APPS_DEFAULT_APNS_TOPIC", "c.d", "c.d")) {
+            $0.apps["default"]?.apns?.topic ?? "nil"
+        },
+        .init(
+            "apps.*.apns.url", apns("url", "https://127.0.0.1:2197"), "https://127.0.0.1:2197",
+            ("CAMPANILE_APPS_DEFAULT_APNS_URL", "https://[::1]:1/", "https://[::1]:1/")
+        ) { $0.apps["default"]?.apns?.url?.absoluteString ?? "nil" },
+        .init(
+            "apps.*.fcm.service_account_file", "apps: {default: {fcm: {service_account_file: '{dir}/account.json'}}}",
+            "{dir}/account.json",
+            ("CAMPANILE_APPS_DEFAULT_FCM_SERVICE_ACCOUNT_FILE", "{dir}/other.json", "{dir}/other.json")
+        ) { $0.apps["default"]?.fcm?.serviceAccountFile ?? "nil" },
+        .init(
+            "apps.*.fcm.url",
+            "apps: {default: {fcm: {service_account_file: '{dir}/account.json', url: 'https://localhost'}}}",
+            "https://localhost", ("CAMPANILE_APPS_DEFAULT_FCM_URL", "https://fcm.test", "https://fcm.test")
+        ) { $0.apps["default"]?.fcm?.url?.absoluteString ?? "nil" },
+    ]
+
+    private static let features: [SettingSample] = [
+        .init(
+            "push.ca_file", "push: {ca_file: '{dir}/ca.pem'}", "{dir}/ca.pem",
+            ("CAMPANILE_PUSH_CA_FILE", "{dir}/other.pem", "{dir}/other.pem")
+        ) { $0.push.caFile ?? "nil" },
+        .init(
+            "cable.signed_stream_key", "cable: {signed_stream_key: \(longA)}", longA,
+            ("CAMPANILE_CABLE_SIGNED_STREAM_KEY", longB, longB)
+        ) { $0.cable.signedStreamKey?.exposed ?? "nil" },
+        .init(
+            "cable.secret_key_base", "cable: {secret_key_base: \(longA)}", longA,
+            ("CAMPANILE_CABLE_SECRET_KEY_BASE", longB, longB)
+        ) { $0.cable.secretKeyBase?.exposed ?? "nil" },
+        .init(
+            "cable.stream_name", "cable: {stream_name: 'a:{user_id}'}", "a:{user_id}",
+            ("CAMPANILE_CABLE_STREAM_NAME", "b:{user_id}", "b:{user_id}")
+        ) { $0.cable.streamName },
+        .init(
+            "cable.signed_streams_only", "cable: {signed_streams_only: true, signed_stream_key: \(longA)}", "true",
+            ("CAMPANILE_CABLE_SIGNED_STREAMS_ONLY", "false", "false")
+        ) { "\($0.cable.signedStreamsOnly)" },
+        .init(
+            "allowed_origins", "allowed_origins: ['https://a.test', 'http://localhost:3000']",
+            "https://a.test|http://localhost:3000",
+            ("CAMPANILE_ALLOWED_ORIGINS", "https://[::1]:8443", "https://[::1]:8443")
+        ) { $0.allowedOrigins.joined(separator: "|") },
+        .init("metrics.token", "metrics: {token: \(longA)}", longA, ("CAMPANILE_METRICS_TOKEN", longB, longB)) {
+            $0.metrics.token?.exposed ?? "nil"
+        },
+        .init("metrics.port", "metrics: {port: 9000}", "9000", ("CAMPANILE_METRICS_PORT", "9001", "9001")) {
+            $0.metrics.port.map(String.init) ?? "nil"
+        },
+    ]
+
+    private static let trees: [SettingSample] = [
+        .init("deep_links.*.title", "deep_links: {home: {title: No}}", "No") { $0.deepLinks["home"]?.title ?? "nil" },
+        .init("deep_links.*.children", "deep_links: {home: {children: {a: {children: {b: {}}}}}}", "b") {
+            $0.deepLinks["home"]?.children["a"]?.children.keys.joined() ?? "nil"
+        },
+        .init("categories.*.sound", "categories: {NO: {sound: chime.caf}}", "chime.caf") {
+            $0.categories["NO"]?.sound ?? "nil"
+        },
+    ] + ["ios", "android"].flatMap { platform in
+        let version: @Sendable (Configuration) -> Configuration.PathConfiguration.Version? = {
+            (platform == "ios" ? $0.pathConfiguration.ios : $0.pathConfiguration.android)["v1"]
+        }
+        let rule = "path_configuration: {\(platform): {v1: {rules: [{patterns: [a, b$], properties: {x: 1}}]}}}"
+        return [
+            SettingSample(
+                "path_configuration.\(platform).*.settings",
+                "path_configuration: {\(platform): {v1: {settings: {tabs: true}}}}", "true"
+            ) { "\(version($0)?.settings["tabs"] == .bool(true))" },
+            SettingSample("path_configuration.\(platform).*.rules[].patterns", rule, "a|b$") {
+                version($0)?.rules.first?.patterns.joined(separator: "|") ?? "nil"
+            },
+            SettingSample("path_configuration.\(platform).*.rules[].properties", rule, "true") {
+                "\(version($0)?.rules.first?.properties["x"] == .integer(1))"
+            },
+        ]
+    }
+}
+
+@Suite("Configuration: where settings come from")
+struct ConfigurationTests {
+    let folder: ConfigurationFolder
+
+    init() throws {
+        folder = try ConfigurationFolder()
+    }
+
+    @Test("A setting in the file counts", arguments: SettingSample.all)
+    func file(sample: SettingSample) throws {
+        let configuration = try folder.load(sample.yaml)
+        #expect(sample.read(configuration) == folder.expand(sample.fromFile))
+        #expect(sample.read(Configuration()) != folder.expand(sample.fromFile) || sample.setting == "badge.policy")
+    }
+
+    @Test("The environment wins over the file", arguments: SettingSample.all.filter { $0.variable != nil })
+    func environment(sample: SettingSample) throws {
+        let variable = try #require(sample.variable)
+        #expect(variable.read != sample.fromFile)
+        let configuration = try folder.load(sample.yaml, environment: [variable.name: variable.text])
+        #expect(sample.read(configuration) == folder.expand(variable.read))
+    }
+
+    @Test("A flag wins over the environment and the file")
+    func flags() throws {
+        let yaml = """
+            host: 10.0.0.1
+            port: 1
+            database: file.sqlite
+            push: {ca_file: '{dir}/ca.pem'}
+            apps:
+              default:
+                apns: {key_file: '{dir}/key.p8', key_id: K, team_id: T, topic: t, url: 'https://file.test'}
+                fcm: {service_account_file: '{dir}/account.json', url: 'https://file.test'}
+              other:
+                fcm: {service_account_file: '{dir}/account.json'}
+            """
+        let environment = [
+            "CAMPANILE_HOST": "10.0.0.2", "CAMPANILE_PORT": "2", "CAMPANILE_DATABASE": "variable.sqlite",
+            "CAMPANILE_PUSH_CA_FILE": "{dir}/other.pem", "CAMPANILE_APPS_DEFAULT_APNS_URL": "https://variable.test",
+            "CAMPANILE_APPS_DEFAULT_FCM_URL": "https://variable.test",
+        ]
+        let flags = Configuration.Flags(
+            host: "10.0.0.3", port: 3, database: "flag.sqlite", apnsURL: "https://apns.test", fcmURL: "https://fcm.test",
+            pushCA: folder.expand("{dir}/third.pem"))
+        let configuration = try folder.load(yaml, environment: environment, flags: flags)
+        #expect(configuration.host == "10.0.0.3")
+        #expect(configuration.port == 3)
+        #expect(configuration.database == "flag.sqlite")
+        #expect(configuration.push.caFile == folder.expand("{dir}/third.pem"))
+        #expect(configuration.apps["default"]?.apns?.url?.absoluteString == "https://apns.test")
+        #expect(configuration.apps["default"]?.fcm?.url?.absoluteString == "https://fcm.test")
+        #expect(configuration.apps["other"]?.fcm?.url?.absoluteString == "https://fcm.test")
+        #expect(configuration.apps["other"]?.apns == nil)
+    }
+
+    @Test("Nothing configured is valid", arguments: [nil, "", "\n", "# nothing\n", "---\n", "{}", "jwt:\nbadge:\napps:\n"])
+    func nothing(yaml: String?) throws {
+        #expect(try folder.load(yaml) == Configuration())
+    }
+
+    @Test("The defaults are the ones that the contract names")
+    func defaults() {
+        let defaults = Configuration()
+        #expect(defaults.host == "127.0.0.1")
+        #expect(defaults.port == 3001)
+        #expect(defaults.database == "data/campanile.sqlite")
+        #expect(defaults.badge.policy == .unread)
+        #expect(defaults.badge.syncOnRead)
+        #expect(defaults.badge.contentAvailable)
+        #expect(!defaults.badge.androidData)
+        #expect(defaults.cable.streamName == "notifications:{user_id}")
+        #expect(!defaults.cable.signedStreamsOnly)
+        #expect(!defaults.console)
+    }
+
+    @Test("A file that nobody asked for need not be there")
+    func missingDefaultFile() throws {
+        let configuration = try Configuration.load(
+            file: "\(folder.path)/none.yaml", fileIsRequired: false, environment: [:], flags: .init())
+        #expect(configuration == Configuration())
+    }
+
+    @Test("The app default can come from the environment alone")
+    func appFromEnvironment() throws {
+        let configuration = try folder.load(
+            nil,
+            environment: [
+                "CAMPANILE_APPS_DEFAULT_APNS_KEY_FILE": "{dir}/key.p8", "CAMPANILE_APPS_DEFAULT_APNS_KEY_ID": "K",
+                "CAMPANILE_APPS_DEFAULT_APNS_TEAM_ID": "T", "CAMPANILE_APPS_DEFAULT_APNS_TOPIC": "com.example.app",
+            ])
+        #expect(configuration.apps.keys.sorted() == ["default"])
+        #expect(configuration.apps["default"]?.apns?.topic == "com.example.app")
+        #expect(configuration.apps["default"]?.fcm == nil)
+    }
+
+    @Test("An app that the file names takes its variables under its name in capitals")
+    func namedAppFromEnvironment() throws {
+        let configuration = try folder.load(
+            "apps: {my-shop: {fcm: {service_account_file: '{dir}/account.json'}}, plain: {}}",
+            environment: ["CAMPANILE_APPS_MY_SHOP_FCM_URL": "https://stand-in.test"])
+        #expect(configuration.apps["my-shop"]?.fcm?.url?.absoluteString == "https://stand-in.test")
+        #expect(configuration.apps["plain"] == .init())
+    }
+
+    @Test("An empty variable is an empty list for a list, and overrides the file's")
+    func emptyList() throws {
+        let configuration = try folder.load("native_user_agents: [A]", environment: ["CAMPANILE_NATIVE_USER_AGENTS": ""])
+        #expect(configuration.nativeUserAgents.isEmpty)
+    }
+
+    @Test("Variables of other programs are left alone")
+    func otherVariables() throws {
+        #expect(try folder.load(nil, environment: ["PORT": "x", "CAMPANILES": "y", "HOME": "/"]) == Configuration())
+    }
+
+    @Test("Free values keep the types that YAML gives them")
+    func freeValues() throws {
+        let yaml = """
+            path_configuration:
+              ios:
+                v1:
+                  settings: {a: 1, b: -1.5e3, c: "1", d: true, e: null, f: [x, {g: ~}], h: 2024-01-01, i: 'yes'}
+            """
+        let settings = try #require(try folder.load(yaml).pathConfiguration.ios["v1"]?.settings)
+        #expect(
+            settings == [
+                "a": .integer(1), "b": .number(-1500), "c": .text("1"), "d": .bool(true), "e": .null,
+                "f": .list([.text("x"), .object(["g": .null])]), "h": .text("2024-01-01"), "i": .text("yes"),
+            ])
+    }
+
+    @Test("An anchored section can be used again under another name")
+    func aliases() throws {
+        let yaml = "apps: {a: &a {fcm: {service_account_file: '{dir}/account.json'}}, b: *a}"
+        let apps = try folder.load(yaml).apps
+        #expect(apps["a"] == apps["b"])
+        #expect(apps["b"]?.fcm != nil)
+    }
+
+    @Test("A byte order mark and lines that end as on Windows are read over")
+    func markAndLines() throws {
+        let configuration = try folder.load("\u{FEFF}port: 4000\r\nhost: ::1\r\n")
+        #expect(configuration.port == 4000)
+        #expect(configuration.host == "::1")
+    }
+}

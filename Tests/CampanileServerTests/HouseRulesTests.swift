@@ -1,0 +1,145 @@
+import Foundation
+import SQLEngine
+import Testing
+import Yams
+
+@testable import CampanileServer
+
+/// The arrows of docs/architecture.md and the house's sizes. SwiftPM doesn't stop a target from importing what its
+/// dependencies depend on, so this reads the imports.
+@Suite struct HouseRulesTests {
+    static let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+    struct File {
+        let path: String
+        let lines: [String]
+    }
+
+    static func files(_ folder: String) throws -> [File] {
+        let base = root.appending(path: folder)
+        let names = try FileManager.default.subpathsOfDirectory(atPath: base.path())
+        return try names.filter { $0.hasSuffix(".swift") }.sorted().map { name in
+            let text = try String(contentsOf: base.appending(path: name), encoding: .utf8)
+            return File(path: "\(folder)/\(name)", lines: text.components(separatedBy: "\n"))
+        }
+    }
+
+    static func imports(_ file: File) -> [String] {
+        file.lines.compactMap { line in
+            let words = line.split(separator: " ")
+            guard let index = words.firstIndex(of: "import"), index <= 1, index + 1 < words.count,
+                index == 0 || ["public", "package", "@testable"].contains(words[0])
+            else { return nil }
+            return String(words[index + 1])
+        }
+    }
+
+    private static let system: Set<String> = ["Glibc", "Synchronization", "Dispatch"]
+    private static let foundation: Set<String> = ["Foundation", "FoundationEssentials"]
+
+    /// Who may import what, beside the system's modules.
+    static let allowed: [String: Set<String>] = [
+        "Sources/HTTPEngine": ["CMicroHTTPD"],
+        "Sources/SQLEngine": ["CSQLite"],
+        "Sources/CampanileCore": foundation,
+        "Sources/Push": ["CampanileCore", "Logging"],
+        "Sources/CampanileServer": foundation.union([
+            "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams", "Crypto", "JWTKit", "Logging",
+        ]),
+        "Sources/campanile": ["CampanileServer", "CampanileCore", "ArgumentParser", "Logging"],
+    ]
+
+    @Test("every target imports only what the architecture allows", arguments: allowed.keys.sorted())
+    func arrows(_ folder: String) throws {
+        let files = try Self.files(folder)
+        #expect(!files.isEmpty)
+        for file in files {
+            let forbidden = Set(Self.imports(file)).subtracting(Self.allowed[folder] ?? []).subtracting(Self.system)
+            #expect(forbidden.isEmpty, "\(file.path) imports \(forbidden.sorted())")
+        }
+    }
+
+    @Test("every target of the sources has its arrows here")
+    func allTargets() throws {
+        let folders = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Sources").path())
+        let swift = folders.filter { !$0.hasPrefix("C") || $0.hasPrefix("Ca") }.map { "Sources/\($0)" }
+        #expect(Set(swift) == Set(Self.allowed.keys))
+    }
+
+    @Test("the rule sees a forbidden import in every form")
+    func control() {
+        let file = File(path: "x", lines: ["import A", "package import B", "@testable import C", "// import D", "let x = \"import E\""])
+        #expect(Self.imports(file) == ["A", "B", "C"])
+    }
+
+    @Test("within the server, HTTP stands at the rim and Yams with the configuration")
+    func rooms() throws {
+        for file in try Self.files("Sources/CampanileServer") {
+            let imports = Set(Self.imports(file))
+            if file.path.contains("/Repositories/") { #expect(!imports.contains("HTTPEngine"), "\(file.path)") }
+            if file.path.contains("/Delivery/") { #expect(!imports.contains("HTTPEngine"), "\(file.path)") }
+            if !file.path.contains("/Configuration/") { #expect(!imports.contains("Yams"), "\(file.path)") }
+            if !file.path.contains("/Auth/") { #expect(!imports.contains("JWTKit"), "\(file.path)") }
+        }
+    }
+
+    @Test("SQL text stands in Repositories and migrations only")
+    func sql() throws {
+        let statement = /"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|COMMIT)\s/
+        let block = /^\s*(SELECT|INSERT|UPDATE|DELETE FROM|CREATE)\s+[a-z_(]/
+        for file in try Self.files("Sources/CampanileServer") + Self.files("Sources/campanile") + Self.files("Sources/Push")
+        where !file.path.contains("/Repositories/") {
+            for line in file.lines {
+                #expect(line.firstMatch(of: statement) == nil && line.firstMatch(of: block) == nil, "\(file.path): \(line)")
+            }
+        }
+    }
+
+    @Test("files stay under 500 lines", arguments: ["Sources", "Tests"])
+    func sizes(_ folder: String) throws {
+        for file in try Self.files(folder) { #expect(file.lines.count <= 500, "\(file.path): \(file.lines.count)") }
+    }
+
+    @Test("no type is a Manager, a Helper or Utils, and nothing is left for later")
+    func words() throws {
+        let name = /\b(class|struct|enum|protocol|actor)\s+\w*(Manager|Helper|Utils)\b/
+        let later = /\b(TODO|FIXME|XXX)\b/
+        for file in try Self.files("Sources") {
+            for line in file.lines {
+                #expect(line.firstMatch(of: name) == nil && line.firstMatch(of: later) == nil, "\(file.path): \(line)")
+            }
+        }
+    }
+
+    @Test("force unwraps stand only in the layers that touch C")
+    func forceUnwraps() throws {
+        let unwrap = /[A-Za-z0-9_\])]!([.\s,)\]]|$)|\btry!|\bas!/
+        for file in try Self.files("Sources") where !file.path.contains("Engine/") {
+            for line in file.lines where !line.contains("//") {
+                #expect(line.firstMatch(of: unwrap) == nil, "\(file.path): \(line)")
+            }
+        }
+    }
+
+    @Test("every @unchecked Sendable is proved in a comment")
+    func unchecked() throws {
+        for file in try Self.files("Sources") where file.lines.contains(where: { $0.contains("@unchecked Sendable") }) {
+            #expect(
+                file.lines.contains { $0.contains("//") && $0.contains("Sendable") },
+                "\(file.path) doesn't say why it may be shared")
+        }
+    }
+
+    @Test("every migration of the folder is embedded, in order")
+    func migrations() throws {
+        let names = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "migrations").path())
+        let files = names.filter { $0.hasSuffix(".sql") }.sorted()
+        #expect(files.map { String($0.dropLast(4)) } == Migrations.all.map(\.name))
+        #expect(Migrations.all.map(\.version) == Array(1...Int32(files.count)))
+        for migration in Migrations.all {
+            let text = try String(
+                contentsOf: Self.root.appending(path: "migrations/\(migration.name).sql"), encoding: .utf8)
+            #expect(migration.sql == text)
+        }
+    }
+}

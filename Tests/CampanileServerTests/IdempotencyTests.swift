@@ -1,0 +1,105 @@
+import CampanileCore
+import Logging
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct IdempotencyTests {
+    private static let body = #"{"user_id":"alice","title":"T"}"#
+
+    @Test("the same key and body give the first answer, quoted or bare, also after a restart", arguments: ["\"k 1\"", "k 1"])
+    func replay(_ key: String) async throws {
+        let folder = TemporaryFolder()
+        let clock = HandClock()
+        let server = try await RunningServer(folder: folder, clock: clock)
+        let producer = try server.producer()
+        let first = try await server.client.post("/notifications", Self.body, as: producer, headers: ["Idempotency-Key": key])
+        #expect((first.status, first.header("idempotency-replayed")) == (201, nil))
+        await server.stop()
+
+        let restarted = try await RunningServer(folder: folder, clock: clock)
+        let again = try await restarted.client.post("/notifications", Self.body, as: producer, headers: ["Idempotency-Key": "k 1"])
+        #expect((again.status, again.header("idempotency-replayed")) == (201, "true"))
+        #expect(again.body == first.body)
+        #expect(again.header("location") == first.header("location"))
+        let alice = try await restarted.user()
+        #expect(try await restarted.client.get("/badge", as: alice).json["count"]?.int == 1)
+        await restarted.stop()
+    }
+
+    @Test("another body is refused, another producer has keys of its own, and after 24 hours a key is free")
+    func scope() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let other = try server.producer("other")
+            let headers = ["Idempotency-Key": "k"]
+            #expect(try await server.client.post("/notifications", Self.body, as: producer, headers: headers).status == 201)
+            let changed = try await server.client.post(
+                "/notifications", #"{"user_id":"alice","title":"U"}"#, as: producer, headers: headers)
+            #expect((changed.status, changed.code) == (422, "idempotency_mismatch"))
+            let others = try await server.client.post("/notifications", Self.body, as: other, headers: headers)
+            #expect((others.status, others.header("idempotency-replayed")) == (201, nil))
+            server.clock.advance(seconds: 24 * 3_600)
+            let later = try await server.client.post("/notifications", Self.body, as: producer, headers: headers)
+            #expect((later.status, later.header("idempotency-replayed")) == (201, nil))
+        }
+    }
+
+    @Test("a key whose request is under way is refused with 409; it is free when the work ends, also by an error")
+    func underWay() async throws {
+        let idempotency = Idempotency()
+        struct Stop: Error {}
+        do {
+            try await idempotency.once("k", producer: 1) {
+                do {
+                    try await idempotency.once("k", producer: 1) {}
+                    Issue.record("the second request went through")
+                } catch let problem as Problem {
+                    #expect(problem.code == .idempotencyConflict)
+                }
+                try await idempotency.once("k", producer: 2) {}
+                throw Stop()
+            }
+        } catch is Stop {}
+        try await idempotency.once("k", producer: 1) {}
+    }
+
+    @Test("an invalid request keeps nothing for its key")
+    func invalid() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let headers = ["Idempotency-Key": "k"]
+            #expect(try await server.client.post("/notifications", #"{"user_id":"alice"}"#, as: producer, headers: headers).status == 422)
+            #expect(try await server.client.post("/notifications", Self.body, as: producer, headers: headers).status == 201)
+        }
+    }
+
+    @Test("a key that is none is refused", arguments: ["\"", "\"a", "a\"b", "\"a\\b\"", "ü", String(repeating: "k", count: 256)])
+    func malformed(_ key: String) async throws {
+        try await withServer { server in
+            let answer = try await server.client.post(
+                "/notifications", Self.body, as: try server.producer(), headers: ["Idempotency-Key": key])
+            #expect((answer.status, answer.errorFields) == (422, ["Idempotency-Key"]))
+        }
+    }
+
+    @Test("housekeeping forgets old keys and keeps young ones")
+    func housekeeping() async throws {
+        let fixture = try Fixture()
+        let answer = IdempotentAnswer(fingerprint: [1], location: nil, body: [2])
+        for key in ["old", "young"] {
+            let now = fixture.clock.now
+            try await fixture.database.write { try IdempotencyRepository.store(answer, key: key, apiKey: 1, at: now, in: $0) }
+            fixture.clock.advance(seconds: 12 * 3_600)
+        }
+        fixture.clock.advance(seconds: 3_600)
+        try await Housekeeping(database: fixture.database, world: fixture.world, logger: .init(label: "test")).tidyUp()
+        let found = try fixture.database.read { connection in
+            try ["old", "young"].map {
+                try IdempotencyRepository.find(key: $0, apiKey: 1, since: Timestamp(milliseconds: 0), in: connection) != nil
+            }
+        }
+        #expect(found == [false, true])
+    }
+}

@@ -1,0 +1,77 @@
+import Foundation
+import HTTPEngine
+import Testing
+import Yams
+
+@testable import CampanileServer
+
+/// openapi.yaml and the router's table say the same, in both directions.
+@Suite struct OpenAPITests {
+    struct Operation: Hashable, CustomStringConvertible {
+        let method: String
+        let path: String
+        let id: String
+        let access: String
+
+        var description: String { "\(method) \(path) \(id) \(access)" }
+    }
+
+    private static let methods: Set<String> = ["get", "put", "post", "delete", "options", "head", "patch", "trace"]
+
+    private func described() throws -> Set<Operation> {
+        let text = try String(contentsOf: HouseRulesTests.root.appending(path: "openapi.yaml"), encoding: .utf8)
+        let document = try #require(try Yams.compose(yaml: text))
+        let general = access(document["security"])
+        var operations: Set<Operation> = []
+        for (path, item) in try #require(document["paths"]?.mapping) {
+            for (method, operation) in try #require(item.mapping) where Self.methods.contains(method.string ?? "") {
+                operations.insert(
+                    Operation(
+                        method: (method.string ?? "").uppercased(), path: path.string ?? "",
+                        id: operation["operationId"]?.string ?? "",
+                        access: operation["security"].map(access) ?? general))
+            }
+        }
+        return operations
+    }
+
+    private func access(_ security: Node?) -> String {
+        let names = (security?.sequence ?? []).compactMap { $0.mapping?.keys.first?.string }
+        return names.isEmpty ? "anyone" : names.joined(separator: " or ")
+    }
+
+    @Test("every route is described and every operation is routed, with the same name and the same credential")
+    func both() async throws {
+        try await withServer { server in
+            let routed = server.app.routes.map { route in
+                let access = switch route.handler {
+                case .anyone: "anyone"
+                case .user: "userToken"
+                case .producer: "producerKey"
+                }
+                return Operation(
+                    method: route.method.name, path: "\(route.pattern)", id: "\(route.operationID)", access: access)
+            }
+            let described = try described()
+            #expect(Set(routed).subtracting(described).isEmpty, "routed and not described")
+            #expect(described.subtracting(routed).isEmpty, "described and not routed")
+            #expect(routed.count == described.count)
+        }
+    }
+
+    @Test("the server hands out the contract it is held to")
+    func served() async throws {
+        try await withServer { server in
+            let answer = try await server.client.get("/openapi.yaml")
+            let file = try Data(contentsOf: HouseRulesTests.root.appending(path: "openapi.yaml"))
+            #expect(answer.status == 200)
+            #expect(answer.body == Array(file))
+        }
+    }
+
+    @Test("every code of the catalogue has a status that the contract names")
+    func catalogue() {
+        let named: Set = [400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 431, 500, 503]
+        for code in Problem.Code.allCases { #expect(named.contains(code.status), "\(code)") }
+    }
+}

@@ -1,0 +1,176 @@
+import CampanileCore
+import Foundation
+import Logging
+import Push
+import SQLEngine
+import Synchronization
+
+@testable import CampanileServer
+
+/// A clock that stands until it is moved.
+final class HandClock: Sendable {
+    private let time: Mutex<Int64>
+
+    init(_ milliseconds: Int64 = 1_795_000_000_000) { time = Mutex(milliseconds) }
+
+    var now: Timestamp { Timestamp(milliseconds: time.withLock { $0 }) }
+    func advance(milliseconds: Int64) { time.withLock { $0 += milliseconds } }
+    func advance(seconds: Int64) { advance(milliseconds: seconds * 1_000) }
+}
+
+extension World {
+    /// A world whose time stands and whose chance repeats.
+    static func hand(_ clock: HandClock, seed: UInt64 = 1) -> World {
+        let state = Mutex(seed)
+        return World(now: { clock.now }, random: { state.withLock { SplitMix.next(&$0) } })
+    }
+}
+
+/// A small generator with a seed, so that a failing run can be run again (Steele, Lea, Flood 2014).
+struct SplitMix: RandomNumberGenerator {
+    var state: UInt64
+
+    static func next(_ state: inout UInt64) -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    mutating func next() -> UInt64 { SplitMix.next(&state) }
+}
+
+/// A folder of its own for one test.
+final class TemporaryFolder: Sendable {
+    let path: String
+
+    init() {
+        path = NSTemporaryDirectory() + "/campanile-\(UUID().uuidString)"
+        try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit { try? FileManager.default.removeItem(atPath: path) }
+
+    var database: String { path + "/campanile.sqlite" }
+}
+
+/// A provider that keeps what it is sent and answers as a test says.
+final class RecordingProvider: PushProvider {
+    private struct State: Sendable {
+        var messages: [PushMessage] = []
+        var answer: @Sendable (PushMessage) async -> PushAnswer = { _ in .accepted }
+    }
+
+    private let state = Mutex(State())
+
+    var messages: [PushMessage] { state.withLock { $0.messages } }
+    func forget() { state.withLock { $0.messages = [] } }
+    func answer(_ answer: @escaping @Sendable (PushMessage) async -> PushAnswer) {
+        state.withLock { $0.answer = answer }
+    }
+
+    func send(_ message: PushMessage) async -> PushAnswer {
+        let answer = state.withLock { state in
+            state.messages.append(message)
+            return state.answer
+        }
+        return await answer(message)
+    }
+}
+
+extension PushAnswer {
+    static let accepted = PushAnswer(outcome: .accepted, status: 200, reason: nil)
+}
+
+extension PushMessage {
+    /// The push in a word: what a phone would show.
+    var summary: String {
+        switch kind {
+        case .alert: "alert \(device.token.prefix(1)) \(badge.count)"
+        case .badge: "badge \(device.token.prefix(1)) \(badge.count)"
+        }
+    }
+}
+
+/// The inbox, the devices and the courier on a real SQLite file, without HTTP. The courier goes when the test says.
+struct Fixture {
+    let folder = TemporaryFolder()
+    let clock = HandClock()
+    let world: World
+    let database: Database
+    let ids: UUIDv7Generator
+    let badgePushes: BadgePushes
+    let publisher: Publisher
+    let inboxes: Inboxes
+    let registry: DeviceRegistry
+    let provider = RecordingProvider()
+    let courier: Courier
+
+    init(
+        _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false
+    ) throws {
+        world = .hand(clock)
+        database = try Store.open(folder.database).database
+        ids = try Publisher.generator(for: database, world: world)
+        badgePushes = BadgePushes(policy: policy, syncOnRead: syncOnRead, androidData: androidData)
+        publisher = Publisher(ids: ids, badgePushes: badgePushes)
+        inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, wakeCourier: {})
+        registry = DeviceRegistry(database: database, world: world, badgePushes: badgePushes, wakeCourier: {})
+        courier = Courier(
+            database: database, world: world, badgePushes: badgePushes, provider: provider, ids: ids,
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    let alice = User(app: "default", userID: "alice")
+
+    /// An iOS token that begins with a letter, so that it can be told in a word.
+    static func token(_ letter: Character) -> String { String(repeating: letter, count: 64) }
+
+    func register(
+        _ letter: Character, _ user: User? = nil, platform: DevicePlatform = .ios
+    ) async throws {
+        let device = DeviceToken(
+            token: Fixture.token(letter), platform: platform, provider: DeviceProvider(defaultFor: platform),
+            environment: .production, appVersion: nil, locale: nil, lastRegisteredAt: clock.now)
+        _ = try await registry.register(device, user ?? alice)
+    }
+
+    @discardableResult
+    func create(
+        _ user: User? = nil, push: Bool = true, expiresAt: Timestamp? = nil
+    ) async throws -> UUIDv7 {
+        let new = NewNotification(
+            userIDs: [(user ?? alice).userID],
+            content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: nil),
+            push: PushRequestOptions(
+                push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
+            isForMany: false)
+        let now = clock.now
+        let app = (user ?? alice).app
+        let created = try await database.write { [publisher] in
+            try publisher.create(new, app: app, now: now, in: $0)
+        }
+        return created[0].id
+    }
+
+    func badge(_ user: User? = nil) throws -> Badge {
+        try database.read { try inboxes.badge(user ?? alice, in: $0) }
+    }
+
+    /// What a native app does when it shows the inbox.
+    @discardableResult
+    func open(_ user: User? = nil, device: Character? = nil) async throws -> Badge? {
+        let user = user ?? alice
+        let device = device.map(Fixture.token)
+        guard try database.read({ try inboxes.hasToWrite(.open, user, device: device, in: $0) }) else { return nil }
+        return try await inboxes.read(.open, user, device: device)
+    }
+
+    /// Lets the courier send what is due, and tells in words what it sent.
+    func sent() async throws -> [String] {
+        provider.forget()
+        try await courier.sendDue()
+        return provider.messages.map(\.summary).sorted()
+    }
+}

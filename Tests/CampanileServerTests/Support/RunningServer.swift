@@ -1,0 +1,67 @@
+import CampanileCore
+import Foundation
+import Logging
+import Push
+
+@testable import CampanileServer
+
+/// The whole program on a real socket and a real file; the clock stands unless the test moves it.
+final class RunningServer: Sendable {
+    let folder: TemporaryFolder
+    let clock: HandClock
+    let world: World
+    let app: App
+    let client: HTTPClient
+    private let configuration: Configuration
+
+    static let secret = Secret("a secret of more than thirty-two bytes")
+
+    init(
+        folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), provider: RecordingProvider? = nil,
+        _ configure: (inout Configuration) -> Void = { _ in }
+    ) async throws {
+        self.folder = folder
+        self.clock = clock
+        world = .hand(clock, seed: UInt64.random(in: .min ... .max))
+        var configuration = Configuration()
+        configuration.database = folder.database
+        configuration.port = 0
+        configuration.jwt.secret = RunningServer.secret
+        configure(&configuration)
+        self.configuration = configuration
+        app = try await App(
+            configuration: configuration, world: world, sink: LogSink(descriptor: -1, format: .json),
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }), provider: provider)
+        client = HTTPClient(port: app.port)
+    }
+
+    /// What an operator does beside it: another connection, as the command line's.
+    func operations() throws -> Operations { try Operations(configuration, world: world) }
+
+    func producer(_ name: String = "tests", app: String = AppName.standard) throws -> String {
+        let operations = try operations()
+        defer { operations.close() }
+        return "Bearer " + (try operations.createKey(name: name, app: app))
+    }
+
+    func user(_ name: String = "alice", app: String = AppName.standard, lifetime: Int64 = 3_600) async throws -> String {
+        "Bearer "
+            + (try await configuration.signToken(user: name, app: app, lifetime: lifetime, world: world))
+    }
+
+    func stop() async { await app.stop() }
+}
+
+/// Runs a test against a server, and stops it whatever happens.
+func withServer(
+    _ configure: (inout Configuration) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
+) async throws {
+    let server = try await RunningServer(configure)
+    do {
+        try await body(server)
+    } catch {
+        await server.stop()
+        throw error
+    }
+    await server.stop()
+}

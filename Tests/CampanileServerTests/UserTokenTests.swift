@@ -1,0 +1,175 @@
+import CampanileCore
+import Crypto
+import Foundation
+import JWTKit
+import Testing
+
+@testable import CampanileServer
+
+/// The traps of JSON Web Tokens: each refused, with the reason.
+@Suite struct UserTokenTests {
+    private static let secret = Secret("0123456789abcdef0123456789abcdef")
+    private let now = Timestamp(milliseconds: 1_795_000_000_000)
+
+    private func verifier(issuer: String? = nil, audience: String? = nil) async -> UserTokenVerifier {
+        await UserTokenVerifier(secret: UserTokenTests.secret, issuer: issuer, audience: audience)
+    }
+
+    /// A token signed by hand, so that its header and claims can be wrong in any way.
+    private func token(
+        header: String = #"{"alg":"HS256","typ":"JWT"}"#, claims: String = #"{"sub":"alice","exp":1795000100}"#,
+        secret: Secret = secret
+    ) -> [UInt8] {
+        let signed = Base64URL.encode(header.utf8) + "." + Base64URL.encode(claims.utf8)
+        let code = HMAC<SHA256>.authenticationCode(
+            for: Array(signed.utf8), using: SymmetricKey(data: Array(secret.exposed.utf8)))
+        return Array((signed + "." + Base64URL.encode(code)).utf8)
+    }
+
+    private func refusal(_ verifier: UserTokenVerifier, _ token: [UInt8]) async -> String? {
+        do {
+            _ = try await verifier.verify(token, now: now)
+            return nil
+        } catch let error as UserTokenError {
+            return error.sentence
+        } catch {
+            return "\(error)"
+        }
+    }
+
+    @Test("a token with sub and exp is accepted, with its app")
+    func accepted() async throws {
+        let token = token(claims: #"{"sub":"alice","exp":1795000100,"app":"mail"}"#)
+        let verified = try await verifier().verify(token, now: now)
+        #expect((verified.userID, verified.app, verified.expiresAt.milliseconds) == ("alice", "mail", 1_795_000_100_000))
+    }
+
+    @Test("sub, exp and a sane app are required", arguments: [
+        #"{"exp":1795000100}"#, #"{"sub":"alice"}"#, #"{"sub":"","exp":1795000100}"#, #"{"sub":7,"exp":1795000100}"#,
+        #"{"sub":"alice","exp":"soon"}"#, #"{"sub":"alice","exp":1e300}"#, #"{"sub":"a\u0000b","exp":1795000100}"#,
+        #"{"sub":"alice","exp":1795000100,"app":""}"#, #"{"sub":"alice","exp":1795000100,"app":"a b"}"#, "[]", "{",
+    ])
+    func claims(_ claims: String) async {
+        #expect(await refusal(verifier(), token(claims: claims)) != nil)
+    }
+
+    @Test("an expired token and one that is not valid yet are refused, to the millisecond")
+    func times() async {
+        #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000000}"#)) == "The token has expired.")
+        #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000000.001}"#)) == nil)
+        #expect(
+            await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100,"nbf":1795000001}"#))
+                == "The token is not valid yet.")
+    }
+
+    @Test("the header's alg must be HS256 with a secret: none and others are refused", arguments: [
+        #"{"alg":"none"}"#, #"{"alg":"None"}"#, #"{"alg":"HS512"}"#, #"{"alg":"RS256","kid":"k"}"#, #"{"typ":"JWT"}"#,
+        #"{"alg":"HS256","crit":["exp"]}"#, #"{"alg":null}"#, "[]",
+    ])
+    func algorithms(_ header: String) async {
+        #expect(await refusal(verifier(), token(header: header)) != nil)
+    }
+
+    @Test("another secret's signature, a missing and a cut one are refused")
+    func signatures() async {
+        let other = token(secret: Secret("ffffffffffffffffffffffffffffffff"))
+        #expect(await refusal(verifier(), other) == "The token's signature is not valid.")
+        let good = token()
+        let bare = Array(good[...good.lastIndex(of: UInt8(ascii: "."))!])
+        #expect(await refusal(verifier(), bare) != nil)
+        #expect(await refusal(verifier(), Array(good.dropLast(2))) != nil)
+        #expect(await refusal(verifier(), Array("a.b".utf8)) != nil)
+    }
+
+    @Test("issuer and audience must be the configured ones, if any are")
+    func issuerAndAudience() async {
+        let strict = await verifier(issuer: "https://id.example", audience: "campanile")
+        #expect(await refusal(strict, token()) == "The token has another issuer.")
+        let issuer = #"{"sub":"a","exp":1795000100,"iss":"https://id.example"}"#
+        #expect(await refusal(strict, token(claims: issuer)) == "The token is for another audience.")
+        let both = #"{"sub":"a","exp":1795000100,"iss":"https://id.example","aud":["x","campanile"]}"#
+        #expect(await refusal(strict, token(claims: both)) == nil)
+    }
+}
+
+/// The key set: the key is chosen by us, never by the token.
+@Suite struct KeySetTests {
+    private let now = Timestamp(milliseconds: 1_795_000_000_000)
+    private let first = ES256PrivateKey()
+    private let second = ES256PrivateKey()
+
+    private func jwk(_ key: ES256PrivateKey, kid: String?, algorithm: String? = "ES256") -> String {
+        let parameters = key.parameters
+        let kid = kid.map { #","kid":"\#($0)""# } ?? ""
+        let algorithm = algorithm.map { #","alg":"\#($0)""# } ?? ""
+        return #"{"kty":"EC","crv":"P-256","x":"\#(base64URL(parameters?.x))","y":"\#(base64URL(parameters?.y))"\#(kid)\#(algorithm)}"#
+    }
+
+    private func base64URL(_ text: String?) -> String {
+        (text ?? "").replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
+    }
+
+    private func set(_ keys: String...) -> [UInt8] { Array(#"{"keys":[\#(keys.joined(separator: ","))]}"#.utf8) }
+
+    private func token(_ key: ES256PrivateKey, kid: String?) async throws -> [UInt8] {
+        let keys = JWTKeyCollection()
+        await keys.add(ecdsa: key)
+        let claims = UserClaims(
+            sub: "alice", exp: ExpirationClaim(value: Date(timeIntervalSince1970: 1_795_000_100)), nbf: nil, iss: nil, aud: nil,
+            app: nil)
+        var header = JWTHeader()
+        header.kid = kid
+        return Array(try await keys.sign(claims, header: header).utf8)
+    }
+
+    private func refusal(_ verifier: UserTokenVerifier, _ token: [UInt8]) async -> String? {
+        do {
+            _ = try await verifier.verify(token, now: now)
+            return nil
+        } catch {
+            return (error as? UserTokenError)?.sentence ?? "\(error)"
+        }
+    }
+
+    @Test("a token is verified with the key that its kid names")
+    func kid() async throws {
+        let verifier = try await UserTokenVerifier(
+            keySet: set(jwk(first, kid: "one"), jwk(second, kid: "two")), issuer: nil, audience: nil)
+        #expect(await refusal(verifier, try await token(first, kid: "one")) == nil)
+        #expect(await refusal(verifier, try await token(second, kid: "two")) == nil)
+        #expect(await refusal(verifier, try await token(first, kid: "two")) == "The token's signature is not valid.")
+    }
+
+    @Test("an unknown kid is refused, also when the first key would verify it; so is none")
+    func unknownKid() async throws {
+        let verifier = try await UserTokenVerifier(keySet: set(jwk(first, kid: "one")), issuer: nil, audience: nil)
+        #expect(await refusal(verifier, try await token(first, kid: "other")) == "The token's kid is not known.")
+        #expect(await refusal(verifier, try await token(first, kid: nil)) == "The token's kid is not known.")
+    }
+
+    @Test("a public key is never taken for an HS256 secret, and the header's alg must be the key's")
+    func confusion() async throws {
+        let verifier = try await UserTokenVerifier(keySet: set(jwk(first, kid: "one")), issuer: nil, audience: nil)
+        let signed =
+            Base64URL.encode(#"{"alg":"HS256","kid":"one"}"#.utf8) + "."
+            + Base64URL.encode(#"{"sub":"alice","exp":1795000100}"#.utf8)
+        let code = HMAC<SHA256>.authenticationCode(
+            for: Array(signed.utf8), using: SymmetricKey(data: Data(first.publicKey.pemRepresentation.utf8)))
+        let token = Array((signed + "." + Base64URL.encode(code)).utf8)
+        #expect(await refusal(verifier, token) == "The token's alg is not its key's.")
+    }
+
+    @Test("a key set whose keys lack kid or alg, repeat a kid, or are of another kind is refused at the start")
+    func badSets() async {
+        let sets = [
+            set(jwk(first, kid: nil)), set(jwk(first, kid: "one", algorithm: nil)),
+            set(jwk(first, kid: "one", algorithm: "ES384")), set(jwk(first, kid: "one"), jwk(second, kid: "one")), set(),
+            Array("{}".utf8), Array(#"{"keys":[{"kty":"oct","k":"AAAA","kid":"one","alg":"HS256"}]}"#.utf8),
+        ]
+        for set in sets {
+            await #expect(throws: KeySetError.self) {
+                try await UserTokenVerifier(keySet: set, issuer: nil, audience: nil)
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+import HTTPEngine
+import Testing
+
+@Suite("Answers that come later", .serialized)
+struct LaterTests {
+    @Test("A handler that waits holds up nobody else on its thread")
+    func suspended() async throws {
+        let gate = Gate()
+        let outcome = try await withServer(threads: 1) { request in
+            guard request.path == "/wait" else { return .now(Response(status: 200, body: .constant("now"))) }
+            return .later {
+                await gate.wait()
+                return Response(status: 200, body: .text("waited \(request.header("x-n") ?? "")"))
+            }
+        } _: { server in
+            let port = server.port
+            async let waiting = offThePool {
+                let client = try RawClient(port: port)
+                client.send("GET /wait HTTP/1.1\r\nHost: a\r\nX-N: 1\r\n\r\nGET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                return [client.answer()?.body, client.answer()?.body]
+            }
+            await gate.arrivals(1)
+            let quick = try await offThePool {
+                let client = try RawClient(port: port)
+                client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                return client.answer()?.body
+            }
+            gate.open()
+            return try await (quick, waiting)
+        }
+        #expect(outcome.result.0 == "now")
+        #expect(outcome.result.1 == ["waited 1", "now"])
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("Hundreds of requests wait at once and each gets its own answer", arguments: [1, 2])
+    func hundreds(threads: Int) async throws {
+        let gate = Gate()
+        let outcome = try await withServer(threads: threads) { request in
+            .later {
+                await gate.wait()
+                return Response(status: 200, body: .text("\(request.path) \(String(decoding: request.body, as: UTF8.self))"))
+            }
+        } _: { server in
+            let port = server.port
+            async let answers = offThePool {
+                let clients = try (0..<300).map { _ in try RawClient(port: port) }
+                for (number, client) in clients.enumerated() {
+                    let body = String(repeating: "\(number) ", count: 20)
+                    client.send("POST /\(number) HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
+                }
+                return clients.map { $0.answer()?.body }
+            }
+            await gate.arrivals(300)
+            gate.open()
+            return try await answers
+        }
+        #expect(outcome.result == (0..<300).map { "/\($0) " + String(repeating: "\($0) ", count: 20) })
+        #expect(outcome.statistics.requestsBegun == 300)
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("Handlers that wait for a moment race with their connections' suspension, and none gets lost")
+    func race() async throws {
+        let outcome = try await withServer { request in
+            .later {
+                for _ in 0..<(request.body.count % 4) { await Task.yield() }
+                return Response(status: 200, body: .text("\(request.body.count)"))
+            }
+        } _: { server in
+            let port = server.port
+            return try await withThrowingTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 {
+                    group.addTask {
+                        try await offThePool {
+                            let client = try RawClient(port: port)
+                            return (0..<250).filter { number in
+                                let size = number % 17
+                                client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(size)\r\n\r\n" + String(repeating: "x", count: size))
+                                return client.answer()?.body == "\(size)"
+                            }.count
+                        }
+                    }
+                }
+                return try await group.reduce(0, +)
+            }
+        }
+        #expect(outcome.result == 2_000)
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("A client that disappears while its request waits does no harm")
+    func clientDisappears() async throws {
+        let gate = Gate()
+        let journal = Journal()
+        let outcome = try await withServer(journal: journal) { request in
+            .later {
+                await gate.wait()
+                return Response(status: 200, body: .text(String(repeating: "x", count: 100_000)))
+            }
+        } _: { server in
+            let port = server.port
+            try await offThePool {
+                for _ in 0..<20 {
+                    let client = try RawClient(port: port)
+                    client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+                    client.reset()
+                }
+            }
+            let clients = try await offThePool {
+                let client = try RawClient(port: port)
+                client.send("POST /stays HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+                return Box(client)
+            }
+            await gate.arrivals(1)
+            gate.open()
+            return try await offThePool { clients.value.answer()?.status }
+        }
+        #expect(outcome.result == 200)
+        #expect(outcome.statistics.isClean)
+        #expect(journal.all.count == Int(outcome.statistics.requestsBegun), "each request is reported once")
+    }
+
+    @Test("Stopping with suspended requests answers them 503 and doesn't abort")
+    func stopWithSuspended() async throws {
+        let gate = Gate()
+        let journal = Journal()
+        let outcome = try await withServer(journal: journal) { request in
+            .later {
+                await gate.wait()
+                // The request is still whole, although its connection is long gone.
+                return Response(status: 200, body: .text(request.path + (request.header("host") ?? "")))
+            }
+        } _: { server in
+            let port = server.port
+            async let answers = offThePool {
+                let clients = try (0..<20).map { _ in try RawClient(port: port) }
+                clients.forEach { $0.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n") }
+                return clients.map { $0.answer() }
+            }
+            await gate.arrivals(20)
+            _ = try await offThePool {
+                server.stop()
+                server.stop()
+            }
+            return try await answers
+        }
+        gate.open()
+        #expect(outcome.result.map(\.?.status) == Array(repeating: 503, count: 20))
+        #expect(outcome.result.allSatisfy { $0?.closes == true })
+        #expect(journal.all.map(\.status) == Array(repeating: 503, count: 20))
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("Draining refuses newcomers, answers what is in flight with Connection: close, and says when all is done")
+    func drain() async throws {
+        let gate = Gate()
+        let outcome = try await withServer { request in
+            guard request.path == "/wait" else { return .now(Response(status: 200)) }
+            return .later {
+                await gate.wait()
+                return Response(status: 200, body: .constant("done"))
+            }
+        } _: { server in
+            let port = server.port
+            let idle = try await offThePool {
+                let client = try RawClient(port: port)
+                client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                _ = client.answer()
+                return Box(client)
+            }
+            async let waiting = offThePool {
+                let client = try RawClient(port: port)
+                client.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+                return (client.answer(), client.isClosedByServer())
+            }
+            await gate.arrivals(1)
+            let early = try await offThePool { server.drain(within: 0) }
+            let newcomer = try await offThePool { (try? RawClient(port: port)) == nil }
+            let last = try await offThePool {
+                idle.value.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                return idle.value.answer()
+            }
+            gate.open()
+            let late = await server.shutDown(within: 10_000_000_000)
+            return try await (early, newcomer, last, waiting, late)
+        }
+        let (early, newcomer, last, waiting, late) = outcome.result
+        #expect(!early, "a request was in flight")
+        #expect(newcomer, "the listening socket is closed")
+        #expect(last?.status == 200 && last?.closes == true, "an open connection gets its last answer")
+        #expect(waiting.0?.body == "done" && waiting.0?.closes == true)
+        #expect(waiting.1)
+        #expect(late)
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("A server that was never started, or was dropped without a stop, ends quietly")
+    func dropped() async throws {
+        let port = try await offThePool {
+            HTTPServer(handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal).stop()
+            let server = HTTPServer(handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+            return try server.start()
+        }
+        _ = try await offThePool { #expect(throws: RawClient.Broken.self) { try RawClient(port: port) } }
+    }
+
+    @Test("A port that is taken, or a host that doesn't exist, is told in words")
+    func cannotListen() async throws {
+        _ = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+            let options = HTTPServerOptions(port: server.port)
+            let second = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+            let error = #expect(throws: HTTPServerError.self) { try second.start() }
+            #expect(error?.description.contains("Address already in use") == true)
+            let lost = HTTPServer(
+                options: HTTPServerOptions(host: "no such host"), handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+            #expect(throws: HTTPServerError.self) { try lost.start() }
+        }
+    }
+}

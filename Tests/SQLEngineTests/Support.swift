@@ -1,0 +1,143 @@
+import Dispatch
+import Foundation
+import SQLEngine
+import Testing
+
+/// A folder of its own for each test, removed with its last user.
+final class Folder: Sendable {
+    let path: String
+
+    init() {
+        path = NSTemporaryDirectory() + "sqlengine-" + UUID().uuidString
+        try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+    }
+
+    deinit {
+        try? FileManager.default.removeItem(atPath: path)
+    }
+
+    /// The path of a file in the folder.
+    func file(_ name: String = "test.sqlite") -> String {
+        path + "/" + name
+    }
+
+    var names: [String] {
+        ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
+    }
+}
+
+/// A database with one table: `things (id INTEGER PRIMARY KEY, name TEXT UNIQUE, data ANY)`.
+struct Fixture {
+    let folder = Folder()
+    let database: Database
+
+    init(_ change: (inout DatabaseOptions) -> Void = { _ in }) throws {
+        var options = DatabaseOptions()
+        // The tests' files needn't survive a power failure.
+        options.synchronous = .off
+        change(&options)
+        database = try Database(path: folder.file(), options: options)
+        try database.writeBlocking {
+            try $0.script("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT UNIQUE, data ANY) STRICT")
+        }
+    }
+
+    var count: Int64 {
+        get throws { try countThings(database) }
+    }
+
+    var names: [String] {
+        get throws { try database.read { try $0.all("SELECT name FROM things ORDER BY id") { $0.text(0) } } }
+    }
+}
+
+func countThings(_ database: Database) throws -> Int64 {
+    try database.read { try $0.first("SELECT count(*) FROM things") { $0.int(0) } } ?? -1
+}
+
+@discardableResult
+func insertThing(_ connection: Connection, _ name: String) throws -> Int {
+    try connection.run("INSERT INTO things (name) VALUES (?1)", name)
+}
+
+/// Holds a database's writer inside a write until it is opened, so that what is submitted meanwhile waits for it.
+final class Gate: Sendable {
+    private let released = DispatchSemaphore(value: 0)
+
+    /// Starts a write that runs `body` and then stands at the gate, and returns when it stands there.
+    func close(
+        _ database: Database, _ body: @escaping @Sendable (Connection) throws -> Void = { _ in }
+    ) async -> Task<Void, any Error> {
+        let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
+        let task = Task {
+            try await database.write { [released] connection in
+                defer {
+                    continuation.finish()
+                    released.wait()
+                }
+                try body(connection)
+            }
+        }
+        for await _ in entered {}
+        return task
+    }
+
+    func open() {
+        released.signal()
+    }
+}
+
+/// Submits writes in the given order: each waits in the queue before the next is made.
+func queueUp(
+    _ database: Database, _ bodies: [@Sendable (Connection) throws -> Void]
+) async -> [Task<Void, any Error>] {
+    var tasks: [Task<Void, any Error>] = []
+    for body in bodies {
+        let waiting = database.waitingWrites
+        tasks.append(Task { try await database.write(body) })
+        while database.waitingWrites == waiting { await Task.yield() }
+    }
+    return tasks
+}
+
+/// Runs what may block on a thread of its own: the test runner's few threads are needed to end the waiting.
+func onThread(_ body: @escaping @Sendable () throws -> Void) -> Task<Void, any Error> {
+    let (done, continuation) = AsyncThrowingStream.makeStream(of: Void.self)
+    Thread.detachNewThread {
+        do {
+            try body()
+            continuation.finish()
+        } catch {
+            continuation.finish(throwing: error)
+        }
+    }
+    return Task { for try await _ in done {} }
+}
+
+/// What went wrong with each of them, in order; `nil` for those that succeeded.
+func failures(_ tasks: [Task<Void, any Error>]) async -> [SQLError?] {
+    var result: [SQLError?] = []
+    for task in tasks {
+        switch await task.result {
+        case .success: result.append(nil)
+        case .failure(let error): result.append(error as? SQLError ?? SQLError(code: .misuse, message: "\(error)"))
+        }
+    }
+    return result
+}
+
+/// A count that threads share.
+final class Counter: @unchecked Sendable {  // every use of `value` is under the lock
+    private let lock = NSLock()
+    private var value = 0
+
+    func add() {
+        lock.withLock { value += 1 }
+    }
+
+    var current: Int {
+        lock.withLock { value }
+    }
+}
+
+struct Refused: Error, Equatable {}
