@@ -30,12 +30,11 @@ struct ByteBufferTests {
         #expect(text(buffer.finish()) == String(value))
     }
 
-    @Test("The largest unsigned and larger integers are written whole")
+    @Test("The largest unsigned integer is written whole")
     func large() {
         var buffer = ByteBuffer()
         buffer.append(UInt64.max)
-        buffer.append(UInt128.max)
-        #expect(text(buffer.finish()) == "\(UInt64.max)\(UInt128.max)")
+        #expect(text(buffer.finish()) == "\(UInt64.max)")
     }
 
     @Test("A writer fills the tail itself")

@@ -1,4 +1,5 @@
 import CMicroHTTPD
+import Glibc
 
 /// Turns a Response into the library's and queues it.
 enum Reply {
@@ -66,7 +67,10 @@ enum Reply {
             MHD_add_response_header(
                 response, name, UnsafeRawPointer(literal.utf8Start).assumingMemoryBound(to: CChar.self)) == .YES
         case .text(let text):
-            !text.utf8.contains(0) && MHD_add_response_header(response, name, text) == .YES
+            text.withCString { value in
+                // A NUL in the middle would cut the value silently.
+                strlen(value) == text.utf8.count && MHD_add_response_header(response, name, value) == .YES
+            }
         case .strongTag(let number):
             withUnsafeTemporaryAllocation(byteCount: 24, alignment: 1) { buffer in
                 guard let base = buffer.baseAddress else { return false }

@@ -5,24 +5,20 @@
 ///
 /// Sendable, because only the ByteBuffer that makes it writes to it, and after `finish()` nobody does.
 package struct ResponseBytes: @unchecked Sendable {
-    @usableFromInline let storage: Storage
+    let storage: Storage
 
-    @usableFromInline init(storage: Storage) { self.storage = storage }
+    init(storage: Storage) { self.storage = storage }
 
     /// The heap object. Its header is the number of bytes used.
-    @usableFromInline
     final class Storage: ManagedBuffer<Int, UInt8> {
-        @usableFromInline
         static func make(capacity: Int) -> Storage {
             unsafeDowncast(Storage.create(minimumCapacity: capacity) { _ in 0 }, to: Storage.self)
         }
 
         /// The number of bytes used. Through a pointer, because the property itself is checked at run time.
-        @usableFromInline
         var used: UnsafeMutablePointer<Int> { withUnsafeMutablePointerToHeader { $0 } }
 
         /// Where the bytes begin. Valid as long as the object lives.
-        @usableFromInline
         var base: UnsafeMutableRawPointer { withUnsafeMutablePointerToElements { UnsafeMutableRawPointer($0) } }
     }
 
@@ -39,14 +35,13 @@ package struct ResponseBytes: @unchecked Sendable {
 
 /// A growing buffer for the bodies of hot answers: appended to in place, then handed to the library without a copy.
 package struct ByteBuffer: ~Copyable {
-    @usableFromInline var storage: ResponseBytes.Storage
-    @usableFromInline var base: UnsafeMutableRawPointer
-    @usableFromInline var capacity: Int
+    private var storage: ResponseBytes.Storage
+    private var base: UnsafeMutableRawPointer
+    private var capacity: Int
     /// The number of bytes appended so far.
-    @usableFromInline package private(set) var count: Int
+    package private(set) var count: Int
 
     /// - Parameter capacity: bytes that fit before the buffer grows. A good guess saves copies.
-    @inlinable
     package init(capacity: Int = 256) {
         let capacity = Swift.max(capacity, 32)
         storage = ResponseBytes.Storage.make(capacity: capacity)
@@ -56,12 +51,10 @@ package struct ByteBuffer: ~Copyable {
     }
 
     /// Makes room for that many bytes more.
-    @inlinable
     package mutating func reserve(_ additional: Int) {
         if count &+ additional > capacity { grow(additional) }
     }
 
-    @usableFromInline
     mutating func grow(_ additional: Int) {
         let wanted = Swift.max(capacity * 2, count + additional)
         let larger = ResponseBytes.Storage.make(capacity: wanted)
@@ -71,14 +64,12 @@ package struct ByteBuffer: ~Copyable {
         capacity = wanted
     }
 
-    @inlinable
     package mutating func append(_ byte: UInt8) {
         reserve(1)
         base.storeBytes(of: byte, toByteOffset: count, as: UInt8.self)
         count &+= 1
     }
 
-    @inlinable
     package mutating func append(_ bytes: UnsafeRawBufferPointer) {
         guard let source = bytes.baseAddress else { return }
         reserve(bytes.count)
@@ -86,44 +77,37 @@ package struct ByteBuffer: ~Copyable {
         count &+= bytes.count
     }
 
-    @inlinable
     package mutating func append(_ bytes: [UInt8]) {
         bytes.withUnsafeBytes { append($0) }
     }
 
-    @inlinable
     package mutating func append(_ literal: StaticString) {
         append(UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
 
-    @inlinable
     package mutating func append(_ text: String) {
         var text = text
         text.withUTF8 { append(UnsafeRawBufferPointer($0)) }
     }
 
-    /// Appends an integer in decimal.
-    @inlinable
-    package mutating func append(_ integer: some BinaryInteger) {
-        if let small = UInt64(exactly: integer.magnitude) {
-            if integer < 0 { append(UInt8(ascii: "-")) }
-            appendDecimal(small)
-        } else {
-            append(String(integer))
-        }
+    /// Appends an integer in decimal. One function for each type, not a generic one: across modules that would be
+    /// compiled unspecialised and cost a microsecond.
+    package mutating func append(_ integer: UInt64) {
+        reserve(20)
+        count &+= Decimal.write(integer, to: base + count)
     }
 
-    @usableFromInline
-    mutating func appendDecimal(_ value: UInt64) {
-        reserve(20)
-        count &+= Decimal.write(value, to: base + count)
+    package mutating func append(_ integer: Int64) {
+        if integer < 0 { append(UInt8(ascii: "-")) }
+        append(integer.magnitude)
     }
+
+    package mutating func append(_ integer: Int) { append(Int64(integer)) }
 
     /// Lets a writer fill the free tail itself.
     /// - Parameters:
     ///   - upTo: how many bytes it may write.
     ///   - body: writes from the start of the buffer it is given and returns how many bytes it wrote.
-    @inlinable
     package mutating func append(upTo: Int, _ body: (UnsafeMutableRawBufferPointer) -> Int) {
         reserve(upTo)
         let written = body(UnsafeMutableRawBufferPointer(start: base + count, count: upTo))
@@ -132,7 +116,6 @@ package struct ByteBuffer: ~Copyable {
     }
 
     /// Ends the writing; the bytes can go into a response.
-    @inlinable
     package consuming func finish() -> ResponseBytes {
         storage.used.pointee = count
         return ResponseBytes(storage: storage)

@@ -6,7 +6,6 @@ import Synchronization
 ///
 /// Sendable, because everything but `notes`, which has a lock, is written only before the handler receives the
 /// request and again only when the connection has proved to be its sole owner.
-@usableFromInline
 package final class Request: @unchecked Sendable {
     /// Where one header field stands in `storage`. The name is in lower case.
     struct Field {
@@ -270,13 +269,34 @@ extension Request {
 /// Names for requests that came without one.
 enum RequestName {
     /// Drawn once for each process, so that two servers' requests are told apart in one log.
-    private static let prefix: String = {
-        var generator = SystemRandomNumberGenerator()
-        return String(UInt64.random(in: 0..<(1 << 40), using: &generator), radix: 36)
-    }()
+    private static let prefix = UInt64.random(in: 36 * 36 * 36 * 36 * 36..<36 * 36 * 36 * 36 * 36 * 36)
 
+    /// Three numbers in base 36. Mostly at most 15 bytes, so that the String needs no memory of its own.
     static func make(connection: UInt64, request: UInt64) -> String {
-        "\(prefix)-\(String(connection, radix: 36))-\(String(request, radix: 36))"
+        String(unsafeUninitializedCapacity: 48) { buffer in
+            var end = write(prefix, to: buffer, at: 0)
+            buffer[end] = UInt8(ascii: "-")
+            end = write(connection, to: buffer, at: end + 1)
+            buffer[end] = UInt8(ascii: "-")
+            return write(request, to: buffer, at: end + 1)
+        }
+    }
+
+    /// - Returns: where the number ends.
+    private static func write(_ number: UInt64, to buffer: UnsafeMutableBufferPointer<UInt8>, at start: Int) -> Int {
+        var end = start + 1
+        var rest = number / 36
+        while rest > 0 {
+            end += 1
+            rest /= 36
+        }
+        rest = number
+        for index in stride(from: end - 1, through: start, by: -1) {
+            let digit = UInt8(truncatingIfNeeded: rest % 36)
+            buffer[index] = digit < 10 ? 0x30 &+ digit : 0x57 &+ digit
+            rest /= 36
+        }
+        return end
     }
 
     static func isAllowed(_ byte: UInt8) -> Bool {

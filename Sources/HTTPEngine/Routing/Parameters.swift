@@ -1,5 +1,4 @@
 /// Where the parameters of a path stand in the request. Fixed in size, so that matching allocates nothing.
-@usableFromInline
 package struct Parameters: Sendable {
     static let capacity = 3
 

@@ -1,15 +1,6 @@
 /// The paths of a router and, for each, which route answers which method. Not generic, so that it is compiled once and
 /// needs no metadata at run time.
-@usableFromInline
 struct RouteTable: Sendable {
-    @usableFromInline
-    enum Match {
-        case route(Int, Parameters)
-        case options(String)
-        case methodNotAllowed(String)
-        case notFound
-    }
-
     private let paths: [Path]
     private let allMethods: String
 
@@ -29,18 +20,18 @@ struct RouteTable: Sendable {
         allMethods = Path.allow(routes.map(\.method))
     }
 
-    @usableFromInline
-    func match(_ request: Request) -> Match {
+    func find(_ request: Request) -> RouteMatch {
         let path = request.rawPath
-        if path.equals("*") { return .options(allMethods) }
+        if path.equals("*") { return .options(allow: allMethods) }
         let offset = request.target.path.lowerBound
         for candidate in paths {
             guard var parameters = candidate.parameters(of: path, offset: offset) else { continue }
             let entry = candidate.entry(for: request.method)
             parameters.names = entry?.pattern ?? candidate.pattern
             request.matched(candidate.pattern, parameters)
-            if let entry { return .route(entry.index, parameters) }
-            return request.method == .options ? .options(candidate.allow) : .methodNotAllowed(candidate.allow)
+            if let entry { return .found(entry.index, parameters) }
+            return request.method == .options
+                ? .options(allow: candidate.allow) : .methodNotAllowed(allow: candidate.allow)
         }
         return .notFound
     }
