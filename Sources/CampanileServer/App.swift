@@ -40,6 +40,9 @@ package final class App: Sendable {
         options.synchronous = durability.synchronous
         // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
         options.readerCacheKibibytes = 32 * 1_024
+        options.writerCacheKibibytes = 64 * 1_024
+        // Fewer checkpoints: a page that changes with every commit is copied into the file once for all of them.
+        options.walAutocheckpointPages = 4_000
         try Store.makeFolder(of: configuration.database)
         lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options)
@@ -47,7 +50,7 @@ package final class App: Sendable {
         backupPath = migrated.backupPath
 
         let badgePushes = BadgePushes(configuration.badge)
-        try await App.prepare(database, policy: configuration.badge.policy, world: world, logger: logger)
+        try await App.prepare(database, badgePushes, world: world, logger: logger)
         let ids = try Publisher.generator(for: database, world: world)
         let sandbox = SandboxProvider(
             capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
@@ -82,9 +85,10 @@ package final class App: Sendable {
     /// What a new process has to put right before it serves: leases of a process that is gone, and versions that a change
     /// of policy changes.
     private static func prepare(
-        _ database: Database, policy: BadgePolicy, world: World, logger: Logger
+        _ database: Database, _ badgePushes: BadgePushes, world: World, logger: Logger
     ) async throws {
         let now = world.now()
+        let policy = badgePushes.policy
         let (released, restamped) = try await database.write { connection in
             _ = try DeliveryRepository.settleOrphans(at: now, in: connection)
             let released = try DeviceTokenRepository.releaseLeases(now: now, in: connection)
@@ -92,7 +96,12 @@ package final class App: Sendable {
             guard before != policy else { return (released, 0) }
             try ProgramStateRepository.setBadgePolicy(policy, in: connection)
             guard let before else { return (released, 0) }
-            return (released, try InboxRepository.restamp(from: before, to: policy, now: now, in: connection))
+            let changed = try InboxRepository.restamp(from: before, to: policy, now: now, in: connection)
+            for inbox in changed {
+                let count = try InboxRepository.badge(inbox, policy, in: connection).count
+                try badgePushes.countChanged(inbox: inbox, count: count, except: nil, now: now, in: connection)
+            }
+            return (released, changed.count)
         }
         if released > 0 { logger.notice("Pushes of a process that ended are sent again.", metadata: ["devices": "\(released)"]) }
         if restamped > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(restamped)"]) }

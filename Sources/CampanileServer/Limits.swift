@@ -44,6 +44,9 @@ package enum Limits {
     // The courier
     static let pushesInFlight = 512
     static let claimedDevices = 256
+    /// Writes in one transaction from which on the courier makes pauses.
+    static let busyWriter = 8
+    static let courierPauseMilliseconds: Int64 = 50
     static let leaseMilliseconds: Int64 = 60_000
     static let syncDelayMilliseconds: Int64 = 2_000
     static let deliveryAttempts = 7

@@ -15,6 +15,8 @@ package final class Connection {
     }
 
     let path: String
+    /// Whether it can only read: then it sees nothing but what is committed.
+    package let isReadOnly: Bool
     @usableFromInline let handle: OpaquePointer
     /// The thread that may use the connection; 0 when nobody may.
     var owner: UInt
@@ -39,6 +41,7 @@ package final class Connection {
     init(path: String, access: Access, options: DatabaseOptions) throws {
         Self.startLibrary
         self.path = path
+        isReadOnly = access == .read
         handle = try Self.open(path, access)
         owner = pthread_self()
         do {
@@ -246,6 +249,9 @@ extension Connection {
         try control("ROLLBACK TO one_write")
         try control("RELEASE one_write")
     }
+
+    /// Rows changed since the connection was opened, by statements and by foreign keys' actions.
+    var totalChanges: Int64 { sqlite3_total_changes64(handle) }
 
     /// A deferred foreign key is broken at this moment, so that COMMIT would fail.
     var hasDeferredViolation: Bool {

@@ -64,6 +64,8 @@ package final class Database: Sendable {
     /// Runs `body` in a transaction on the writer's thread and returns after its commit.
     ///
     /// Other writes may be in the same transaction, before and after; what one that throws has done is undone alone.
+    /// For that, `body` may be run twice: it must have no effect but on the database. What it reads may be another's write
+    /// that is not committed yet; it is committed with this one or neither is.
     /// A write that was submitted is done, also when the task that waits for it is cancelled.
     ///
     /// - Throws: what `body` throws; `queueFull`; `closed`; the commit's `SQLError`. Nothing was done then.
@@ -101,6 +103,9 @@ package final class Database: Sendable {
         readers.close()
         writer.close()
     }
+
+    /// How many writes the last transaction held: a measure of how busy the writer is.
+    package var lastGroup: Int { writer.lastGroup }
 
     /// Writes that wait for the writer's thread at this moment; see `DatabaseOptions.writerQueueLimit`.
     package var waitingWrites: Int {

@@ -22,7 +22,7 @@ import Testing
         var walk = try BadgeWalk(.unread, seed: 1)
         for _ in 0..<20 { try await walk.step() }
         try await walk.fixture.database.write { connection in
-            let inbox = try InboxRepository.idMaking(app: "default", userID: "alice", in: connection)
+            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: connection).id
             var state = try InboxRepository.state(inbox, in: connection)
             state.markedUnread(UUIDv7(high: .max, low: .max))
             try InboxRepository.store(state, inbox, in: connection)

@@ -73,7 +73,9 @@ final class Gate: Sendable {
             try await database.write { [released] connection in
                 defer {
                     continuation.finish()
+                    // Once open it stays open: a write may be run twice.
                     released.wait()
+                    released.signal()
                 }
                 try body(connection)
             }

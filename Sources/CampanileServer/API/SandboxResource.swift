@@ -15,12 +15,12 @@ struct SandboxResource: Sendable {
 
     private static func json(_ record: SandboxProvider.Record) -> JSONValue {
         .object([
-            .init("provider", .string(record.device.provider.rawValue)),
-            .init("platform", .string(record.device.platform.rawValue)), .init("token", .string(record.device.token)),
-            .init("user_id", .string(record.userID)),
+            .init("provider", .string(record.message.device.provider.rawValue)),
+            .init("platform", .string(record.message.device.platform.rawValue)), .init("token", .string(record.message.device.token)),
+            .init("user_id", .string(record.message.userID)),
             .init("notification_id", record.notificationID.map { .string($0.description) } ?? .null),
             .init("headers", .object(record.request.headers)), .init("payload", record.request.payload),
-            .init("sent_at", .string(record.sentAt.description)),
+            .init("sent_at", .string(record.message.sentAt.description)),
         ])
     }
 }

@@ -19,6 +19,8 @@ package final class User: Sendable {
         let known = knownInbox.load(ordering: .relaxed)
         if known != 0 { return known }
         guard let found = try InboxRepository.id(app: app, userID: userID, in: connection) else { return nil }
+        // The writer's connection sees rows that are not committed yet: such an id may be given to another user's inbox.
+        guard connection.isReadOnly else { return found }
         knownInbox.store(found, ordering: .relaxed)
         return found
     }

@@ -90,6 +90,16 @@ package struct BadgePushes: Sendable {
         try DeviceTokenRepository.store(device, in: connection)
     }
 
+    /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
+    func forgetTold(_ token: String, inbox: Int64, in connection: Connection) throws {
+        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
+            var device = try DeviceTokenRepository.schedule(id, in: connection)
+        else { return }
+        device.toldCount = nil
+        device.toldAt = nil
+        try DeviceTokenRepository.store(device, in: connection)
+    }
+
     /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
     func isNews(_ token: String, count: Int64, inbox: Int64, now: Timestamp, in connection: Connection) throws -> Bool {
         guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),

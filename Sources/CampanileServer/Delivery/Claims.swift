@@ -23,7 +23,9 @@ struct Claims: Sendable {
 
     func claim(limit: Int, now: Timestamp, in connection: Connection) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
-        for device in try DeviceTokenRepository.due(at: now, limit: limit, in: connection) {
+        for device in try DeviceTokenRepository.due(
+            at: now, limit: limit, policy: badgePushes.policy, in: connection)
+        {
             if let push = try claim(device, now: now, in: connection) { claimed.append(push) }
         }
         return claimed
@@ -31,15 +33,11 @@ struct Claims: Sendable {
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
     private func claim(
-        _ device: DeviceSchedule, now: Timestamp, in connection: Connection
+        _ device: DueDevice, now: Timestamp, in connection: Connection
     ) throws -> ClaimedPush? {
-        var schedule = device
+        var schedule = device.schedule
         // Still marked after its lease ended: whoever sent it will not answer any more.
         schedule.isInFlight = false
-        guard let owner = try InboxRepository.owner(schedule.inbox, in: connection),
-            let target = try DeviceTokenRepository.target(schedule.id, in: connection)
-        else { return nil }
-        let badge = try InboxRepository.state(schedule.inbox, in: connection).badge(badgePushes.policy)
         let lease = Timestamp(milliseconds: now.milliseconds + Limits.leaseMilliseconds)
 
         while let delivery = try DeliveryRepository.nextDue(device: schedule.id, at: now, in: connection) {
@@ -47,18 +45,15 @@ struct Claims: Sendable {
             try DeliveryRepository.claim(
                 notification: delivery.notificationID, device: schedule.id, leaseUntil: lease, in: connection)
             try take(&schedule, until: lease, in: connection)
-            let message = PushMessage(
-                id: delivery.id, kind: .alert(alert), app: owner.app, userID: owner.userID, device: target, badge: badge,
-                sentAt: now)
+            let message = PushMessage(device, id: delivery.id, kind: .alert(alert), sentAt: now)
             return ClaimedPush(message: message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
         }
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now,
-            badgePushes.owes(schedule, count: badge.count, now: now)
+            badgePushes.owes(schedule, count: device.badge.count, now: now)
         {
             schedule.badgeAttempts += 1
             try take(&schedule, until: lease, in: connection)
-            let message = PushMessage(
-                id: makeID(), kind: .badge, app: owner.app, userID: owner.userID, device: target, badge: badge, sentAt: now)
+            let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: now)
             return ClaimedPush(message: message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, now: now, in: connection)
@@ -94,6 +89,14 @@ struct Claims: Sendable {
             notification: delivery.notificationID, device: device, delivery.attempts == 0 ? .superseded : .failed,
             at: now, answer: nil, in: connection)
         return nil
+    }
+}
+
+extension PushMessage {
+    fileprivate init(_ device: DueDevice, id: UUIDv7, kind: Kind, sentAt: Timestamp) {
+        self.init(
+            id: id, kind: kind, app: device.app, userID: device.userID, device: device.target, badge: device.badge,
+            sentAt: sentAt)
     }
 }
 

@@ -74,6 +74,7 @@ package final class Courier: Sendable {
                 for push in try await exchange() {
                     group.addTask { await self.send(push) }
                 }
+                await giveWay()
                 if hasRoom, !isStopping { return true }
             } else {
                 retryAt = nextDue
@@ -85,6 +86,13 @@ package final class Courier: Sendable {
         if isStopping { return false }
         await signal.wait(milliseconds: retryAt.map { max($0.milliseconds - world.now().milliseconds, 1) })
         return true
+    }
+
+    /// While many others write, the courier comes less often and does more at a time: who waits for an answer
+    /// goes first, and what is owed stands safe in the database.
+    private func giveWay() async {
+        guard database.lastGroup >= Limits.busyWriter, !isStopping else { return }
+        try? await Task.sleep(for: .milliseconds(Limits.courierPauseMilliseconds))
     }
 
     /// One transaction: settles what was answered and claims what is due.

@@ -16,25 +16,27 @@ struct Settlements: Sendable {
 
     func settle(_ answered: AnsweredPush, now: Timestamp, in connection: Connection) throws {
         let push = answered.push
-        let lastRegisteredAt = try DeviceTokenRepository.lastRegisteredAt(push.device, in: connection)
+        let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: connection)
         let decision = OutcomePolicy.decide(
-            answered.answer.outcome, attempts: push.attempt, lastRegisteredAt: lastRegisteredAt ?? now, now: now,
+            answered.answer.outcome, attempts: push.attempt, lastRegisteredAt: device?.lastRegisteredAt ?? now, now: now,
             jitter: random())
-        try settleDelivery(answered, decision, hasDevice: lastRegisteredAt != nil, now: now, in: connection)
+        try settleDelivery(answered, decision, inbox: device?.schedule.inbox, now: now, in: connection)
         // The device may have been deleted meanwhile: then there is nobody to tell anything.
-        guard var schedule = try DeviceTokenRepository.schedule(push.device, in: connection) else { return }
+        guard let device else { return }
+        var schedule = device.schedule
         if decision == .dropDevice {
             try DeviceRegistry.remove(push.device, now: now, in: connection)
             return
         }
         settleBadge(&schedule, push, decision, now: now)
         schedule.isInFlight = false
-        try oweNext(&schedule, now: now, in: connection)
+        try oweNext(&schedule, count: device.badge.count, now: now, in: connection)
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
+    /// - Parameter inbox: whose the device is now; nil when it left.
     private func settleDelivery(
-        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, hasDevice: Bool, now: Timestamp,
+        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, inbox: Int64?, now: Timestamp,
         in connection: Connection
     ) throws {
         guard let delivery = answered.push.delivery else { return }
@@ -45,8 +47,7 @@ struct Settlements: Sendable {
             try DeliveryRepository.settle(
                 notification: delivery.notificationID, device: device, state, at: now, answer: answer, in: connection)
         case .retry(let dueAt):
-            let inbox = try DeviceTokenRepository.schedule(device, in: connection)?.inbox
-            if hasDevice, inbox == delivery.inbox {
+            if inbox == delivery.inbox {
                 try DeliveryRepository.retry(
                     notification: delivery.notificationID, device: device, dueAt: dueAt, answer: answer, in: connection)
             } else {
@@ -85,9 +86,10 @@ struct Settlements: Sendable {
 
     /// What is owed after the answer: an alert that is due carries the badge itself; else a badge push if what the device
     /// was told is not the badge of now.
-    private func oweNext(_ schedule: inout DeviceSchedule, now: Timestamp, in connection: Connection) throws {
+    private func oweNext(
+        _ schedule: inout DeviceSchedule, count: Int64, now: Timestamp, in connection: Connection
+    ) throws {
         let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: connection)
-        let count = try InboxRepository.state(schedule.inbox, in: connection).count(badgePushes.policy)
         let isAlertDue = alertDueAt.map { $0 <= now } ?? false
         if !badgePushes.owes(schedule, count: count, now: now) {
             schedule.badgeDueAt = nil

@@ -13,7 +13,7 @@ struct DeviceRegistry: Sendable {
     func register(_ device: DeviceToken, _ user: User) async throws -> Bool {
         let now = world.now()
         let isNew = try await database.write { connection in
-            let inbox = try InboxRepository.idMaking(app: user.app, userID: user.userID, in: connection)
+            let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: connection).id
             guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: connection) else {
                 _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: connection)
                 try dropStalest(inbox: inbox, now: now, in: connection)
@@ -35,7 +35,7 @@ struct DeviceRegistry: Sendable {
             device: id, token: token, includingInFlight: false, at: now, in: connection)
         try dropStalest(inbox: inbox, now: now, in: connection)
         guard var schedule = try DeviceTokenRepository.schedule(id, in: connection) else { return }
-        let count = try InboxRepository.state(inbox, in: connection).count(badgePushes.policy)
+        let count = try InboxRepository.badge(inbox, badgePushes.policy, in: connection).count
         // The old owner's app may have shown any number, whether or not we were the ones who told it.
         schedule.attempted = true
         schedule.badgeAttempts = 0

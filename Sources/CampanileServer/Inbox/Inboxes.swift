@@ -15,7 +15,7 @@ struct Inboxes: Sendable {
 
     func badge(_ user: User, in connection: Connection) throws -> Badge {
         guard let inbox = try user.inbox(in: connection) else { return .none }
-        return try InboxRepository.state(inbox, in: connection).badge(policy)
+        return try InboxRepository.badge(inbox, policy, in: connection)
     }
 
     func notification(_ id: UUIDv7, _ user: User) throws -> NotificationRecord {
@@ -45,7 +45,7 @@ struct Inboxes: Sendable {
     ) throws -> Bool {
         guard let inbox = try user.inbox(in: connection) else { return false }
         let now = world.now()
-        let count = try InboxRepository.state(inbox, in: connection).count(policy)
+        let count = try InboxRepository.badge(inbox, policy, in: connection).count
         if case .open = reading {
             if count != 0 { return true }
             if try badgePushes.owesClearing(inbox: inbox, except: device, now: now, in: connection) { return true }
@@ -61,7 +61,7 @@ struct Inboxes: Sendable {
         let badge = try await database.write { connection in
             guard let inbox = try user.inbox(in: connection) else { return Badge.none }
             if case .open = reading { return try clear(inbox, acting: device, now: now, in: connection) }
-            let badge = try InboxRepository.state(inbox, in: connection).badge(policy)
+            let badge = try InboxRepository.badge(inbox, policy, in: connection)
             if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection) }
             return badge
         }
@@ -151,8 +151,12 @@ struct Inboxes: Sendable {
         state.stamp(before: before, policy: policy, now: now)
         if state != before { try InboxRepository.store(state, inbox, in: connection) }
         let badge = state.badge(policy)
-        if let device, isTold {
-            try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection)
+        if let device {
+            if isTold {
+                try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection)
+            } else if badge.count != before.count(policy) {
+                try badgePushes.forgetTold(device, inbox: inbox, in: connection)
+            }
         }
         let isClearing = isTold
         if isClearing || badge.count != before.count(policy) {

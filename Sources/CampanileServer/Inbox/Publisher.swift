@@ -32,22 +32,24 @@ package struct Publisher: Sendable {
     package func create(
         _ new: NewNotification, app: String, now: Timestamp, in connection: Connection
     ) throws -> [Created] {
-        var reserved = try ProgramStateRepository.idsReservedUntil(in: connection)
-        return try new.userIDs.map { userID in
-            let created = try create(new, userID: userID, app: app, now: now, in: connection)
-            if created.id.milliseconds > reserved {
-                reserved = created.id.milliseconds + Publisher.reservationMilliseconds
-                try ProgramStateRepository.reserveIDs(until: reserved, in: connection)
-            }
-            return created
-        }
+        let created = try new.userIDs.map { try create(new, userID: $0, app: app, now: now, in: connection) }
+        try reserve(created, in: connection)
+        return created
+    }
+
+    /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
+    /// second ahead, so that not every transaction writes.
+    private func reserve(_ created: [Created], in connection: Connection) throws {
+        let newest = created.map(\.id.milliseconds).max() ?? 0
+        guard try newest > ProgramStateRepository.idsReservedUntil(in: connection) else { return }
+        try ProgramStateRepository.reserveIDs(
+            until: newest + Publisher.reservationMilliseconds, in: connection)
     }
 
     private func create(
         _ new: NewNotification, userID: String, app: String, now: Timestamp, in connection: Connection
     ) throws -> Created {
-        let inbox = try InboxRepository.idMaking(app: app, userID: userID, in: connection)
-        let before = try InboxRepository.state(inbox, in: connection)
+        let (inbox, before) = try InboxRepository.making(app: app, userID: userID, in: connection)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: before.newestID)
         let notification = NotificationRecord(

@@ -41,12 +41,12 @@ enum DeliveryRepository {
             """, notification, device, id, inbox, dueAt)
     }
 
-    /// The alert of a device that has waited longest.
+    /// The oldest alert of a device that is due. The order is the index's own, so nothing is sorted.
     static func nextDue(device: Int64, at now: Timestamp, in connection: Connection) throws -> DueDelivery? {
         try connection.first(
             """
             SELECT notification_id, id, inbox_id, attempts FROM deliveries
-            WHERE device_id = ?1 AND due_at <= ?2 ORDER BY due_at, notification_id LIMIT 1
+            WHERE device_id = ?1 AND settled_at IS NULL AND due_at <= ?2 ORDER BY notification_id LIMIT 1
             """, device, now
         ) { DueDelivery(notificationID: $0.id(0), id: $0.id(1), inbox: $0.int(2), attempts: $0.int(3)) }
     }
@@ -54,8 +54,8 @@ enum DeliveryRepository {
     /// When the next alert of a device is due; nil when none is owed.
     static func nextDueAt(device: Int64, in connection: Connection) throws -> Timestamp? {
         try connection.first(
-            "SELECT due_at FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT 1", device
-        ) { $0.time(0) }
+            "SELECT min(due_at) FROM deliveries WHERE device_id = ?1 AND settled_at IS NULL", device
+        ) { $0.timeOrNil(0) } ?? nil
     }
 
     static func claim(
@@ -78,7 +78,7 @@ enum DeliveryRepository {
             UPDATE deliveries SET state = ?3, due_at = NULL, settled_at = ?4,
                 answers = iif(?5 IS NULL, answers, iif(answers IS NULL, '[' || ?5 || ']',
                     substr(answers, 1, length(answers) - 1) || ',' || ?5 || ']'))
-            WHERE notification_id = ?1 AND device_id = ?2 AND due_at IS NOT NULL
+            WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
             """, notification, device, state.rawValue, now, answer)
     }
 
@@ -91,7 +91,7 @@ enum DeliveryRepository {
             UPDATE deliveries SET state = 'owed', due_at = ?3,
                 answers = iif(answers IS NULL, '[' || ?4 || ']',
                     substr(answers, 1, length(answers) - 1) || ',' || ?4 || ']')
-            WHERE notification_id = ?1 AND device_id = ?2 AND due_at IS NOT NULL
+            WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
             """, notification, device, dueAt, answer)
     }
 
@@ -100,11 +100,11 @@ enum DeliveryRepository {
         device: Int64, token: String, includingInFlight: Bool, at now: Timestamp, in connection: Connection
     ) throws {
         _ = try connection.run(
-            "UPDATE deliveries SET token = ?2 WHERE device_id = ?1 AND due_at IS NOT NULL", device, token)
+            "UPDATE deliveries SET token = ?2 WHERE device_id = ?1 AND settled_at IS NULL", device, token)
         _ = try connection.run(
             """
             UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?2
-            WHERE device_id = ?1 AND due_at IS NOT NULL AND (?3 OR state = 'owed')
+            WHERE device_id = ?1 AND settled_at IS NULL AND (?3 OR state = 'owed')
             """, device, now, includingInFlight)
     }
 
@@ -113,7 +113,7 @@ enum DeliveryRepository {
         try connection.run(
             """
             UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?1
-            WHERE due_at IS NOT NULL AND device_id NOT IN (SELECT id FROM device_tokens)
+            WHERE settled_at IS NULL AND device_id NOT IN (SELECT id FROM device_tokens)
             """, now)
     }
 
@@ -146,7 +146,7 @@ enum DeliveryRepository {
             """
             DELETE FROM deliveries WHERE (notification_id, device_id) IN (
                 SELECT notification_id, device_id FROM deliveries
-                WHERE notification_id < ?1 AND due_at IS NULL LIMIT ?2)
+                WHERE notification_id < ?1 AND settled_at IS NOT NULL LIMIT ?2)
             """, bound, limit)
     }
 }

@@ -16,6 +16,22 @@ struct DeviceSchedule: Sendable, Equatable {
     var isInFlight: Bool
 }
 
+/// A device that something is due to, with all that a push to it needs.
+struct DueDevice: Sendable {
+    let schedule: DeviceSchedule
+    let app: String
+    let userID: String
+    let target: PushDevice
+    let badge: Badge
+}
+
+/// A device whose push was answered, with all that decides what follows.
+struct AnsweredDevice: Sendable {
+    var schedule: DeviceSchedule
+    let lastRegisteredAt: Timestamp
+    let badge: Badge
+}
+
 /// The table `device_tokens`.
 enum DeviceTokenRepository {
     static func find(app: String, token: String, in connection: Connection) throws -> (id: Int64, inbox: Int64)? {
@@ -88,20 +104,6 @@ enum DeviceTokenRepository {
     static func token(_ id: Int64, in connection: Connection) throws -> String? {
         try connection.first("SELECT token FROM device_tokens WHERE id = ?1", id) { $0.text(0) }
     }
-
-    static func lastRegisteredAt(_ id: Int64, in connection: Connection) throws -> Timestamp? {
-        try connection.first("SELECT last_registered_at FROM device_tokens WHERE id = ?1", id) { $0.time(0) }
-    }
-
-    static func target(_ id: Int64, in connection: Connection) throws -> PushDevice? {
-        try connection.first(
-            "SELECT token, platform, provider, environment FROM device_tokens WHERE id = ?1", id
-        ) { row in
-            PushDevice(
-                token: row.text(0), platform: row.word(1, DevicePlatform.self),
-                provider: row.word(2, DeviceProvider.self), environment: row.word(3, DeviceEnvironment.self))
-        }
-    }
 }
 
 // MARK: - The schedule
@@ -124,12 +126,42 @@ extension DeviceTokenRepository {
     }
 
     /// The devices that something is due to, the longest waiting first.
-    static func due(at now: Timestamp, limit: Int, in connection: Connection) throws -> [DeviceSchedule] {
+    static func due(
+        at now: Timestamp, limit: Int, policy: BadgePolicy, in connection: Connection
+    ) throws -> [DueDevice] {
         try connection.all(
             """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, in_flight
-            FROM device_tokens WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2
-            """, now, limit, map: schedule)
+            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, in_flight,
+                d.app, user_id, token, provider, environment,
+                unread_count, unread_since_cleared, armed, version, updated_at
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
+            WHERE due_at <= ?1 ORDER BY due_at LIMIT ?2
+            """, now, limit
+        ) { row in
+            DueDevice(
+                schedule: schedule(row), app: row.text(10), userID: row.text(11),
+                target: PushDevice(
+                    token: row.text(12), platform: row.word(2, DevicePlatform.self),
+                    provider: row.word(13, DeviceProvider.self), environment: row.word(14, DeviceEnvironment.self)),
+                badge: InboxRepository.badge(row, from: 15, policy))
+        }
+    }
+
+    /// A device whose push was answered; nil when it left meanwhile.
+    static func answered(
+        _ id: Int64, policy: BadgePolicy, in connection: Connection
+    ) throws -> AnsweredDevice? {
+        try connection.first(
+            """
+            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, in_flight,
+                last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ?1
+            """, id
+        ) { row in
+            AnsweredDevice(
+                schedule: schedule(row), lastRegisteredAt: row.time(10),
+                badge: InboxRepository.badge(row, from: 11, policy))
+        }
     }
 
     private static func schedule(_ row: borrowing Row) -> DeviceSchedule {
@@ -172,7 +204,7 @@ extension DeviceTokenRepository {
         _ = try connection.run(
             """
             UPDATE deliveries SET state = 'owed', due_at = ?1
-            WHERE state = 'sending' AND due_at IS NOT NULL
+            WHERE state = 'sending' AND settled_at IS NULL
                 AND device_id IN (SELECT id FROM device_tokens WHERE due_at IS NOT NULL AND in_flight = 1)
             """, now)
         return try connection.run(

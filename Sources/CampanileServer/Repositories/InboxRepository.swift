@@ -7,26 +7,51 @@ enum InboxRepository {
         try connection.first("SELECT id FROM inboxes WHERE app = ?1 AND user_id = ?2", app, userID) { $0.int(0) }
     }
 
-    /// The inbox of a user, made if there was none.
-    static func idMaking(app: String, userID: String, in connection: Connection) throws -> Int64 {
-        if let id = try id(app: app, userID: userID, in: connection) { return id }
+    /// The inbox of a user with its state, made if there was none.
+    static func making(
+        app: String, userID: String, in connection: Connection
+    ) throws -> (id: Int64, state: InboxState) {
+        let found = try connection.first(
+            """
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, id
+            FROM inboxes WHERE app = ?1 AND user_id = ?2
+            """, app, userID
+        ) { (id: $0.int(7), state: state($0)) }
+        if let found { return found }
         _ = try connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
-        return connection.lastInsertRowID
+        return (connection.lastInsertRowID, InboxState())
+    }
+
+    private static func state(_ row: borrowing Row) -> InboxState {
+        InboxState(
+            unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2), clearedID: row.idOrNil(5),
+            newestID: row.idOrNil(6), version: row.int(3), updatedAt: row.timeOrNil(4))
+    }
+
+    /// What the badge is computed from, of a row that has these columns from `first` on: unread_count,
+    /// unread_since_cleared, armed, version, updated_at.
+    static func badge(_ row: borrowing Row, from first: Int32, _ policy: BadgePolicy) -> Badge {
+        InboxState(
+            unreadCount: row.int(first), unreadSinceCleared: row.int(first + 1), armed: row.bool(first + 2),
+            version: row.int(first + 3), updatedAt: row.timeOrNil(first + 4)
+        ).badge(policy)
+    }
+
+    /// - Parameter id: of an inbox that exists; inboxes are never deleted.
+    static func badge(_ id: Int64, _ policy: BadgePolicy, in connection: Connection) throws -> Badge {
+        try connection.first(
+            "SELECT unread_count, unread_since_cleared, armed, version, updated_at FROM inboxes WHERE id = ?1", id
+        ) { badge($0, from: 0, policy) } ?? .none
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     static func state(_ id: Int64, in connection: Connection) throws -> InboxState {
-        let state = try connection.first(
+        try connection.first(
             """
-            SELECT unread_count, unread_since_cleared, armed, cleared_id, newest_id, version, updated_at
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id
             FROM inboxes WHERE id = ?1
-            """, id
-        ) { row in
-            InboxState(
-                unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2),
-                clearedID: row.idOrNil(3), newestID: row.idOrNil(4), version: row.int(5), updatedAt: row.timeOrNil(6))
-        }
-        return state ?? InboxState()
+            """, id, map: state
+        ) ?? InboxState()
     }
 
     static func store(_ state: InboxState, _ id: Int64, in connection: Connection) throws {
@@ -46,7 +71,7 @@ enum InboxRepository {
     /// What a change of policy does: the versions of the inboxes whose number it changes grow, as for any other change.
     static func restamp(
         from old: BadgePolicy, to new: BadgePolicy, now: Timestamp, in connection: Connection
-    ) throws -> Int {
+    ) throws -> [Int64] {
         var changed: [(Int64, InboxState)] = []
         for id in try ids(in: connection) {
             let state = try state(id, in: connection)
@@ -54,7 +79,7 @@ enum InboxRepository {
             changed.append((id, state.restamped(now: now)))
         }
         for (id, state) in changed { try store(state, id, in: connection) }
-        return changed.count
+        return changed.map(\.0)
     }
 
     static func ids(in connection: Connection) throws -> [Int64] {

@@ -8,8 +8,9 @@ import CMicroHTTPD
 /// library count the request as known to the application (`client_aware`), and from then on it reports the
 /// request completed exactly once, however it ends: after the answer, after a malformed head, or at the stop.
 enum Callbacks {
+    /// The connection behind a context pointer.
     @inline(__always)
-    static func connection(_ context: UnsafeMutableRawPointer?) -> Unmanaged<Connection>? {
+    private static func held(_ context: UnsafeMutableRawPointer?) -> Unmanaged<Connection>? {
         context.map { Unmanaged<Connection>.fromOpaque($0) }
     }
 
@@ -25,7 +26,7 @@ enum Callbacks {
             }
             context.pointee = Unmanaged.passRetained(connection).toOpaque()
         case .CONNECTION_NOTIFY_CLOSED:
-            guard let connection = Callbacks.connection(context.pointee)?.takeRetainedValue() else { return }
+            guard let connection = Callbacks.held(context.pointee)?.takeRetainedValue() else { return }
             context.pointee = nil
             connection.engine.table.remove(connection)
         @unknown default:
@@ -37,7 +38,7 @@ enum Callbacks {
     static let requestLine: @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<CChar>?, OpaquePointer?)
         -> UnsafeMutableRawPointer? = { _, target, handle in
             guard let target, let handle, let context = cmhd_socket_context(handle) else { return nil }
-            Callbacks.connection(context)?._withUnsafeGuaranteedRef { connection in
+            Callbacks.held(context)?._withUnsafeGuaranteedRef { connection in
                 connection.takeRequestLine(UnsafeMutablePointer(mutating: target))
             }
             return context
@@ -45,7 +46,7 @@ enum Callbacks {
 
     /// Called with the head, then with every part of the body, then when the request is complete.
     static let handler: MHD_AccessHandlerCallback = { _, _, _, method, version, upload, uploadSize, context in
-        guard let method, let version, let uploadSize, let connection = Callbacks.connection(context?.pointee) else { return .NO }
+        guard let method, let version, let uploadSize, let connection = Callbacks.held(context?.pointee) else { return .NO }
         return connection._withUnsafeGuaranteedRef { connection in
             if connection.progress == .requestLine {
                 return connection.takeHead(method: method, version: version)
@@ -59,7 +60,7 @@ enum Callbacks {
 
     /// The request is over.
     static let completed: MHD_RequestCompletedCallback = { _, _, context, _ in
-        guard let context, let connection = Callbacks.connection(context.pointee) else { return }
+        guard let context, let connection = Callbacks.held(context.pointee) else { return }
         context.pointee = nil
         connection._withUnsafeGuaranteedRef { $0.completeRequest() }
     }

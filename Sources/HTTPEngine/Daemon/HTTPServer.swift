@@ -173,9 +173,9 @@ extension HTTPServer {
         // longer; so large, it never closes one without telling us.
         start.connection_limit = start.threads * UInt32(connectionLimit + 64)
         start.connection_memory = options.limits.connectionMemory
-        // A net below our own deadlines, should the sweeper ever be late: twice the longest.
-        let longest = max(options.limits.idleDeadline, options.limits.requestDeadline, options.limits.responseDeadline)
-        start.inactivity_seconds = UInt32(clamping: longest / 500_000_000 + 1)
+        // No timeout of the library's: it would look at the clock and take a lock three times for each request, and it
+        // measures only inactivity. Our sweeper ends whoever overstays.
+        start.inactivity_seconds = 0
         start.cls = Unmanaged.passUnretained(engine).toOpaque()
         start.handler = Callbacks.handler
         start.completed = Callbacks.completed

@@ -42,8 +42,7 @@ enum Reply {
         case .bytes(let bytes):
             // The response owns one reference until the library has sent the last byte.
             return MHD_create_response_from_buffer_with_free_callback_cls(
-                bytes.count, bytes.storage.base, { Unmanaged<ResponseBytes.Storage>.fromOpaque($0!).release() },
-                Unmanaged.passRetained(bytes.storage).toOpaque())
+                bytes.count, bytes.storage.base, release, Unmanaged.passRetained(bytes.storage).toOpaque())
         case .text(let text):
             var text = text
             return text.withUTF8 { copy(UnsafeRawBufferPointer($0)) }
@@ -53,6 +52,11 @@ enum Reply {
             return MHD_create_response_from_buffer(
                 literal.utf8CodeUnitCount, UnsafeMutableRawPointer(mutating: literal.utf8Start), .RESPMEM_PERSISTENT)
         }
+    }
+
+    /// The library has sent the last byte, or given up.
+    private static let release: MHD_ContentReaderFreeCallback = { storage in
+        if let storage { Unmanaged<ResponseBytes.Storage>.fromOpaque(storage).release() }
     }
 
     private static func copy(_ bytes: UnsafeRawBufferPointer) -> OpaquePointer? {

@@ -34,14 +34,14 @@ enum Stage: UInt64 {
 struct StageClock: ~Copyable {
     private let word: Atomic<UInt64>
 
-    init(now: UInt64) { word = Atomic(now << 2) }
+    init(now: UInt64) { word = Atomic(now << 3) }
 
     func enter(_ stage: Stage, at now: UInt64) {
-        word.store(now << 2 | stage.rawValue, ordering: .relaxed)
+        word.store(now << 3 | stage.rawValue, ordering: .relaxed)
     }
 
     var current: (stage: Stage, since: UInt64) {
         let value = word.load(ordering: .relaxed)
-        return (Stage(rawValue: value & 3) ?? .waiting, value >> 2)
+        return (Stage(rawValue: value & 7) ?? .waiting, value >> 3)
     }
 }

@@ -18,6 +18,31 @@ package enum Method: Hashable, Sendable {
         }
     }
 
+    /// Compared by case first: the synthesized function compares Strings in its common path.
+    package static func == (left: Method, right: Method) -> Bool {
+        if case .other(let one) = left {
+            if case .other(let other) = right { return one == other }
+            return false
+        }
+        return left.code == right.code
+    }
+
+    /// A number for each case.
+    private var code: UInt8 {
+        switch self {
+        case .get: 0
+        case .head: 1
+        case .post: 2
+        case .put: 3
+        case .patch: 4
+        case .delete: 5
+        case .options: 6
+        case .other: 7
+        }
+    }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(name) }
+
     package init(name: String) {
         var name = name
         self = name.withUTF8 { Method(bytes: UnsafeRawBufferPointer($0)) }

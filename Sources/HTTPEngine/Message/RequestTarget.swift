@@ -1,3 +1,5 @@
+import Glibc
+
 /// The request target as the client sent it (RFC 9112, section 3.2), split into path and query but not decoded.
 ///
 /// libmicrohttpd decodes the path before the handler sees it: `%2F` has become a separator and `%00` has cut the
@@ -103,6 +105,13 @@ enum PercentCoding {
 
     /// Whether raw bytes, decoded, are the literal's.
     static func equals(_ bytes: UnsafeRawBufferPointer, _ literal: UnsafeRawBufferPointer) -> Bool {
+        // An escape is longer than what it stands for, so equal lengths mean equal bytes or a difference.
+        if bytes.count <= literal.count {
+            guard bytes.count == literal.count, let one = bytes.baseAddress, let other = literal.baseAddress else {
+                return bytes.count == literal.count
+            }
+            return memcmp(one, other, bytes.count) == 0
+        }
         var index = 0
         var matched = 0
         while index < bytes.count {

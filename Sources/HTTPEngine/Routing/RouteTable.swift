@@ -1,31 +1,33 @@
 /// The paths of a router and, for each, which route answers which method. Not generic, so that it is compiled once and
 /// needs no metadata at run time.
-struct RouteTable: Sendable {
+final class RouteTable: Sendable {
     private let paths: [Path]
     private let allMethods: String
 
     init(_ routes: [(method: Method, pattern: StaticString)]) {
-        var paths: [Path] = []
+        var entries: [(segments: [Segment], entries: [Path.Entry])] = []
         for (index, route) in routes.enumerated() {
             let segments = Segment.parse(route.pattern)
             let entry = Path.Entry(method: route.method, pattern: route.pattern, index: index)
-            if let known = paths.firstIndex(where: { $0.segments == segments }) {
-                paths[known].add(entry)
+            if let known = entries.firstIndex(where: { $0.segments == segments }) {
+                entries[known].entries.append(entry)
             } else {
-                paths.append(Path(segments: segments, entry: entry))
+                entries.append((segments, [entry]))
             }
         }
         // More specific paths first: at the first segment that differs in kind, the literal wins.
-        self.paths = paths.sorted { Segment.isMoreSpecific($0.segments, than: $1.segments) }
+        paths = entries.sorted { Segment.isMoreSpecific($0.segments, than: $1.segments) }
+            .map { Path(segments: $0.segments, entries: $0.entries) }
         allMethods = Path.allow(routes.map(\.method))
     }
 
     func find(_ request: Request) -> RouteMatch {
         let path = request.rawPath
-        if path.equals("*") { return .options(allow: allMethods) }
+        if path.count == 1, path[0] == UInt8(ascii: "*") { return .options(allow: allMethods) }
         let offset = request.target.path.lowerBound
         for candidate in paths {
-            guard var parameters = candidate.parameters(of: path, offset: offset) else { continue }
+            var parameters = Parameters()
+            guard candidate.matches(path, offset: offset, &parameters) else { continue }
             let entry = candidate.entry(for: request.method)
             parameters.names = entry?.pattern ?? candidate.pattern
             request.matched(candidate.pattern, parameters)
@@ -38,7 +40,7 @@ struct RouteTable: Sendable {
 }
 
 /// The routes that share a path.
-struct Path: Sendable {
+final class Path: Sendable {
     struct Entry: Sendable {
         let method: Method
         let pattern: StaticString
@@ -46,22 +48,18 @@ struct Path: Sendable {
         let index: Int
     }
 
-    let segments: [Segment]
+    private let segments: [Segment]
     let pattern: StaticString
-    private(set) var entries: [Entry]
-    private(set) var allow: String
+    private let entries: [Entry]
+    let allow: String
 
-    init(segments: [Segment], entry: Entry) {
+    init(segments: [Segment], entries: [Entry]) {
         self.segments = segments
-        pattern = entry.pattern
-        entries = [entry]
-        allow = Self.allow([entry.method])
-    }
-
-    mutating func add(_ entry: Entry) {
-        precondition(!entries.contains { $0.method == entry.method }, "Two routes for \(entry.method.name) \(entry.pattern).")
-        entries.append(entry)
-        allow = Self.allow(entries.map(\.method))
+        self.entries = entries
+        pattern = entries[0].pattern
+        let methods = entries.map(\.method)
+        precondition(Set(methods).count == methods.count, "Two routes for one method of \(entries[0].pattern).")
+        allow = Self.allow(methods)
     }
 
     /// The route for a method; HEAD is answered by GET (RFC 9110, section 9.3.2).
@@ -80,47 +78,40 @@ struct Path: Sendable {
         return (names + ["OPTIONS"]).joined(separator: ", ")
     }
 
-    /// The parameters if the path matches, else nil.
-    /// - Parameter offset: where the path begins in the request's storage.
-    func parameters(of path: UnsafeRawBufferPointer, offset: Int) -> Parameters? {
-        var parameters = Parameters()
+    /// Whether the path matches.
+    /// - Parameters:
+    ///   - offset: where the path begins in the request's storage.
+    ///   - parameters: receives what the braces took.
+    func matches(_ path: UnsafeRawBufferPointer, offset: Int, _ parameters: inout Parameters) -> Bool {
+        if segments.isEmpty { return path.isEmpty || path.equals("/") }
         var position = 0
         for segment in segments {
-            guard position < path.count, path[position] == UInt8(ascii: "/") else { return nil }
+            guard position < path.count, path[position] == UInt8(ascii: "/") else { return false }
             let start = position + 1
             var end = start
             while end < path.count, path[end] != UInt8(ascii: "/") { end += 1 }
-            switch segment {
-            case .literal(let literal):
-                guard literal.equals(path.slice(start..<end)) else { return nil }
-            case .parameter:
-                guard end > start else { return nil }
+            if let literal = segment.literal {
+                guard PercentCoding.equals(path.slice(start..<end), literal) else { return false }
+            } else {
+                guard end > start else { return false }
                 parameters.append((start + offset)..<(end + offset))
             }
             position = end
         }
-        if segments.isEmpty { return path.isEmpty || path.equals("/") ? parameters : nil }
-        return position == path.count ? parameters : nil
+        return position == path.count
     }
 }
 
-/// One part of a pattern between slashes.
-enum Segment: Equatable, Sendable {
-    case literal(Literal)
-    case parameter
+/// One part of a pattern between slashes: a literal, in the pattern's own bytes, or a parameter.
+///
+/// Sendable, because the bytes belong to a literal of the program and are never written.
+struct Segment: Equatable, @unchecked Sendable {
+    /// Nil for a parameter.
+    let literal: UnsafeRawBufferPointer?
 
-    /// The place of a literal segment in the pattern's own bytes: compared without a String.
-    struct Literal: Equatable, Sendable {
-        let pattern: StaticString
-        let range: Range<Int>
-
-        var bytes: UnsafeRawBufferPointer {
-            UnsafeRawBufferPointer(start: pattern.utf8Start, count: pattern.utf8CodeUnitCount).slice(range)
-        }
-
-        func equals(_ raw: UnsafeRawBufferPointer) -> Bool { PercentCoding.equals(raw, bytes) }
-
-        static func == (left: Literal, right: Literal) -> Bool { left.bytes.elementsEqual(right.bytes) }
+    static func == (left: Segment, right: Segment) -> Bool {
+        guard let one = left.literal, let other = right.literal else { return left.literal == nil && right.literal == nil }
+        return one.elementsEqual(other)
     }
 
     static func parse(_ pattern: StaticString) -> [Segment] {
@@ -134,21 +125,17 @@ enum Segment: Equatable, Sendable {
             let end = bytes[start...].firstIndex(of: UInt8(ascii: "/")) ?? bytes.count
             precondition(end > start, "The pattern \(pattern) has an empty segment.")
             let isParameter = bytes[start] == UInt8(ascii: "{") && bytes[end - 1] == UInt8(ascii: "}")
-            segments.append(isParameter ? .parameter : .literal(Literal(pattern: pattern, range: start..<end)))
+            segments.append(Segment(literal: isParameter ? nil : bytes.slice(start..<end)))
             start = end + 1
         }
-        let parameters = segments.filter { $0 == .parameter }.count
+        let parameters = segments.count { $0.literal == nil }
         precondition(parameters <= Parameters.capacity, "The pattern \(pattern) has too many parameters.")
         return segments
     }
 
     static func isMoreSpecific(_ left: [Segment], than right: [Segment]) -> Bool {
-        for (one, other) in zip(left, right) where one != other {
-            switch (one, other) {
-            case (.literal, .parameter): return true
-            case (.parameter, .literal): return false
-            default: continue
-            }
+        for (one, other) in zip(left, right) where (one.literal == nil) != (other.literal == nil) {
+            return one.literal != nil
         }
         return false
     }

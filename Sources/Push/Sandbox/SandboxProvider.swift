@@ -1,21 +1,19 @@
 package import CampanileCore
 import Synchronization
 
-/// The provider that needs no account: it builds exactly what APNs or FCM would be sent, keeps the newest in memory, and
-/// accepts everything.
+/// The provider that needs no account: it accepts everything, keeps the newest in memory, and shows exactly what APNs or
+/// FCM would have been sent.
 package final class SandboxProvider: PushProvider {
+    /// A push as it would have gone out.
     package struct Record: Sendable {
-        package let app: String
-        package let userID: String
-        package let device: PushDevice
+        package let message: PushMessage
         package let notificationID: UUIDv7?
         package let request: PushRequest
-        package let sentAt: Timestamp
     }
 
     private struct Ring: Sendable {
-        var records: [Record] = []
-        /// Where the next record goes once the ring is full.
+        var messages: [PushMessage] = []
+        /// Where the next one goes once the ring is full.
         var next = 0
     }
 
@@ -31,11 +29,26 @@ package final class SandboxProvider: PushProvider {
     }
 
     package func send(_ message: PushMessage) async -> PushAnswer {
-        record(message)
+        ring.withLock { ring in
+            if ring.messages.count < capacity {
+                ring.messages.append(message)
+            } else {
+                ring.messages[ring.next] = message
+                ring.next = (ring.next + 1) % capacity
+            }
+        }
         return PushAnswer(outcome: .accepted, status: 200, reason: nil)
     }
 
-    private func record(_ message: PushMessage) {
+    /// The remembered pushes of one app, newest first; of one user only, if named. What they looked like is built here,
+    /// from the same values and by the same code as for a provider.
+    package func pushes(app: String, userID: String?) -> [Record] {
+        let (messages, next) = ring.withLock { ($0.messages, $0.next) }
+        let newestFirst = (messages[next...] + messages[..<next]).reversed()
+        return newestFirst.filter { $0.app == app && (userID == nil || $0.userID == userID) }.map(record)
+    }
+
+    private func record(_ message: PushMessage) -> Record {
         let request =
             switch message.device.provider {
             case .apns: APNsPayload.request(message, options: options)
@@ -43,23 +56,6 @@ package final class SandboxProvider: PushProvider {
             }
         var notificationID: UUIDv7?
         if case .alert(let alert) = message.kind { notificationID = alert.notificationID }
-        let record = Record(
-            app: message.app, userID: message.userID, device: message.device, notificationID: notificationID,
-            request: request, sentAt: message.sentAt)
-        ring.withLock { ring in
-            if ring.records.count < capacity {
-                ring.records.append(record)
-            } else {
-                ring.records[ring.next] = record
-                ring.next = (ring.next + 1) % capacity
-            }
-        }
-    }
-
-    /// The remembered pushes of one app, newest first; of one user only, if named.
-    package func pushes(app: String, userID: String?) -> [Record] {
-        let (records, next) = ring.withLock { ($0.records, $0.next) }
-        let inOrder = records[next...] + records[..<next]
-        return inOrder.reversed().filter { $0.app == app && (userID == nil || $0.userID == userID) }
+        return Record(message: message, notificationID: notificationID, request: request)
     }
 }

@@ -1,0 +1,104 @@
+# `make` alone says what there is. Every step prints a line that begins with ==>.
+
+SWIFT ?= swift
+# What `make run` gives to `campanile serve`, such as ARGS="--port 4000".
+ARGS ?=
+
+# The binary holds Swift's libraries, so that it runs where no Swift is installed.
+RELEASE_FLAGS = -c release --product campanile --static-swift-stdlib
+# Asked for when a recipe needs it and not before: `make help` and `make setup` must work without Swift.
+RELEASE = $(shell $(SWIFT) build -c release --show-bin-path)/campanile
+DEBUG = $(shell $(SWIFT) build --show-bin-path)/campanile
+# The python of the project's virtual environment, which is made if it isn't there.
+PYTHON = "$$(contract/venv.sh)"
+
+# Compiled Python belongs with the other products of builds.
+export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help setup build run test ci lint unit tour contract trust-short bench-short bench crash powerloss faults fuzz clean
+
+help: ## Say what there is
+	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## Install the system packages that are missing, and check that Swift is there
+	@SWIFT="$(SWIFT)" scripts/setup.sh
+
+build: setup ## Build the release binary
+	@echo "==> build: the release binary (the first time takes several minutes)"
+	$(SWIFT) build $(RELEASE_FLAGS)
+
+run: build ## Build and serve, with the data in data/; Ctrl-C stops it
+	@echo "==> run: serving with the data in $(CURDIR)/data; Ctrl-C stops it"
+	@exec "$(RELEASE)" serve $(ARGS)
+
+test: setup unit lint tour contract trust-short bench-short ## Run all tests, in their short forms where they have one
+	@echo "==> test: everything passed"
+
+ci: test ## What continuous integration runs
+
+unit: setup ## Build everything for debugging and run the Swift tests
+	@echo "==> unit: building the program and its tests"
+	$(SWIFT) build --build-tests
+	@echo "==> unit: the Swift tests"
+	$(SWIFT) test --skip-build
+
+lint: setup ## Check openapi.yaml, docs/limits.md, the links in the documents and the scripts' syntax
+	@echo "==> lint: openapi.yaml"
+	@$(PYTHON) contract/check_openapi.py
+	@echo "==> lint: docs/limits.md against the sources; the documents' links"
+	@python3 contract/check_limits.py
+	@python3 contract/check_links.py
+	@echo "==> lint: the scripts"
+	@python3 -m compileall -q bench contract trust
+	@for script in scripts/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+
+tour: ## Run README.md's tour with the debug binary and compare what it prints
+	@echo "==> tour: README.md's commands and what they print"
+	@python3 contract/readme_tour.py --binary "$(DEBUG)"
+
+contract: ## Hold the debug binary to openapi.yaml: schemathesis, 50 examples an operation; who may do what
+	@echo "==> contract: schemathesis, 50 examples an operation"
+	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
+	@echo "==> contract: the authorization matrix"
+	@$(PYTHON) contract/authorization_matrix.py --binary "$(DEBUG)"
+
+trust-short: ## The short forms of crash, powerloss and faults, with the debug binary
+	@echo "==> trust: the model of the disk"
+	@python3 trust/test_disk.py
+	@echo "==> trust: kill -9 under load, 2 rounds"
+	@python3 trust/crash.py --short --binary "$(DEBUG)"
+	@echo "==> trust: power loss, 60 points and the controls"
+	@python3 trust/powerloss.py --short --binary "$(DEBUG)"
+	@echo "==> trust: full disk, failing disk, locked database"
+	@python3 trust/faults.py --short --binary "$(DEBUG)"
+
+bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
+	@echo "==> bench: a short run that judges no figure"
+	@python3 bench/bench.py --short --binary "$(DEBUG)" --results .build/bench-short.md
+
+bench: build ## Measure the release binary against a bare C program, about 12 minutes; bench/results.md
+	@echo "==> bench: about 12 minutes; leave the machine alone meanwhile"
+	@python3 bench/bench.py --binary "$(RELEASE)"
+
+crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
+	@echo "==> crash: kill -9 under load, 25 rounds"
+	@python3 trust/crash.py --rounds 25 --binary "$(RELEASE)"
+
+powerloss: build ## Power loss at 2,000 points, and the controls that must lose rows
+	@echo "==> powerloss: 2,000 points with synchronous FULL, 200 each with NORMAL and OFF"
+	@python3 trust/powerloss.py --points 2000 --synchronous all --binary "$(RELEASE)"
+
+faults: build ## Full disk, failing disk, read-only and locked database
+	@echo "==> faults: full disk, failing disk, read-only and locked database"
+	@python3 trust/faults.py --binary "$(RELEASE)"
+
+fuzz: build ## schemathesis with 10,000 examples an operation
+	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"
+	@contract/schemathesis.sh --binary "$(RELEASE)" --examples 10000
+
+clean: ## Remove what was built, and the virtual environment; data/ stays
+	@echo "==> clean: removing .build and .venv"
+	rm -rf .build .venv

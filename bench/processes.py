@@ -1,0 +1,179 @@
+"""The servers as child processes: started on free ports, measured through /proc, killed in every case."""
+
+import atexit
+import http.client
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from load import HERE, BenchError
+
+_children: list[subprocess.Popen] = []
+
+
+@atexit.register
+def _kill_children() -> None:
+    for child in _children:
+        if child.poll() is None:
+            child.kill()
+            child.wait()
+
+
+def exit_on_signals() -> None:
+    """SIGTERM and SIGHUP leave through exit handlers, so that no child outlives the benchmark."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, frame: sys.exit(128 + received))
+
+
+def need(*programs: tuple[str, str]) -> None:
+    """Every (program, Debian package) must be there; else one sentence names all that is missing."""
+    missing = [package for program, package in programs if not shutil.which(program)]
+    if missing:
+        raise BenchError(f"missing programs: apt-get install {' '.join(sorted(set(missing)))}")
+
+
+def build_floor(folder: Path) -> Path:
+    """Compiles the floor with the C compiler's full optimisation."""
+    compiler = next((c for c in ("gcc", "cc", "clang") if shutil.which(c)), None)
+    if not compiler:
+        raise BenchError("no C compiler: apt-get install gcc libc6-dev")
+    binary = folder / "floor"
+    done = subprocess.run([compiler, "-O3", "-std=gnu11", "-o", str(binary), str(HERE / "floor.c"),
+                           "-lmicrohttpd", "-lsqlite3", "-lpthread"], capture_output=True, text=True)
+    if done.returncode:
+        raise BenchError(f"floor.c doesn't compile (apt-get install libmicrohttpd-dev libsqlite3-dev):\n{done.stderr}")
+    return binary
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Server:
+    """A running server. `start_ms` is the time from spawning to the first 200 on /healthz."""
+
+    def __init__(self, label: str, command: list[str], port: int, environment: dict[str, str], folder: Path,
+                 cpus: set[int] | None, log: Path | None, patience: float = 60):
+        self.label, self.port = label, port
+        output = open(log, "ab") if log else subprocess.DEVNULL
+        bind = (lambda: os.sched_setaffinity(0, cpus)) if cpus else None
+        start = time.perf_counter()
+        self.process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                                        stderr=output, preexec_fn=bind)
+        _children.append(self.process)
+        if log:
+            output.close()
+        while not self._healthy():
+            if self.process.poll() is not None:
+                raise BenchError(f"{label} ended with {self.process.returncode} at its start; see it with --log FILE: "
+                                 + " ".join(command))
+            if time.perf_counter() - start > patience:
+                self.kill()
+                raise BenchError(f"{label} didn't answer /healthz within {patience:.0f} s")
+            time.sleep(0.0005)
+        self.start_ms = (time.perf_counter() - start) * 1e3
+
+    def _healthy(self) -> bool:
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), timeout=5) as s:
+                s.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
+                return s.recv(64).startswith(b"HTTP/1.1 200")
+        except OSError:
+            return False
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all the server's threads."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def resident_mib(self) -> float:
+        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
+            if line.startswith("VmRSS:"):
+                return int(line.split()[1]) / 1024
+        raise BenchError(f"{self.label} has no VmRSS")
+
+    def wait_until_quiet(self, at_most_seconds: float = 20) -> float:
+        """Waits until the server has caught up with what it still owes; seconds that took."""
+        start = time.monotonic()
+        while time.monotonic() - start < at_most_seconds:
+            before = self.cpu_seconds()
+            time.sleep(0.25)
+            if self.cpu_seconds() - before < 0.02:
+                break
+        return time.monotonic() - start
+
+    def call(self, method: str, target: str, authorization: str | None = None, body: bytes | None = None,
+             connection: http.client.HTTPConnection | None = None) -> bytes:
+        """One request, answered with 2xx or BenchError."""
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if authorization:
+            headers["Authorization"] = f"Bearer {authorization}"
+        link = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        link.request(method, target, body, headers)
+        answer = link.getresponse()
+        content = answer.read()
+        if connection is None:
+            link.close()
+        if not 200 <= answer.status < 300:
+            raise BenchError(f"{self.label}: {method} {target} → {answer.status} {content[:300]!r}")
+        return content
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.kill()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+class Programs:
+    """How the two programs are started."""
+
+    def __init__(self, campanile: Path | None, folder: Path, server_cpus: set[int] | None, log: Path | None):
+        self.folder, self.cpus, self.log = folder, server_cpus, log
+        self.secret = secrets.token_hex(32)
+        self.campanile_binary = campanile
+        self.floor_binary = build_floor(folder)
+        keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
+        self.environment = {**keep, "CAMPANILE_JWT_SECRET": self.secret}
+        self.floor_environment = {**keep, **{n: v for n, v in os.environ.items() if n.startswith("FLOOR_")}}
+
+    def floor(self, database: Path, synchronous: str = "full", label: str = "floor", pinned: bool = True) -> Server:
+        port = free_port()
+        return Server(label, [str(self.floor_binary), str(port), str(database), synchronous], port,
+                      self.floor_environment, self.folder, self.cpus if pinned else None, self.log)
+
+    def init_floor(self, database: Path) -> None:
+        subprocess.run([str(self.floor_binary), "--init", str(database)], check=True, env=self.floor_environment)
+
+    def campanile(self, database: Path, synchronous: str = "full", label: str = "campanile", pinned: bool = True) -> Server:
+        port = free_port()
+        environment = dict(self.environment)
+        if synchronous != "full":
+            environment["CAMPANILE_UNSAFE_SYNCHRONOUS"] = synchronous
+        command = [str(self.campanile_binary), "serve", "--host", "127.0.0.1", "--port", str(port), "--database", str(database)]
+        return Server(label, command, port, environment, self.folder, self.cpus if pinned else None, self.log)
+
+    def command(self, *arguments: str) -> str:
+        """Runs one of campanile's commands; its standard output without the last newline."""
+        done = subprocess.run([str(self.campanile_binary), *arguments], cwd=self.folder, env=self.environment,
+                              capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise BenchError(f"campanile {' '.join(arguments)} → {done.returncode}: {done.stderr.strip()} {done.stdout.strip()}")
+        return done.stdout.strip()
+
+    def producer_key(self, database: Path) -> str:
+        return self.command("keys", "create", f"bench-{secrets.token_hex(4)}", "--database", str(database))

@@ -1,0 +1,388 @@
+"""Every operation of openapi.yaml against every credential that must not open it, and the one that must.
+
+Starts a campanile of its own and asks it over a socket. For each operation: no credential 401, malformed, forged and
+expired ones 401, a revoked key 401, the wrong kind 403, another user's or another app's object 404 or an empty answer,
+and then the owner, who succeeds; after each refusal the owner's inbox, badge and devices are what they were. `HEAD`
+is held to the same as `GET`. An operation that openapi.yaml has and this table lacks is a failure, and the reverse.
+
+Prints a line an operation, what went wrong, and "N passed, N failed"; exit code 1 if anything failed.
+"""
+import argparse
+import base64
+import hashlib
+import hmac
+import http.client
+import json
+import pathlib
+import signal
+import sys
+import time
+import uuid
+from urllib.parse import quote
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "trust"))
+from campanile_process import JWT_SECRET, Campanile, TrustError, temporary_folder  # noqa: E402
+
+try:
+    import yaml
+except ImportError:
+    sys.exit(f"authorization_matrix.py: PyYAML is needed: run it with $({HERE}/venv.sh)")
+
+REVOCATION_SECONDS = 10  # the contract says 1 s; a debug binary on a busy machine is slow
+OWNER, STRANGER = "alice", "bob"
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+
+
+# --- credentials
+
+def base64url(data):
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+def jwt(claims, *, header=None, secret=JWT_SECRET):
+    """A JWT signed with HS256 (RFC 7515), whatever its header says."""
+    head = {"alg": "HS256", "typ": "JWT", **(header or {})}
+    signed = f"{base64url(json.dumps(head).encode())}.{base64url(json.dumps(claims).encode())}"
+    return f"{signed}.{base64url(hmac.new(secret.encode(), signed.encode(), hashlib.sha256).digest())}"
+
+
+def malformed_tokens():
+    """Bearer tokens that no check may let through, by what is wrong with them."""
+    soon = int(time.time()) + 3600
+    good = jwt({"sub": OWNER, "exp": soon})
+    head, claims, signature = good.split(".")
+    return {
+        "garbage": "garbage",
+        "a key that was never made": "cmp_" + base64url(b"\0" * 32),
+        "empty parts": "..",
+        "no signature": f"{head}.{claims}.",
+        "two parts": f"{head}.{claims}",
+        "another signature": f"{head}.{claims}.{'A' * len(signature)}",
+        "other claims under the signature": f"{head}.{base64url(json.dumps({'sub': STRANGER, 'exp': soon}).encode())}.{signature}",
+        "another secret": jwt({"sub": OWNER, "exp": soon}, secret="x" * 40),
+        "alg none": base64url(b'{"alg":"none"}') + f".{claims}.",
+        "alg none, signed": jwt({"sub": OWNER, "exp": soon}, header={"alg": "none"}),
+        "alg RS256": jwt({"sub": OWNER, "exp": soon}, header={"alg": "RS256"}),
+        "alg HS512": jwt({"sub": OWNER, "exp": soon}, header={"alg": "HS512"}),
+        "no exp": jwt({"sub": OWNER}),
+        "exp as text": jwt({"sub": OWNER, "exp": str(soon)}),
+        "no sub": jwt({"exp": soon}),
+        "empty sub": jwt({"sub": "", "exp": soon}),
+        "sub as number": jwt({"sub": 1, "exp": soon}),
+        "not yet valid": jwt({"sub": OWNER, "exp": soon, "nbf": soon - 60}),
+        "app as number": jwt({"sub": OWNER, "exp": soon, "app": 1}),
+        "empty app": jwt({"sub": OWNER, "exp": soon, "app": ""}),
+    }
+
+
+def malformed_headers():
+    """`Authorization` fields that hold a good token in a bad form."""
+    good = jwt({"sub": OWNER, "exp": int(time.time()) + 3600})
+    return {
+        "scheme alone": "Bearer",
+        "empty token": "Bearer ",
+        "no scheme": good,
+        "another scheme": f"Token {good}",
+        "Basic": "Basic " + base64.b64encode(f"alice:{good}".encode()).decode(),
+        "two tokens": f"Bearer {good} {good}",
+        "no space": f"Bearer{good}",
+    }
+
+
+class Credentials:
+    """What the two users, the two apps and their producers hold."""
+
+    def __init__(self, server):
+        self.owner, self.stranger = server.user_token(OWNER), server.user_token(STRANGER)
+        self.other_app_user = server.command("token", OWNER, "--app", "other")[1]
+        self.producer = server.producer_key("matrix")
+        # A third app, so that what it creates doesn't stand in the inbox that must be empty.
+        self.other_app_producer = server.command("keys", "create", "matrix-third", "--app", "third")[1]
+        self.revoked = server.producer_key("matrix-revoked")
+        self.expired = jwt({"sub": OWNER, "exp": int(time.time()) - 60})
+
+
+# --- requests
+
+class Answer:
+    def __init__(self, response):
+        self.status, self.headers, self.body = response.status, response.headers, response.read()
+
+    def json(self):
+        return json.loads(self.body)
+
+
+class Client:
+    def __init__(self, port):
+        self.port = port
+
+    def send(self, method, path, authorization, body=None, headers=()):
+        """One request on a connection of its own. `authorization` is the field's text, or a list for several fields."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.putrequest(method, path, skip_accept_encoding=True)
+            for value in authorization if isinstance(authorization, list) else [authorization]:
+                if value is not None:
+                    connection.putheader("Authorization", value)
+            for name, value in headers:
+                connection.putheader(name, value)
+            data = None
+            if body is not None:
+                data = json.dumps(body).encode()
+                connection.putheader("Content-Type", "application/json")
+            if body is not None or method in ("POST", "PATCH", "PUT"):
+                connection.putheader("Content-Length", str(len(data or b"")))
+            connection.endheaders(data)
+            return Answer(connection.getresponse())
+        finally:
+            connection.close()
+
+
+def bearer(token):
+    return f"Bearer {token}"
+
+
+# --- the table
+
+class Case:
+    """How to call one operation on something of the owner's, and what strangers get.
+
+    stranger, other_app: a function of the answer that says whether it is right. None: there is no such cell, because a
+    producer acts for all users of its app, or the operation is open to anyone.
+    """
+
+    def __init__(self, path, body=None, *, stranger=None, other_app=None):
+        self.path, self.body = path, body
+        self.stranger, self.other_app = stranger, other_app
+
+
+def status(*expected):
+    def check(answer):
+        return answer.status in expected
+    check.wanted = "/".join(map(str, expected))
+    return check
+
+
+def answers(expected, holds, wanted):
+    def check(answer):
+        return answer.status == expected and holds(answer.json())
+    check.wanted = f"{expected} with {wanted}"
+    return check
+
+
+NOT_THERE = status(404)
+EMPTY_INBOX = answers(200, lambda page: page["notifications"] == [] and page["badge"]["unread_count"] == 0, "nothing in it")
+NOTHING_MARKED = answers(200, lambda marked: marked["updated"] == 0, "nothing marked")
+ZEROS = answers(200, lambda badge: badge["count"] == badge["unread_count"] == 0, "zeros")
+NO_DEVICES = answers(200, lambda answer: answer["device_tokens"] == [], "no devices")
+NO_PUSHES = answers(200, lambda answer: answer["pushes"] == [], "no pushes")
+CREATED = status(201)
+# A device token belongs to one user of an app: who registers it again takes it over; in another app it is another one.
+TAKES_OVER = status(200, 201)
+
+EXPECTATIONS = {
+    "listNotifications": Case("/notifications", stranger=EMPTY_INBOX, other_app=EMPTY_INBOX),
+    "createNotification": Case("/notifications", {"user_id": OWNER, "title": "Matrix"}, other_app=CREATED),
+    "markAllRead": Case("/notifications/mark_all_read", {}, stranger=NOTHING_MARKED, other_app=NOTHING_MARKED),
+    "getNotification": Case("/notifications/{id}", stranger=NOT_THERE, other_app=NOT_THERE),
+    "updateNotification": Case("/notifications/{id}", {"read": True}, stranger=NOT_THERE, other_app=NOT_THERE),
+    "deleteNotification": Case("/notifications/{id}", stranger=NOT_THERE, other_app=NOT_THERE),
+    "listDeliveries": Case("/notifications/{id}/deliveries", other_app=NOT_THERE),
+    "listDeviceTokens": Case("/device_tokens", stranger=NO_DEVICES, other_app=NO_DEVICES),
+    "registerDeviceToken": Case(
+        "/device_tokens", {"token": "ab" * 32, "platform": "ios"}, stranger=TAKES_OVER, other_app=TAKES_OVER),
+    "deleteDeviceToken": Case("/device_tokens/{token}", stranger=NOT_THERE, other_app=NOT_THERE),
+    "getBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
+    "clearBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
+    "listSandboxPushes": Case("/sandbox/pushes?user_id=" + OWNER, other_app=NO_PUSHES),
+    "getHealth": Case("/healthz"),
+    "getReadiness": Case("/readyz"),
+    "getContract": Case("/openapi.yaml"),
+}
+
+
+class Operation:
+    """One operation of openapi.yaml."""
+
+    def __init__(self, method, path, raw, shared_security):
+        self.method, self.path, self.id = method.upper(), path, raw["operationId"]
+        schemes = {name for choice in raw.get("security", shared_security) for name in choice}
+        self.kind = schemes.pop() if len(schemes) == 1 else None if not schemes else "?"
+        self.success = sorted(int(code) for code in raw["responses"] if code.startswith("2"))
+
+    @property
+    def label(self):
+        return f"{self.method} {self.path}"
+
+
+def operations():
+    with open(ROOT / "openapi.yaml", encoding="utf-8") as file:
+        document = yaml.safe_load(file)
+    return [
+        Operation(method, path, item[method], document.get("security", []))
+        for path, item in document["paths"].items() for method in METHODS if method in item]
+
+
+# --- the run
+
+class Matrix:
+    def __init__(self, server):
+        self.server, self.client = server, Client(server.port)
+        self.credentials = Credentials(server)
+        self.tokens, self.forms = malformed_tokens(), malformed_headers()
+        self.passed, self.failed = 0, []
+
+    def check(self, operation, cell, holds, what):
+        if holds:
+            self.passed += 1
+        else:
+            self.failed.append(f"{operation.label}, {cell}: {what}")
+        return holds
+
+    def fixtures(self):
+        """A notification and a device of the owner's, new for every operation."""
+        created = self.client.send(
+            "POST", "/notifications", bearer(self.credentials.producer), {"user_id": OWNER, "title": "Fixture"})
+        token = hashlib.sha256(uuid.uuid4().bytes).hexdigest()
+        registered = self.client.send(
+            "POST", "/device_tokens", bearer(self.credentials.owner), {"token": token, "platform": "ios"})
+        if created.status != 201 or registered.status != 201:
+            raise TrustError(f"fixtures got {created.status} {created.body!r} and {registered.status} {registered.body!r}")
+        return {"id": created.json()["id"], "token": token}
+
+    def owners_things(self):
+        """What a refused call must not have changed. The list is read as a browser, which changes nothing."""
+        seen = [self.client.send("GET", path, bearer(self.credentials.owner)) for path in ("/notifications", "/badge", "/device_tokens")]
+        if any(answer.status != 200 for answer in seen):
+            raise TrustError(f"the owner got {[answer.status for answer in seen]}")
+        page, badge, devices = (answer.json() for answer in seen)
+        return {"inbox": page["notifications"], "badge": badge, "devices": [device["token"] for device in devices["device_tokens"]]}
+
+    def call(self, operation, path, authorization, method=None):
+        return self.client.send(method or operation.method, path, authorization, EXPECTATIONS[operation.id].body)
+
+    def refused(self, operation, path, cell, authorization, expected):
+        """A refusal is a problem with its status; a 401 says how to authenticate. HEAD is refused as GET is."""
+        for method in (["GET", "HEAD"] if operation.method == "GET" else [operation.method]):
+            answer = self.call(operation, path, authorization, method)
+            holds = answer.status == expected
+            what = f"{method} got {answer.status}, expected {expected}"
+            if holds and expected == 401 and not answer.headers.get("WWW-Authenticate", "").startswith("Bearer"):
+                holds, what = False, f"{method} got 401 without WWW-Authenticate: Bearer"
+            if holds and method != "HEAD" and answer.headers.get("Content-Type", "") != "application/problem+json":
+                holds, what = False, f"{method} got {expected} as {answer.headers.get('Content-Type')}"
+            if holds and method == "HEAD" and answer.body:
+                holds, what = False, "HEAD got a body"
+            self.check(operation, cell, holds, what)
+
+    def refusals(self, operation, path):
+        """Credentials that open nothing."""
+        self.refused(operation, path, "none", None, 401)
+        for name, token in self.tokens.items():
+            self.refused(operation, path, f"malformed ({name})", bearer(token), 401)
+        for name, field in self.forms.items():
+            self.refused(operation, path, f"malformed ({name})", field, 401)
+        self.refused(operation, path, "expired", bearer(self.credentials.expired), 401)
+        self.refused(operation, path, "revoked", bearer(self.credentials.revoked), 401)
+        wrong = self.credentials.producer if operation.kind == "userToken" else self.credentials.owner
+        self.refused(operation, path, "wrong kind", bearer(wrong), 403)
+
+    def owner(self, operation, path):
+        right = self.credentials.owner if operation.kind == "userToken" else self.credentials.producer
+        # The scheme's letter case means nothing (RFC 9110 section 11.1).
+        answer = self.call(operation, path, f"bearer {right}")
+        self.check(operation, "the owner", answer.status in operation.success, f"got {answer.status} {answer.body[:200]!r}")
+        # Two fields: which one counts would be a guess, and a proxy in front may guess otherwise.
+        for fields in ([bearer(right), bearer("garbage")], [bearer("garbage"), bearer(right)]):
+            answer = self.call(operation, path, fields)
+            self.check(operation, "two Authorization fields", answer.status in (400, 401), f"got {answer.status}, expected 400 or 401")
+
+    def strangers(self, operation, path):
+        case, credentials = EXPECTATIONS[operation.id], self.credentials
+        cells = (
+            ("other user", credentials.stranger, case.stranger),
+            ("other app", credentials.other_app_user if operation.kind == "userToken" else credentials.other_app_producer, case.other_app))
+        for cell, token, expected in cells:
+            if expected is not None:
+                answer = self.call(operation, path, bearer(token))
+                self.check(operation, cell, expected(answer), f"got {answer.status} {answer.body[:200]!r}, expected {expected.wanted}")
+
+    def run_closed(self, operation):
+        fixtures = self.fixtures()
+        path = EXPECTATIONS[operation.id].path.format(**{name: quote(value, safe="") for name, value in fixtures.items()})
+        before = self.owners_things()
+        self.refusals(operation, path)
+        self.strangers(operation, path)
+        after = self.owners_things()
+        for name in after:
+            self.check(operation, "nothing changed", before[name] == after[name],
+                       f"the owner's {name} changed after refusals: {len(before[name])} and {len(after[name])} entries, "
+                       f"now {json.dumps(after[name])[:300]}")
+        self.owner(operation, path)
+
+    def run_open(self, operation):
+        """Whatever is presented, it is not looked at."""
+        cells = {"none": None, "malformed": bearer("garbage"), "expired": bearer(self.credentials.expired),
+                 "revoked": bearer(self.credentials.revoked), "user": bearer(self.credentials.owner),
+                 "producer": bearer(self.credentials.producer)}
+        for cell, authorization in cells.items():
+            for method in ("GET", "HEAD"):
+                answer = self.call(operation, operation.path, authorization, method)
+                self.check(operation, cell, answer.status == 200, f"{method} got {answer.status}, expected 200")
+
+    def revoke(self):
+        """The key works, is revoked by the command while the server runs, and soon doesn't work."""
+        path = "/sandbox/pushes"
+        operation = Operation("get", path, {"operationId": "listSandboxPushes", "responses": {}}, [])
+        before = self.client.send("GET", path, bearer(self.credentials.revoked)).status
+        self.check(operation, "before its revocation", before == 200, f"got {before}, expected 200")
+        self.server.command("keys", "revoke", "matrix-revoked")
+        deadline = time.monotonic() + REVOCATION_SECONDS
+        while (after := self.client.send("GET", path, bearer(self.credentials.revoked)).status) == 200 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.check(operation, "after its revocation", after == 401, f"still {after} after {REVOCATION_SECONDS} s")
+
+    def run(self):
+        everything = operations()
+        for missing in sorted({operation.id for operation in everything} ^ set(EXPECTATIONS)):
+            self.failed.append(f"{missing}: stands in only one of openapi.yaml and the table of expectations")
+        self.revoke()
+        for operation in everything:
+            if operation.id not in EXPECTATIONS:
+                continue
+            passed, failed = self.passed, len(self.failed)
+            if operation.kind is None:
+                self.run_open(operation)
+            elif operation.kind in ("userToken", "producerKey"):
+                self.run_closed(operation)
+            else:
+                self.failed.append(f"{operation.label}: its security is not one scheme")
+            wrong = len(self.failed) - failed
+            print(f"{'ok  ' if not wrong else 'FAIL'} {operation.label} ({operation.kind or 'anyone'}): "
+                  f"{self.passed - passed} passed, {wrong} failed", flush=True)
+        for failure in self.failed:
+            print(f"  WRONG {failure}")
+        print(f"authorization matrix: {self.passed} passed, {len(self.failed)} failed")
+        return 1 if self.failed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--binary", default=ROOT / ".build/debug/campanile", type=pathlib.Path, help="default: %(default)s")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
+    with temporary_folder("campanile-matrix-") as folder:
+        server = Campanile(str(options.binary), f"{folder}/matrix.sqlite", folder)
+        server.start()
+        failed = Matrix(server).run()
+        server.stop()
+    return failed
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TrustError as error:
+        sys.exit(f"authorization_matrix.py: {error}")

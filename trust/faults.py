@@ -1,0 +1,435 @@
+#!/usr/bin/env python3
+"""A disk that is full, fails or is read-only, and a database that somebody else has locked.
+
+While the fault lasts: writes get 503 with Retry-After as problem+json (or are done, where a full disk still has room),
+never anything else; reads and /healthz go on with 200 and the right numbers; /readyz says 503 and why. When it ends:
+writes work again and /readyz is 200, without a restart; everything acknowledged is there, nothing refused was done, a
+refused call may be repeated with its Idempotency-Key and is done once; the audit is clean.
+
+The faults:
+  full disk        the database on a small tmpfs of a mount namespace of our own, filled to the last byte. Needs root
+                   with CAP_SYS_ADMIN; skipped with a note otherwise
+  file size limit  RLIMIT_FSIZE: the same for everybody (the write fails with EFBIG)
+  read-only        the file system was remounted read-only under the server: writes fail with EROFS (failing.c)
+  failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
+  locked           another process holds BEGIN EXCLUSIVE
+  read-only start  a directory that can't be written, before the start: the program must leave with a sentence
+
+The controls: no fault at all must be reported as one that wasn't answered with 503; faked answers must be refused.
+Needs a C compiler for failing.c (Debian: apt install gcc libc6-dev).
+"""
+import concurrent.futures
+import contextlib
+import ctypes
+import email.message
+import errno
+import http.client
+import json
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import campanile_process as process
+import load
+import schema
+
+USERS = ("alice", "bob")
+UNTIL_REFUSED = 400       # creates of about 2 KB that a fault may still take before it bites
+RECOVERY_SECONDS = 15
+CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
+
+
+def own_mounts():
+    """A mount namespace of our own, so that a mount can't outlive the script. False if that isn't allowed."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    return libc.unshare(CLONE_NEWNS) == 0 and libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) == 0
+
+
+# --- the faults: each a context manager that holds while the fault lasts
+
+class Fault:
+    """One way to fail. `total`: from the first refusal on nothing can be written."""
+    name, total = "", True
+
+    def __init__(self, folder, library):
+        self.folder, self.library = folder, library
+
+    def server(self, binary):
+        return process.Campanile(binary, os.path.join(self.folder, "campanile.sqlite"), self.folder)
+
+    @contextlib.contextmanager
+    def lasting(self, server):
+        yield
+
+
+class FullDisk(Fault):
+    name, total = "full disk", False
+
+    def server(self, binary):
+        disk = os.path.join(self.folder, "disk")
+        os.mkdir(disk)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", disk], check=True)
+        return process.Campanile(binary, os.path.join(disk, "campanile.sqlite"), self.folder)
+
+    @contextlib.contextmanager
+    def lasting(self, server):
+        filler = os.path.join(self.folder, "disk", "filler")
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        try:
+            yield
+        finally:
+            os.unlink(filler)
+
+
+class FileSizeLimit(Fault):
+    name, total = "file size limit", False
+
+    def server(self, binary):
+        server = super().server(binary)
+        server.log = "/dev/null"    # the limit would hit the log as well
+        server.preexec = lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        return server
+
+    @contextlib.contextmanager
+    def lasting(self, server):
+        soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (256 * 1024, hard))
+        try:
+            yield
+        finally:
+            resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+
+
+class ReadOnly(Fault):
+    name, switch = "read-only", f"write={errno.EROFS}"
+
+    def server(self, binary):
+        database = os.path.join(self.folder, "campanile.sqlite")
+        return process.Campanile(binary, database, self.folder, preload=self.library, environment={
+            "FAILING_PREFIX": database, "FAILING_SWITCH": os.path.join(self.folder, "switch")})
+
+    @contextlib.contextmanager
+    def lasting(self, server):
+        switch = os.path.join(self.folder, "switch")
+        with open(switch + "-", "w", encoding="ascii") as file:
+            file.write(self.switch)
+        os.rename(switch + "-", switch)
+        try:
+            yield
+        finally:
+            os.unlink(switch)
+
+
+class FailingSync(ReadOnly):
+    name, switch = "failing sync", f"sync={errno.EIO}"
+
+
+class Locked(Fault):
+    name = "locked"
+
+    @contextlib.contextmanager
+    def lasting(self, server):
+        with contextlib.closing(schema.connect(server.database)) as connection:
+            connection.execute("BEGIN EXCLUSIVE")
+            try:
+                yield
+            finally:
+                connection.execute("ROLLBACK")
+
+
+class NoFault(Fault):
+    name = "no fault (control)"
+
+
+# --- what one caller sees
+
+class Caller:
+    """Makes calls and keeps what was acknowledged and what was refused."""
+
+    def __init__(self, server, report):
+        self.server, self.report = server, report
+        self.key = server.producer_key("faults")
+        self.tokens = {user: server.user_token(user) for user in USERS}
+        self.acknowledged, self.refused = {}, []   # id → user; (user, title, key, body)
+        self.read = set()
+        self.number = 0
+
+    def request(self, *arguments, **more):
+        with contextlib.closing(self.server.connection()) as connection:
+            try:
+                return connection.request(*arguments, **more)
+            except (OSError, http.client.HTTPException) as error:
+                return process.Answer(0, email.message.Message(), f"no answer: {error!r}".encode())
+
+    def create(self, retry=None):
+        """True if it was acknowledged."""
+        self.number += 1
+        user = USERS[self.number % len(USERS)]
+        body = {"user_id": user, "title": f"Title {self.number}", "body": "abcdefghij" * 190, "push": False}
+        user, title, key, body = retry or (user, body["title"], f"faults-{self.number}", body)
+        answer = self.request("POST", "/notifications", credential=self.key, body=body,
+                              headers={"Idempotency-Key": key})
+        if answer.status == 201:
+            self.acknowledged[answer.json()["id"]] = user
+            return True
+        self.is_refusal("create", answer)
+        self.refused.append((user, title, key, body))
+        return False
+
+    def is_refusal(self, what, answer):
+        return self.report.check("refusal", refusal_fault(answer) is None,
+                                 lambda: f"{what}: {refusal_fault(answer)}: {answer!r}")
+
+    def other_writes(self):
+        """Calls whose effect the ledger doesn't follow: done or refused, nothing else. Gives how many were refused."""
+        user = USERS[0]
+        one = next(one for one, owner in self.acknowledged.items() if owner == user)
+        calls = {
+            "PATCH": ("PATCH", f"/notifications/{one}", {"read": True}),
+            "register": ("POST", "/device_tokens", {"token": "ab" * 32, "platform": "ios"}),
+            "clear": ("DELETE", "/badge", None),
+            "mark_all_read": ("POST", "/notifications/mark_all_read", {"up_to": one}),
+        }
+        with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
+            answers = dict(zip(calls, pool.map(
+                lambda call: self.request(call[0], call[1], credential=self.tokens[user], body=call[2]),
+                calls.values())))
+        refused = 0
+        for name, answer in answers.items():
+            if answer.status not in (200, 201):
+                refused += self.is_refusal(name, answer)
+            elif name == "PATCH":
+                self.read.add(one)
+        return refused, answers
+
+    def reads(self, when):
+        """Reads go on, with the right numbers."""
+        for user in USERS:
+            mine = {one for one, owner in self.acknowledged.items() if owner == user}
+            badge = self.request("GET", "/badge", credential=self.tokens[user])
+            self.report.check("reads", badge.status == 200, lambda: f"GET /badge {when}: {badge!r}")
+            one = self.request("GET", f"/notifications/{max(mine)}", credential=self.tokens[user])
+            self.report.check("reads", one.status == 200, lambda: f"GET /notifications/{{id}} {when}: {one!r}")
+            listed, problem = self.listed(user)
+            self.report.check("reads", listed is not None, lambda: f"GET /notifications {when}: {problem!r}")
+            if listed is not None:
+                ids = {entry["id"] for entry in listed}
+                self.report.check("lost", mine <= ids, lambda: f"{user} {when}: {len(mine - ids)} lost")
+                self.report.check("refused but done", ids <= mine,
+                                  lambda: f"{user} {when}: {len(ids - mine)} that were answered with 503 are there")
+        health = self.request("GET", "/healthz")
+        self.report.check("reads", health.status == 200, lambda: f"/healthz {when}: {health!r}")
+
+    def listed(self, user):
+        found, cursor = [], None
+        while True:
+            answer = self.request("GET", "/notifications?limit=100" + (f"&cursor={cursor}" if cursor else ""),
+                                  credential=self.tokens[user], headers={"User-Agent": load.BROWSER})
+            if answer.status != 200:
+                return None, answer
+            found += answer.json()["notifications"]
+            cursor = answer.json()["next_cursor"]
+            if cursor is None:
+                return found, None
+
+    def ready(self, wanted, seconds):
+        """Waits until /readyz has the status; gives the last answer."""
+        deadline = time.monotonic() + seconds
+        while True:
+            answer = self.request("GET", "/readyz")
+            if answer.status == wanted or time.monotonic() > deadline:
+                return answer
+            time.sleep(0.1)
+
+
+def refusal_fault(answer):
+    """None if the answer is a 503 as the contract has it, else what is wrong with it."""
+    if answer.status != 503:
+        return f"status {answer.status} instead of 503"
+    if not (answer.header("Retry-After") or "").isdigit():
+        return "no Retry-After in seconds"
+    if not (answer.header("Content-Type") or "").startswith("application/problem+json"):
+        return "not problem+json"
+    try:
+        problem = answer.json()
+    except ValueError:
+        return "not JSON"
+    if problem.get("status") != 503 or not problem.get("code") or not problem.get("request_id"):
+        return "status, code or request_id is missing"
+    return None
+
+
+# --- one fault from its begin to its end
+
+def suffer(fault, caller, report):
+    """What must hold while the fault lasts."""
+    taken = 0
+    while taken < UNTIL_REFUSED and caller.create():
+        taken += 1
+    if not report.check("a refusal came", caller.refused, f"{taken} creates were taken as if nothing were wrong"):
+        return "not refused"
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        list(pool.map(lambda _: caller.create(), range(12)))   # a whole group of the writer
+    refused, answers = caller.other_writes()
+    if fault.total:
+        report.check("total", len(caller.refused) >= 13 and refused == len(answers),
+                     lambda: f"a write got through: {taken} creates before, {answers}")
+    caller.reads(f"during '{fault.name}'")
+    native = caller.request("GET", "/notifications", credential=caller.tokens[USERS[1]],
+                            headers={"User-Agent": load.NATIVE})
+    # Clearing the badge is a write that can wait for the next list; the list itself is a read, and goes on.
+    report.check("reads", native.status == 200, lambda: f"GET /notifications of a native app: {native!r}")
+    ready = caller.ready(503, 5)
+    said = ready.body.decode(errors="replace").strip()
+    report.check("readyz", ready.status == 503 and len(said) > 10, lambda: f"/readyz during the fault: {ready!r}")
+    return f"{taken} creates before the first 503, native list {native.status}, /readyz: {said}"
+
+
+def recover(fault, caller, report, pid):
+    """What must hold after it ended, without a restart."""
+    deadline, worked = time.monotonic() + RECOVERY_SECONDS, False
+    caller_refused = list(caller.refused)
+    caller.reads(f"after '{fault.name}'")
+    probe = caller_refused[0] if caller_refused else None
+    while not worked and time.monotonic() < deadline:
+        worked = caller.create(retry=probe)
+        time.sleep(0 if worked else 0.1)
+    report.check("recovery", worked, f"no write within {RECOVERY_SECONDS} s after the fault's end")
+    for again in caller_refused[1:6]:
+        report.check("recovery", caller.create(retry=again), lambda: f"the refused {again[1]} can't be repeated")
+    ready = caller.ready(200, RECOVERY_SECONDS)
+    report.check("recovery", ready.status == 200, lambda: f"/readyz after the fault: {ready!r}")
+    caller.reads(f"after the recovery from '{fault.name}'")
+    report.check("recovery", caller.server.process.poll() is None and caller.server.process.pid == pid,
+                 "the server was restarted")
+
+
+def run(fault, binary, report):
+    server = fault.server(binary)
+    caller = Caller(server, report)
+    server.start()
+    pid = server.process.pid
+    for _ in range(20):
+        if not caller.create():
+            raise process.TrustError(f"a create failed before the fault began: {report.wrong[-1]}")
+    with fault.lasting(server):
+        said = suffer(fault, caller, report)
+    recover(fault, caller, report, pid)
+    server.stop()
+    clean, audit = server.badge_audit()
+    report.check("badge audit", clean, audit)
+    with contextlib.closing(schema.connect(server.database)) as file:
+        damage = schema.integrity(file)
+        report.check("integrity", damage is None, str(damage))
+        mismatches, _ = schema.badge_mismatches(file)
+        report.check("badge audit", not mismatches, str(mismatches))
+    return f"{len(caller.acknowledged)} acknowledged, {len(caller.refused)} refused; {said}"
+
+
+def read_only_start(binary, folder, report, mounts):
+    """The program in a directory that it can't write must say so and leave."""
+    server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+    server.log = os.devnull
+    server.start()
+    server.stop()
+    server.log = folder + ".log"
+    if os.getuid() != 0:
+        os.chmod(folder, 0o555)
+        os.chmod(server.database, 0o444)
+    elif mounts:
+        subprocess.run(["mount", "--bind", folder, folder], check=True)
+        subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+    else:
+        return "skipped: root without the right to mount can write everywhere"
+    try:
+        server.start(wait=False)
+        code = server.process.wait(20)
+        said = server.log_tail().strip().replace("\n", " | ")
+        report.check("read-only start", code > 0 and server.database in said,
+                     lambda: f"it doesn't say which file it can't write: exit code {code}: {said}")
+        return f"exit code {code}: {said[-300:]}"
+    except subprocess.TimeoutExpired:
+        report.check("read-only start", False, f"it stays, without a word: {server.log_tail()}")
+        return ""
+    finally:
+        if server.process.poll() is None:
+            server.kill()
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(server.log)
+        if os.getuid() != 0:
+            os.chmod(folder, 0o755)
+        else:
+            subprocess.run(["umount", folder], check=False)
+
+
+def controls(binary, folder, report):
+    """Gives what the checks should have seen and didn't."""
+    own, unseen = process.Report(), []
+    run(NoFault(folder, None), binary, own)
+    if own.kinds() != {"a refusal came"}:
+        unseen.append(f"a run without a fault gave {sorted(own.kinds()) or 'no finding'}")
+    good = json.dumps({"status": 503, "code": "unavailable", "request_id": "x"}).encode()
+    right = {"Retry-After": "1", "Content-Type": "application/problem+json"}
+    faked = {
+        None: (503, right, good), "a 500": (500, right, good), "a torn body": (503, right, good[:-3]),
+        "no Retry-After": (503, {"Content-Type": "application/problem+json"}, good),
+        "plain text": (503, {"Retry-After": "1", "Content-Type": "text/plain"}, good),
+        "no code": (503, right, b'{"status":503,"request_id":"x"}'),
+    }
+    for name, (status, fields, body) in faked.items():
+        headers = email.message.Message()
+        for field, value in fields.items():
+            headers[field] = value
+        if (refusal_fault(process.Answer(status, headers, body)) is None) != (name is None):
+            unseen.append(f"the check of a refusal is wrong about {name or 'a right one'}")
+    report.count("controls", len(faked) + 1)
+    return unseen
+
+
+def main():
+    parser = process.arguments(__doc__, short="the same: the whole takes less than a minute")
+    parser.add_argument("--only", default=None, help="one fault by its name")
+    options = process.begin(parser)
+    random.seed(options.seed)
+    report, started, mounts = process.Report(), time.monotonic(), own_mounts()
+    with contextlib.ExitStack() as stack:
+        tools = stack.enter_context(process.temporary_folder("campanile-faults-"))
+        library = process.build_library("failing.c", tools)
+        for kind in (FullDisk, FileSizeLimit, ReadOnly, FailingSync, Locked):
+            if options.only not in (None, kind.name):
+                continue
+            if kind is FullDisk and not mounts:
+                print(f"faults: {kind.name}: skipped, mounting a tmpfs isn't allowed here (needs root)")
+                continue
+            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            before = len(report.wrong)
+            said = run(kind(folder, library), options.binary, report)
+            if kind is FullDisk:
+                subprocess.run(["umount", os.path.join(folder, "disk")], check=False)
+            print(f"faults: {kind.name}: {len(report.wrong) - before} wrong; {said}", flush=True)
+        if options.only in (None, "read-only start"):
+            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            print(f"faults: read-only start: {read_only_start(options.binary, folder, report, mounts)}", flush=True)
+        unseen = []
+        if options.only is None:
+            unseen = controls(options.binary, stack.enter_context(process.temporary_folder("campanile-f-")), report)
+    report.print_wrong()
+    for what in unseen:
+        print(f"  WRONG (control): {what}")
+    print(f"faults: {sum(report.checked.values())} checks, {len(report.wrong) + len(unseen)} wrong, "
+          f"{time.monotonic() - started:.0f} s")
+    return 1 if report.wrong or unseen else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except process.TrustError as trouble:
+        print(f"faults: WRONG: {trouble}")
+        sys.exit(1)
