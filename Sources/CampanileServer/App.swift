@@ -60,10 +60,12 @@ package final class App: Sendable {
         self.courier = courier
         let authenticator = Authenticator(
             verifier: try await UserTokenVerifier(configuration.jwt), database: database, world: world)
+        let board = BadgeBoard(capacity: Limits.rememberedBadges)
+        database.onCommit { board.takeOff($0) }
         health = HealthResource(database: database, world: world)
         routes = Routes(
-            database: database, world: world, badgePushes: badgePushes, ids: ids, courier: courier, sandbox: sandbox,
-            health: health, configuration: configuration
+            database: database, world: world, badgePushes: badgePushes, board: board, ids: ids, courier: courier,
+            sandbox: sandbox, health: health, configuration: configuration
         ).all
         let dispatcher = Dispatcher(router: Router(routes), authenticator: authenticator, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world)
@@ -73,6 +75,7 @@ package final class App: Sendable {
             completed: { accessLog.write($0, $1, $2) })
         database.onForeignChange {
             authenticator.forgetAll()
+            board.takeOffAll()
             courier.wake()
         }
         try server.start()
@@ -160,12 +163,12 @@ extension UserTokenVerifier {
 
 extension Routes {
     fileprivate init(
-        database: Database, world: World, badgePushes: BadgePushes, ids: UUIDv7Generator, courier: Courier,
-        sandbox: SandboxProvider, health: HealthResource, configuration: Configuration
+        database: Database, world: World, badgePushes: BadgePushes, board: BadgeBoard, ids: UUIDv7Generator,
+        courier: Courier, sandbox: SandboxProvider, health: HealthResource, configuration: Configuration
     ) {
         let wakeCourier: @Sendable () -> Void = { courier.wake() }
         let inboxes = Inboxes(
-            database: database, world: world, badgePushes: badgePushes, wakeCourier: wakeCourier)
+            database: database, world: world, badgePushes: badgePushes, board: board, wakeCourier: wakeCourier)
         let registry = DeviceRegistry(
             database: database, world: world, badgePushes: badgePushes, wakeCourier: wakeCourier)
         self.init(

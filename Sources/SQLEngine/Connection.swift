@@ -33,6 +33,8 @@ package final class Connection {
     private var allowsControl = false
     /// Pages in the write-ahead log after the last commit of this connection.
     private(set) var logPages: Int32 = 0
+    /// What the writes of this transaction noted.
+    private var notes: [Int64] = []
     private var isClosed = false
 
     /// Opens the file; the calling thread is the owner.
@@ -235,6 +237,7 @@ extension Connection {
         guard sqlite3_get_autocommit(handle) != 0 else { misuse("ROLLBACK failed on \(path)") }
         isInTransaction = false
         rollbackCause = nil
+        notes.removeAll(keepingCapacity: true)
     }
 
     func savepoint() throws {
@@ -248,6 +251,15 @@ extension Connection {
     func rollbackToSavepoint() throws {
         try control("ROLLBACK TO one_write")
         try control("RELEASE one_write")
+    }
+
+    /// Notes a number, such as a row's id, that `Database.onCommit` is told after the commit. Noting more than was changed
+    /// is harmless; a rollback forgets the notes.
+    package func note(_ number: Int64) { notes.append(number) }
+
+    func takeNotes() -> [Int64] {
+        defer { notes.removeAll(keepingCapacity: true) }
+        return notes
     }
 
     /// Rows changed since the connection was opened, by statements and by foreign keys' actions.

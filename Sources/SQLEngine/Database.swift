@@ -104,6 +104,12 @@ package final class Database: Sendable {
         writer.close()
     }
 
+    /// Tells what the writes of a transaction noted (`Connection.note`), after its commit and before any of them is
+    /// answered: whoever remembers what was read can forget it in time. On the writer's thread, which waits for it.
+    package func onCommit(_ watch: @escaping @Sendable (_ notes: [Int64]) -> Void) {
+        writer.watchCommits(watch)
+    }
+
     /// How many writes the last transaction held: a measure of how busy the writer is.
     package var lastGroup: Int { writer.lastGroup }
 

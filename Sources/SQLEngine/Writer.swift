@@ -18,6 +18,7 @@ final class Writer: @unchecked Sendable {
     private var isClosing = false
     private var hasFinished = false
     private var groupSize = 0
+    private var commitWatcher: (@Sendable ([Int64]) -> Void)?
     private var thread: pthread_t = 0
 
     // The thread's own.
@@ -61,6 +62,10 @@ final class Writer: @unchecked Sendable {
             listeners.append(listener)
             monitor.wakeAll()
         }
+    }
+
+    func watchCommits(_ watcher: @escaping @Sendable ([Int64]) -> Void) {
+        monitor.withLock { commitWatcher = watcher }
     }
 
     var waiting: Int {
@@ -188,7 +193,12 @@ extension Writer {
             failure = error
             connection.rollback()
         }
-        monitor.withLock { groupSize = jobs.count }
+        let notes = connection.takeNotes()
+        let watcher = monitor.withLock {
+            groupSize = jobs.count
+            return commitWatcher
+        }
+        if failure == nil, !notes.isEmpty { watcher?(notes) }
         for job in jobs { job.answer(failure) }
     }
 

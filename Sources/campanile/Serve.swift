@@ -61,6 +61,8 @@ struct Serve: AsyncParsableCommand {
                 "This version has no APNs and FCM connections yet: the sandbox records the pushes of all apps.",
                 metadata: ["apps": "\(named.joined(separator: ", "))"])
         }
+        // As it was started, so that the lines can be pasted.
+        let program = CommandLine.arguments.first ?? "campanile"
         let database = app.configuration.database == "data/campanile.sqlite" ? "" : " --database \(app.configuration.database)"
         say("")
         say("Campanile listens on \(address)")
@@ -68,8 +70,8 @@ struct Serve: AsyncParsableCommand {
         if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
         say("")
         say("Try it from another terminal:")
-        say("  KEY=$(campanile keys create demo\(database))       # a producer's API key")
-        say("  TOKEN=$(campanile token alice\(database))          # a user's token")
+        say("  KEY=$(\(program) keys create demo\(database))       # a producer's API key")
+        say("  TOKEN=$(\(program) token alice\(database))          # a user's token")
         say("  curl -H \"Authorization: Bearer $TOKEN\" \(address)/badge")
         say("")
     }

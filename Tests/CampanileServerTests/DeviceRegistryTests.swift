@@ -59,7 +59,7 @@ import Testing
 
     @Test("mistakes are named", arguments: [
         (#"{}"#, ["token", "platform"]), (#"{"token":"xyz","platform":"ios"}"#, ["token"]),
-        (#"{"token":"abc","platform":"ios"}"#, ["token"]), (#"{"token":"a b","platform":"android"}"#, ["token"]),
+        (#"{"token":"","platform":"ios"}"#, ["token"]), (#"{"token":"a b","platform":"android"}"#, ["token"]),
         (#"{"token":"a","platform":"windows"}"#, ["platform"]), (#"{"token":"a","platform":"android","provider":"apns"}"#, ["provider"]),
         (#"{"token":"a","platform":"android","environment":"test","app_version":7}"#, ["environment", "app_version"]),
     ])

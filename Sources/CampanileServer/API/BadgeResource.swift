@@ -16,7 +16,7 @@ struct BadgeResource: Sendable {
                 return BadgeResource.response(badge, request)
             }
         }
-        return .now(BadgeResource.response(try database.read { try inboxes.badge(user, in: $0) }, request))
+        return .now(BadgeResource.response(try inboxes.badge(user), request))
     }
 
     func delete(_ request: Request, _ user: User) throws -> Reply {

@@ -71,8 +71,8 @@ extension DeviceToken {
     ) {
         if platform == .ios, provider != .fcm {
             let isHex = token.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0 | 0x20 }
-            if !isHex || !token.utf8.count.isMultiple(of: 2) || !Limits.iosTokenHexDigits.contains(token.utf8.count) {
-                object.fail("token", .invalid, "token must be APNs' device token as 32 to 400 hexadecimal digits.")
+            if !isHex || !Limits.iosTokenHexDigits.contains(token.utf8.count) {
+                object.fail("token", .invalid, "token must be APNs' device token as 1 to 400 hexadecimal digits.")
             }
         } else if !Limits.androidTokenBytes.contains(token.utf8.count)
             || !token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })

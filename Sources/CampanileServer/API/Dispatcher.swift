@@ -20,13 +20,13 @@ package struct Dispatcher: Sendable {
 
     private static func named(_ response: Response, _ request: Request) -> Response {
         var response = response
-        response.add("X-Request-Id", .text(request.id))
+        response.lastHeader = .init("X-Request-Id", .text(request.id))
         return response
     }
 
     private func route(_ request: Request) -> Answer {
-        switch router.match(request) {
-        case .found(let route, _): return answer(request, route.handler)
+        switch router.find(request) {
+        case .found(let index, _): return answer(request, router.routes[index].handler)
         case .options(let allow): return .now(.options(allow: allow))
         case .methodNotAllowed(let allow):
             let problem = Problem(.methodNotAllowed, headers: [.init("Allow", .text(allow))])

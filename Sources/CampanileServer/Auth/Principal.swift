@@ -7,21 +7,26 @@ package final class User: Sendable {
     let app: String
     let userID: String
     /// The row of the user's inbox once there is one, else 0. It never changes, so it is remembered with the token.
-    private let knownInbox = Atomic<Int64>(0)
+    private let rememberedInbox = Atomic<Int64>(0)
 
     init(app: String, userID: String) {
         self.app = app
         self.userID = userID
     }
 
+    /// The user's inbox, if it was found before.
+    var knownInbox: Int64? {
+        let inbox = rememberedInbox.load(ordering: .relaxed)
+        return inbox == 0 ? nil : inbox
+    }
+
     /// The user's inbox; nil while nothing ever happened to the user.
     func inbox(in connection: Connection) throws -> Int64? {
-        let known = knownInbox.load(ordering: .relaxed)
-        if known != 0 { return known }
+        if let knownInbox { return knownInbox }
         guard let found = try InboxRepository.id(app: app, userID: userID, in: connection) else { return nil }
         // The writer's connection sees rows that are not committed yet: such an id may be given to another user's inbox.
         guard connection.isReadOnly else { return found }
-        knownInbox.store(found, ordering: .relaxed)
+        rememberedInbox.store(found, ordering: .relaxed)
         return found
     }
 }

@@ -6,12 +6,21 @@ struct Inboxes: Sendable {
     let database: Database
     let world: World
     let badgePushes: BadgePushes
+    let board: BadgeBoard
     /// Called after a commit that may owe pushes. May be lost: the courier reads the database.
     let wakeCourier: @Sendable () -> Void
 
     private var policy: BadgePolicy { badgePushes.policy }
 
     // MARK: Reading
+
+    /// The badge for a user who only asks for it: from memory, if it was read since it last changed.
+    func badge(_ user: User) throws -> Badge {
+        guard let inbox = try user.knownInbox ?? database.read({ try user.inbox(in: $0) }) else { return .none }
+        return try board.badge(inbox) {
+            try database.read { try InboxRepository.badge(inbox, policy, in: $0) }
+        }
+    }
 
     func badge(_ user: User, in connection: Connection) throws -> Badge {
         guard let inbox = try user.inbox(in: connection) else { return .none }

@@ -54,7 +54,9 @@ enum InboxRepository {
         ) ?? InboxState()
     }
 
+    /// The only place where a badge changes; it tells the database which inbox it was (`BadgeBoard`).
     static func store(_ state: InboxState, _ id: Int64, in connection: Connection) throws {
+        connection.note(id)
         _ = try connection.run(
             """
             UPDATE inboxes SET unread_count = ?2, unread_since_cleared = ?3, armed = ?4, cleared_id = ?5, newest_id = ?6,

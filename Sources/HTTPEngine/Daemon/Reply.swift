@@ -25,6 +25,7 @@ enum Reply {
         for header in response.headers where accepted {
             accepted = add(header, to: made)
         }
+        if accepted, let header = response.lastHeader { accepted = add(header, to: made) }
         if accepted, closing {
             accepted = MHD_add_response_header(made, "Connection", "close") == .YES
         }

@@ -39,6 +39,8 @@ package struct Response: Sendable {
     /// For HEAD and 304, hand over what a GET would get: it isn't sent, but its length is announced
     /// (RFC 9110, section 8.6). 1xx and 204 never carry a body.
     package var body: Body
+    /// One header field more, after the list: for whoever wraps every answer and doesn't want to grow the list.
+    package var lastHeader: Header?
     /// Whether the connection ends with this answer.
     package var closesConnection = false
 

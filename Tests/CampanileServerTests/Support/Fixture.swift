@@ -4,6 +4,7 @@ import Logging
 import Push
 import SQLEngine
 import Synchronization
+import Testing
 
 @testable import CampanileServer
 
@@ -115,7 +116,10 @@ struct Fixture {
         ids = try Publisher.generator(for: database, world: world)
         badgePushes = BadgePushes(policy: policy, syncOnRead: syncOnRead, androidData: androidData)
         publisher = Publisher(ids: ids, badgePushes: badgePushes)
-        inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, wakeCourier: {})
+        let board = BadgeBoard(capacity: 1_000)
+        database.onCommit { board.takeOff($0) }
+        inboxes = Inboxes(
+            database: database, world: world, badgePushes: badgePushes, board: board, wakeCourier: {})
         registry = DeviceRegistry(database: database, world: world, badgePushes: badgePushes, wakeCourier: {})
         courier = Courier(
             database: database, world: world, badgePushes: badgePushes, provider: provider, ids: ids,
@@ -155,7 +159,10 @@ struct Fixture {
     }
 
     func badge(_ user: User? = nil) throws -> Badge {
-        try database.read { try inboxes.badge(user ?? alice, in: $0) }
+        let asked = try inboxes.badge(user ?? alice)
+        let kept = try database.read { try inboxes.badge(user ?? alice, in: $0) }
+        #expect(asked == kept, "what is remembered differs from what is kept")
+        return asked
     }
 
     /// What a native app does when it shows the inbox.

@@ -1,0 +1,62 @@
+import CampanileCore
+import Synchronization
+
+/// The badges that were read lately: a server is asked for them all the time, and they seldom change.
+///
+/// What stands here is what the database says, because a change takes the badge off before its writer is answered, and a
+/// badge that was read before a change is not put up after it: whoever puts one up says at which count of changes it began
+/// to read. Another process' change takes everything off, as soon as it is noticed.
+final class BadgeBoard: Sendable {
+    private struct Shard: Sendable {
+        var badges: [Int64: Badge] = [:]
+        /// How many changes there were.
+        var changes: UInt64 = 0
+    }
+
+    /// Boxed, because a lock can't be moved.
+    private final class Cell: Sendable {
+        let shard = Mutex(Shard())
+    }
+
+    private let cells: [Cell]
+    private let capacity: Int
+
+    /// - Parameter capacity: how many badges are remembered at most.
+    init(capacity: Int) {
+        cells = (0..<16).map { _ in Cell() }
+        self.capacity = max(1, capacity / 16)
+    }
+
+    /// The badge of an inbox; if it isn't here, `read` gets it from the database, and it is put up.
+    func badge(_ inbox: Int64, read: () throws -> Badge) rethrows -> Badge {
+        let cell = cells[Int(truncatingIfNeeded: inbox & 15)]
+        let (known, changes) = cell.shard.withLock { ($0.badges[inbox], $0.changes) }
+        if let known { return known }
+        let badge = try read()
+        cell.shard.withLock { shard in
+            guard shard.changes == changes else { return }
+            if shard.badges.count >= capacity { shard.badges.removeAll(keepingCapacity: true) }
+            shard.badges[inbox] = badge
+        }
+        return badge
+    }
+
+    /// The badges of these inboxes may have changed.
+    func takeOff(_ inboxes: [Int64]) {
+        for inbox in inboxes {
+            cells[Int(truncatingIfNeeded: inbox & 15)].shard.withLock { shard in
+                shard.badges[inbox] = nil
+                shard.changes += 1
+            }
+        }
+    }
+
+    func takeOffAll() {
+        for cell in cells {
+            cell.shard.withLock { shard in
+                shard.badges.removeAll(keepingCapacity: true)
+                shard.changes += 1
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+import CampanileCore
+import SQLEngine
+import Synchronization
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct BadgeBoardTests {
+    private func badge(_ version: Int64) -> Badge {
+        Badge(count: version, unreadCount: version, version: version, updatedAt: nil)
+    }
+
+    @Test("a badge is read once and remembered until it changes")
+    func remembers() {
+        let board = BadgeBoard(capacity: 100)
+        #expect(board.badge(7) { badge(1) } == badge(1))
+        #expect(board.badge(7) { badge(2) } == badge(1))
+        board.takeOff([7])
+        #expect(board.badge(7) { badge(2) } == badge(2))
+        board.takeOffAll()
+        #expect(board.badge(7) { badge(3) } == badge(3))
+    }
+
+    @Test("what was read before a change is not remembered after it")
+    func overtaken() {
+        let board = BadgeBoard(capacity: 100)
+        let old = board.badge(7) {
+            board.takeOff([7])
+            return badge(1)
+        }
+        #expect(old == badge(1))
+        #expect(board.badge(7) { badge(2) } == badge(2))
+        let older = board.badge(8) {
+            board.takeOffAll()
+            return badge(1)
+        }
+        #expect(older == badge(1))
+        #expect(board.badge(8) { badge(2) } == badge(2))
+    }
+
+    @Test("it holds no more than its capacity")
+    func bounded() {
+        let board = BadgeBoard(capacity: 16)
+        let reads = Mutex(0)
+        for inbox in 0..<100 {
+            _ = board.badge(Int64(inbox) * 16) {
+                reads.withLock { $0 += 1 }
+                return badge(1)
+            }
+        }
+        _ = board.badge(0) {
+            reads.withLock { $0 += 1 }
+            return badge(1)
+        }
+        #expect(reads.withLock { $0 } == 101)
+    }
+
+    @Test("while many write and many ask, nobody sees an older badge than one that was acknowledged")
+    func neverOlder() async throws {
+        let fixture = try Fixture()
+        let acknowledged = Atomic<Int64>(0)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    for _ in 0..<50 {
+                        try await fixture.create()
+                        acknowledged.add(1, ordering: .sequentiallyConsistent)
+                    }
+                }
+            }
+            for _ in 0..<4 {
+                group.addTask {
+                    var last: Int64 = 0
+                    while last < 200 {
+                        let least = acknowledged.load(ordering: .sequentiallyConsistent)
+                        let badge = try fixture.inboxes.badge(fixture.alice)
+                        #expect(badge.count >= least && badge.count >= last)
+                        last = badge.count
+                        await Task.yield()
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
+    @Test("a write that fails leaves the badge as it was")
+    func failure() async throws {
+        struct Stop: Error {}
+        let fixture = try Fixture()
+        try await fixture.create()
+        let before = try fixture.badge()
+        await #expect(throws: Stop.self) {
+            try await fixture.database.write { connection in
+                let (inbox, state) = try InboxRepository.making(app: "default", userID: "alice", in: connection)
+                var changed = state
+                changed.created(fixture.ids.next())
+                try InboxRepository.store(changed, inbox, in: connection)
+                throw Stop()
+            }
+        }
+        #expect(try fixture.badge() == before)
+    }
+}
