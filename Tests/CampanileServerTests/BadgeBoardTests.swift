@@ -6,6 +6,10 @@ import Testing
 @testable import CampanileServer
 
 @Suite struct BadgeBoardTests {
+    private final class Count: Sendable {
+        let value = Atomic<Int64>(0)
+    }
+
     private func badge(_ version: Int64) -> Badge {
         Badge(count: version, unreadCount: version, version: version, updatedAt: nil)
     }
@@ -58,13 +62,13 @@ import Testing
     @Test("while many write and many ask, nobody sees an older badge than one that was acknowledged")
     func neverOlder() async throws {
         let fixture = try Fixture()
-        let acknowledged = Atomic<Int64>(0)
+        let acknowledged = Count()
         try await withThrowingTaskGroup(of: Void.self) { group in
             for _ in 0..<4 {
                 group.addTask {
                     for _ in 0..<50 {
                         try await fixture.create()
-                        acknowledged.add(1, ordering: .sequentiallyConsistent)
+                        acknowledged.value.add(1, ordering: .sequentiallyConsistent)
                     }
                 }
             }
@@ -72,7 +76,7 @@ import Testing
                 group.addTask {
                     var last: Int64 = 0
                     while last < 200 {
-                        let least = acknowledged.load(ordering: .sequentiallyConsistent)
+                        let least = acknowledged.value.load(ordering: .sequentiallyConsistent)
                         let badge = try fixture.inboxes.badge(fixture.alice)
                         #expect(badge.count >= least && badge.count >= last)
                         last = badge.count

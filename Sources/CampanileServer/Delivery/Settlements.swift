@@ -106,7 +106,7 @@ struct Settlements: Sendable {
             switch answered.answer.outcome {
             case .accepted: "accepted"
             case .retry: "retry"
-            case .tokenGone: "token_gone"
+            case .tokenGone: "gone"
             case .rejected: "rejected"
             case .misconfigured: "misconfigured"
             }

@@ -95,7 +95,7 @@ extension PushMessage {
 }
 
 /// The inbox, the devices and the courier on a real SQLite file, without HTTP. The courier goes when the test says.
-struct Fixture {
+struct Fixture: Sendable {
     let folder = TemporaryFolder()
     let clock = HandClock()
     let world: World
