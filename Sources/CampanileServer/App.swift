@@ -23,6 +23,7 @@ package final class App: Sendable {
 
     /// How long a stop waits for what is in flight.
     private static let drainNanoseconds: UInt64 = 8_000_000_000
+    private static let courierStop = Duration.milliseconds(1_200)
 
     /// Opens the database, brings it up to date and starts to serve.
     /// - Parameters:
@@ -39,10 +40,10 @@ package final class App: Sendable {
         var options = DatabaseOptions()
         options.synchronous = durability.synchronous
         // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
-        options.readerCacheKibibytes = 32 * 1_024
-        options.writerCacheKibibytes = 64 * 1_024
+        options.readerCacheKibibytes = Limits.readerCacheKibibytes
+        options.writerCacheKibibytes = Limits.writerCacheKibibytes
         // Fewer checkpoints: a page that changes with every commit is copied into the file once for all of them.
-        options.walAutocheckpointPages = 4_000
+        options.walAutocheckpointPages = Limits.walAutocheckpointPages
         try Store.makeFolder(of: configuration.database)
         lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options)
@@ -110,6 +111,21 @@ package final class App: Sendable {
         if restamped > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(restamped)"]) }
     }
 
+    /// - Returns: whether the work ended in time.
+    private static func finish(_ work: [Task<Void, Never>], within limit: Duration) async -> Bool {
+        let (ends, end) = AsyncStream.makeStream(of: Bool.self)
+        Task {
+            for task in work { await task.value }
+            end.yield(true)
+        }
+        Task {
+            try? await Task.sleep(for: limit)
+            end.yield(false)
+        }
+        for await isInTime in ends { return isInTime }
+        return false
+    }
+
     /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
     package func stop() async {
         health.startDraining()
@@ -117,7 +133,10 @@ package final class App: Sendable {
         if !isQuiet { logger.warning("Requests were still in flight when the server stopped.") }
         courier.stop()
         work[1].cancel()
-        await work[0].value
+        // What hangs on a provider is left to its lease: the next process sends it again.
+        if await !App.finish(work, within: App.courierStop) {
+            logger.warning("Pushes were still in flight when the server stopped.")
+        }
         do {
             try database.checkpoint(truncate: true)
         } catch {

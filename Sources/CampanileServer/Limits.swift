@@ -53,6 +53,16 @@ package enum Limits {
     static let syncDelayMilliseconds: Int64 = 2_000
     static let deliveryAttempts = 7
     static let answerReasonBytes = 200
+    /// Answers kept per delivery, the newest.
+    static let answersPerDelivery = 10
+
+    // The database's memory and log
+    static let readerCacheKibibytes: Int32 = 32 * 1_024
+    static let writerCacheKibibytes: Int32 = 64 * 1_024
+    static let walAutocheckpointPages: Int32 = 4_000
+
+    // The program's own log
+    static let logBufferBytes = 4 * 1_024 * 1_024
 
     // The housekeeping
     static let purgedRowsPerTransaction = 1_000

@@ -114,7 +114,7 @@ import Testing
         #expect(try await fixture.sent() == ["alert a 1", "badge a 0"])
     }
 
-    @Test("a retry keeps the id, waits for its time, and its device gets a newer badge push meanwhile")
+    @Test("a retry keeps the id and waits for its time; its device gets a newer badge push meanwhile, and none for the failure")
     func retry() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
@@ -129,10 +129,13 @@ import Testing
         let first = try #require(fixture.provider.messages.first?.id)
         #expect(try fixture.states(of: id) == [.owed])
         fixture.clock.advance(seconds: 5)
-        #expect(try await fixture.sent() == ["badge a 1"])
+        #expect(try await fixture.sent().isEmpty)
+        try await fixture.create(push: false)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 2"])
         fixture.provider.answer { _ in .accepted }
         fixture.clock.advance(seconds: 70)
-        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(try await fixture.sent() == ["alert a 2"])
         #expect(fixture.provider.messages.first?.id == first)
         #expect(try fixture.states(of: id) == [.accepted])
     }
@@ -174,6 +177,116 @@ import Testing
         #expect(try fixture.states(of: second) == [.gone])
     }
 
+    @Test("an alert in flight when its token moved never goes to the new owner: not after a restart, not when its lease ends")
+    func movedInFlight() async throws {
+        for isRestart in [true, false] {
+            let fixture = try Fixture()
+            try await fixture.register("a")
+            let id = try await fixture.create()
+            let now = fixture.clock.now
+            let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() })
+            _ = try await fixture.database.write { try claims.claim(limit: 10, sending: [], now: now, in: $0) }
+            try await fixture.register("a", User(app: "default", userID: "bob"))
+            if isRestart {
+                _ = try await fixture.database.write { try DeviceTokenRepository.releaseLeases(now: now, in: $0) }
+            } else {
+                fixture.clock.advance(milliseconds: Limits.leaseMilliseconds)
+            }
+            #expect(try await fixture.sent() == ["badge a 0"])
+            #expect(try fixture.states(of: id) == [.gone])
+        }
+    }
+
+    @Test("a push whose lease ends while it is still on its way is not joined by a second one")
+    func leaseEndsInFlight() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        let now = fixture.clock.now
+        let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() })
+        let claimed = try await fixture.database.write { try claims.claim(limit: 10, sending: [], now: now, in: $0) }
+        fixture.clock.advance(milliseconds: Limits.leaseMilliseconds)
+        let later = fixture.clock.now
+        let sending = Set(claimed.map(\.device))
+        let again = try await fixture.database.write { try claims.claim(limit: 10, sending: sending, now: later, in: $0) }
+        #expect(claimed.count == 1 && again.isEmpty)
+    }
+
+    @Test("a badge push that is refused for good is not repeated until the badge changes", arguments: [
+        PushOutcome.rejected, .retry(afterMilliseconds: nil),
+    ])
+    func refusedBadge(_ outcome: PushOutcome) async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        _ = try await fixture.sent()
+        fixture.provider.answer { _ in PushAnswer(outcome: outcome, status: 400, reason: nil) }
+        _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
+        var attempts = 0
+        for _ in 0..<20 {
+            attempts += try await fixture.sent().count
+            fixture.clock.advance(seconds: 3_600)
+        }
+        #expect(attempts == (outcome == .rejected ? 1 : Limits.deliveryAttempts))
+        fixture.provider.answer { _ in .accepted }
+        try await fixture.create(push: false)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 2"])
+    }
+
+    @Test("an alert that expired before it went leaves its number to a badge push")
+    func expiredTellsNumber() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        _ = try await fixture.sent()
+        try await fixture.create(expiresAt: Timestamp(milliseconds: fixture.clock.now.milliseconds + 500))
+        fixture.clock.advance(seconds: 1)
+        #expect(try await fixture.sent().isEmpty)
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 2"])
+    }
+
+    @Test("a token called dead without a moment stays if the app registered while the push was under way")
+    func goneDuringFlight() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let registry = fixture.registry
+        let alice = fixture.alice
+        let clock = fixture.clock
+        fixture.provider.answer { message in
+            clock.advance(seconds: 1)
+            let device = DeviceToken(
+                token: message.device.token, platform: .ios, provider: .apns, environment: .production, appVersion: nil,
+                locale: nil, lastRegisteredAt: clock.now)
+            _ = try? await registry.register(device, alice)
+            return PushAnswer(outcome: .tokenGone(since: nil), status: 400, reason: "BadDeviceToken")
+        }
+        try await fixture.create()
+        _ = try await fixture.sent()
+        #expect(try fixture.registry.list(fixture.alice).count == 1)
+    }
+
+    @Test("a misconfigured app uses up no attempts, and its answers don't grow without bound")
+    func misconfigured() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        fixture.provider.answer { _ in PushAnswer(outcome: .misconfigured, status: 403, reason: "InvalidProviderToken") }
+        let id = try await fixture.create()
+        for _ in 0..<30 {
+            _ = try await fixture.sent()
+            fixture.clock.advance(seconds: 3_600)
+        }
+        let delivery = try #require(
+            try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }.first)
+        #expect(delivery.state == .owed && delivery.attempts == 0)
+        let answers = try JSONValue(parsing: Array((delivery.answers ?? "").utf8)).array
+        #expect(answers.count == Limits.answersPerDelivery)
+        fixture.provider.answer { _ in .accepted }
+        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(try fixture.states(of: id) == [.accepted])
+    }
+
     @Test("leases of a process that is gone are released at the start, with the same ids")
     func leases() async throws {
         let fixture = try Fixture()
@@ -181,7 +294,7 @@ import Testing
         let id = try await fixture.create()
         let now = fixture.clock.now
         let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() })
-        let claimed = try await fixture.database.write { try claims.claim(limit: 10, now: now, in: $0) }
+        let claimed = try await fixture.database.write { try claims.claim(limit: 10, sending: [], now: now, in: $0) }
         #expect(claimed.count == 1)
         #expect(try await fixture.sent().isEmpty)
         _ = try await fixture.database.write { try DeviceTokenRepository.releaseLeases(now: now, in: $0) }

@@ -86,6 +86,17 @@ import Testing
         #expect(try await fixture.sent().isEmpty)
     }
 
+    @Test("a token that moves is told the new owner's number even if it is the old one's, and without sync_on_read")
+    func moveSameNumber() async throws {
+        let fixture = try Fixture(syncOnRead: false)
+        try await fixture.register("a")
+        try await fixture.create()
+        _ = try await fixture.sent()
+        try await fixture.create(bob)
+        try await fixture.register("a", bob)
+        #expect(try await fixture.sent() == ["badge a 1"])
+    }
+
     @Test("a token that moves to a user without anything is cleared")
     func moveToNobody() async throws {
         let fixture = try Fixture()

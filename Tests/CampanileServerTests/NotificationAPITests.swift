@@ -107,7 +107,7 @@ import Testing
     func mistakes() async throws {
         try await withServer { server in
             let producer = try server.producer()
-            let body = #"{"user_ids":[],"title":"  ","body":7,"category":"","deep_link":"no slash","data":{"aps":1,"x":[]},"push":"yes","collapse_key":"a\nb","expires_at":"soon","colour":1}"#
+            let body = #"{"user_ids":[],"title":"  ","body":7,"category":"","deep_link":"//evil.example/x","data":{"aps":1,"x":[]},"push":"yes","collapse_key":"a\nb","expires_at":"soon","colour":1}"#
             let answer = try await server.client.post("/notifications", body, as: producer)
             #expect((answer.status, answer.code) == (422, "invalid"))
             #expect(Set(answer.errorFields) == [
@@ -155,7 +155,7 @@ import Testing
 
     @Test("wrong query values are named", arguments: [
         ("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("status=new", "status"),
-        ("category=", "category"),
+        ("category=", "category"), ("cursor=%FF", "cursor"), ("status=%FF", "status"),
     ])
     func query(_ query: String, _ field: String) async throws {
         try await withServer { server in

@@ -9,11 +9,18 @@ struct BadgeResource: Sendable {
 
     func get(_ request: Request, _ user: User) throws -> Reply {
         let device = request.method == .get ? request.deviceToken : nil
-        if let device, try database.read({ try inboxes.hasToWrite(.look, user, device: device, in: $0) }) {
+        if let device {
+            // What the device is told has to be what is noted: from the database, both.
+            let (hasToWrite, badge) = try database.snapshot { connection in
+                (
+                    try inboxes.hasToWrite(.look, user, device: device, in: connection),
+                    try inboxes.badge(user, in: connection)
+                )
+            }
+            guard hasToWrite else { return .now(BadgeResource.response(badge, request)) }
             return .later {
                 let told = try await inboxes.readOrLook(.look, user, device: device)
-                let badge = try told ?? database.read { try inboxes.badge(user, in: $0) }
-                return BadgeResource.response(badge, request)
+                return BadgeResource.response(told ?? badge, request)
             }
         }
         return .now(BadgeResource.response(try inboxes.badge(user), request))

@@ -5,10 +5,11 @@ import Synchronization
 
 /// `/healthz`: the process answers. `/readyz`: it can do its work, or says why not. `/openapi.yaml`: the contract.
 final class HealthResource: Sendable {
-    /// What the last proof said. A proof costs a sync of the disk, and anybody may ask: there is one a second at most.
+    /// A proof that the database can be written costs a sync of the disk, and anybody may ask: there is one a second at
+    /// most, and whoever asks meanwhile is told what it says.
     private struct Proof: Sendable {
         let at: Timestamp
-        let reason: String?
+        let reason: Task<String?, Never>
     }
 
     private static let proofMilliseconds: Int64 = 1_000
@@ -54,18 +55,24 @@ final class HealthResource: Sendable {
     /// Why nothing can be written now, if that is so.
     private func writeProblem() async -> String? {
         let now = world.now()
-        let last = proof.withLock { $0 }
-        if let last, (0..<HealthResource.proofMilliseconds).contains(now.milliseconds - last.at.milliseconds) {
-            return last.reason
+        let reason = proof.withLock { proof in
+            if let proof, (0..<HealthResource.proofMilliseconds).contains(now.milliseconds - proof.at.milliseconds) {
+                return proof.reason
+            }
+            let reason = Task { [database] in await HealthResource.prove(database) }
+            proof = Proof(at: now, reason: reason)
+            return reason
         }
-        var reason: String?
+        return await reason.value
+    }
+
+    private static func prove(_ database: Database) async -> String? {
         do {
             try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
+            return nil
         } catch {
-            reason = "The database can't be written: \((error as? SQLError)?.message ?? "unknown error")."
+            return "The database can't be written: \((error as? SQLError)?.message ?? "unknown error")."
         }
-        proof.withLock { $0 = Proof(at: now, reason: reason) }
-        return reason
     }
 
     func description(_ request: Request) throws -> Reply {

@@ -84,25 +84,25 @@ extension NotificationFilter {
         self.init()
         guard request.rawQuery != nil else { return }
         var errors: [FieldError] = []
-        if let text = request.query("limit") {
+        if let text = request.text(of: "limit", &errors) {
             if let limit = Int(text), Limits.pageSizeRange.contains(limit), text.utf8.first != UInt8(ascii: "+") {
                 self.limit = limit
             } else {
                 errors.append(FieldError("limit", .invalid, "limit must be a whole number from 1 to 100."))
             }
         }
-        if let text = request.query("cursor") {
+        if let text = request.text(of: "cursor", &errors) {
             before = Cursor.id(text)
             if before == nil { errors.append(FieldError("cursor", .invalid, "cursor is not one of this server's.")) }
         }
-        if let text = request.query("status") {
+        if let text = request.text(of: "status", &errors) {
             if let status = Status(rawValue: text) {
                 self.status = status
             } else {
                 errors.append(FieldError("status", .invalid, "status must be all, unread or read."))
             }
         }
-        if let text = request.query("category") {
+        if let text = request.text(of: "category", &errors) {
             category = text
             if text.isEmpty || text.utf8.count > Limits.categoryBytes || text.utf8.contains(0) {
                 errors.append(
@@ -118,6 +118,15 @@ extension NotificationFilter {
         if status != .all { query += "&status=\(status.rawValue)" }
         if let category { query += "&category=\(PercentEncoding.encode(category))" }
         return "</notifications?\(query)>; rel=\"next\""
+    }
+}
+
+extension Request {
+    /// A query value. One that isn't UTF-8 is a mistake, and not the same as none.
+    func text(of name: StaticString, _ errors: inout [FieldError]) -> String? {
+        if let text = query(name) { return text }
+        if hasQuery(name) { errors.append(FieldError("\(name)", .invalid, "\(name) must be UTF-8.")) }
+        return nil
     }
 }
 

@@ -9,7 +9,10 @@ struct SandboxResource: Sendable {
 
     func list(_ request: Request, _ producer: Producer) throws -> Reply {
         guard let sandbox else { throw Problem(.notFound, detail: "No app of this server uses the sandbox.") }
-        let pushes = sandbox.pushes(app: producer.app, userID: request.query("user_id"))
+        var errors: [FieldError] = []
+        let userID = request.text(of: "user_id", &errors)
+        guard errors.isEmpty else { throw Problem.invalid(errors) }
+        let pushes = sandbox.pushes(app: producer.app, userID: userID)
         return .now(.json(200, .object([.init("pushes", .array(pushes.map(SandboxResource.json)))])))
     }
 

@@ -46,6 +46,7 @@ final class Authenticator: Sendable {
     }
 
     private func userToken(_ token: [UInt8]) async throws -> Principal {
+        let generation = cache.generation
         let verified: VerifiedUserToken
         do {
             verified = try await verifier.verify(token, now: world.now())
@@ -53,17 +54,18 @@ final class Authenticator: Sendable {
             throw Problem.unauthorized(error.sentence, challenge: Authenticator.invalidToken)
         }
         let principal = Principal.user(User(app: verified.app, userID: verified.userID))
-        cache.remember(principal, for: token, until: verified.expiresAt)
+        cache.remember(principal, for: token, until: verified.expiresAt, generation: generation)
         return principal
     }
 
     private func apiKey(_ key: [UInt8]) throws -> Principal {
+        let generation = cache.generation
         let hash = APIKey.hash(key)
         guard let record = try database.read({ try APIKeyRepository.find(hash: hash, in: $0) }) else {
             throw Problem.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
         let principal = Principal.producer(Producer(keyID: record.id, name: record.name, app: record.app))
-        cache.remember(principal, for: key, until: Timestamp(milliseconds: .max))
+        cache.remember(principal, for: key, until: Timestamp(milliseconds: .max), generation: generation)
         return principal
     }
 

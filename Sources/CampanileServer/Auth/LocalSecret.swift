@@ -15,18 +15,25 @@ package enum LocalSecret {
         besideDatabase database: String, world: World
     ) throws -> (secret: Secret, isNew: Bool) {
         let path = path(besideDatabase: database)
+        if access(path, F_OK) == 0 { return (try read(path), false) }
+        // Written whole under another name and then linked: nobody ever sees half a secret, and of two programs that start
+        // at once one makes it and the other reads it.
         let secret = Base64URL.encode(world.randomBytes(32))
-        // O_EXCL: of two programs that start at once, one makes it and the other reads it.
-        let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        if descriptor < 0 {
-            guard errno == EEXIST else { throw failure("The secret \(path) can't be written") }
-            return (try read(path), false)
+        let draft = "\(path).\(getpid())"
+        unlink(draft)
+        let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure("The secret \(path) can't be written") }
+        defer {
+            close(descriptor)
+            unlink(draft)
         }
-        defer { close(descriptor) }
         let text = Array((secret + "\n").utf8)
         guard write(descriptor, text, text.count) == text.count, fsync(descriptor) == 0 else {
-            unlink(path)
             throw failure("The secret \(path) can't be written")
+        }
+        guard link(draft, path) == 0 else {
+            guard errno == EEXIST else { throw failure("The secret \(path) can't be written") }
+            return (try read(path), false)
         }
         return (Secret(secret), true)
     }

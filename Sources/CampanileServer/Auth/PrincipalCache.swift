@@ -14,32 +14,45 @@ final class PrincipalCache: Sendable {
         let expiresAt: Timestamp
     }
 
-    private let entries = Mutex<[Int: Entry]>([:])
+    private struct State: Sendable {
+        var entries: [Int: Entry] = [:]
+        /// How often everything was forgotten.
+        var generation = 0
+    }
+
+    private let state = Mutex(State())
     private let capacity: Int
 
     init(capacity: Int) { self.capacity = capacity }
 
     func principal(for token: UnsafeRawBufferPointer, now: Timestamp) -> Principal? {
         let key = PrincipalCache.hash(token)
-        return entries.withLock { entries in
-            guard let entry = entries[key], entry.token.withUnsafeBytes({ PrincipalCache.equal($0, token) }),
+        return state.withLock { state in
+            guard let entry = state.entries[key], entry.token.withUnsafeBytes({ PrincipalCache.equal($0, token) }),
                 entry.expiresAt > now
             else { return nil }
             return entry.principal
         }
     }
 
-    func remember(_ principal: Principal, for token: [UInt8], until expiresAt: Timestamp) {
+    /// To be asked before a token is verified: what was found before everything was forgotten is not remembered after it.
+    var generation: Int { state.withLock { $0.generation } }
+
+    func remember(_ principal: Principal, for token: [UInt8], until expiresAt: Timestamp, generation: Int) {
         let key = token.withUnsafeBytes(PrincipalCache.hash)
-        entries.withLock { entries in
+        state.withLock { state in
+            guard state.generation == generation else { return }
             // Starting over is rare and costs each token one verification; the order of use would cost every request.
-            if entries.count >= capacity { entries.removeAll(keepingCapacity: true) }
-            entries[key] = Entry(token: token, principal: principal, expiresAt: expiresAt)
+            if state.entries.count >= capacity { state.entries.removeAll(keepingCapacity: true) }
+            state.entries[key] = Entry(token: token, principal: principal, expiresAt: expiresAt)
         }
     }
 
     func forgetAll() {
-        entries.withLock { $0.removeAll(keepingCapacity: true) }
+        state.withLock { state in
+            state.entries.removeAll(keepingCapacity: true)
+            state.generation += 1
+        }
     }
 
     private static func hash(_ token: UnsafeRawBufferPointer) -> Int {

@@ -25,9 +25,22 @@ package struct BadgePushes: Sendable {
     /// to it: before that, the app has never shown more than it asked for itself.
     func owes(_ device: DeviceSchedule, count: Int64, now: Timestamp) -> Bool {
         guard device.platform == .ios || androidData else { return false }
-        guard count == 0 || syncOnRead else { return false }
         guard let told = BadgePushes.told(device, now: now) else { return device.attempted }
         return told != count
+    }
+
+    /// Plans the badge push of a device after something happened to it, if one is owed and none is planned. One that was
+    /// refused for good is not repeated until the badge changes.
+    /// - Parameter notBefore: when the provider wants to hear of the device again.
+    func owe(_ device: inout DeviceSchedule, count: Int64, notBefore: Timestamp?, now: Timestamp) {
+        guard owes(device, count: count, now: now) else {
+            device.badgeDueAt = nil
+            device.badgeAttempts = 0
+            return
+        }
+        guard device.badgeDueAt == nil, device.badgeAttempts < Limits.deliveryAttempts else { return }
+        let dueAt = BadgePushes.dueAt(device, count: count, now: now)
+        device.badgeDueAt = notBefore.map { max($0, dueAt) } ?? dueAt
     }
 
     /// When an owed badge push may go: a clearing at once, a sync after a delay in which others join it.
@@ -50,6 +63,7 @@ package struct BadgePushes: Sendable {
             var changed = device
             if owes(device, count: count, now: now) {
                 changed.badgeDueAt = BadgePushes.dueAt(device, count: count, now: now)
+                changed.badgeAttempts = 0
                 isAnyOwed = true
             } else if !device.isInFlight {
                 // What is in flight may tell another number: its answer decides.

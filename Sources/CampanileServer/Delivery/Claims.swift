@@ -21,12 +21,17 @@ struct Claims: Sendable {
     let badgePushes: BadgePushes
     let makeID: @Sendable () -> UUIDv7
 
-    func claim(limit: Int, now: Timestamp, in connection: Connection) throws -> [ClaimedPush] {
+    /// - Parameter sending: devices that a push is still on its way to, whatever their lease says: they are left alone.
+    func claim(
+        limit: Int, sending: Set<Int64>, now: Timestamp, in connection: Connection
+    ) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         for device in try DeviceTokenRepository.due(
             at: now, limit: limit, policy: badgePushes.policy, in: connection)
         {
-            if let push = try claim(device, now: now, in: connection) { claimed.append(push) }
+            if sending.contains(device.schedule.id) {
+                try renewLease(device.schedule, now: now, in: connection)
+            } else if let push = try claim(device, now: now, in: connection) { claimed.append(push) }
         }
         return claimed
     }
@@ -40,14 +45,26 @@ struct Claims: Sendable {
         schedule.isInFlight = false
         let lease = Timestamp(milliseconds: now.milliseconds + Limits.leaseMilliseconds)
 
+        var isOvertaken = false
         while let delivery = try DeliveryRepository.nextDue(device: schedule.id, at: now, in: connection) {
-            guard let alert = try alert(for: delivery, device: schedule.id, now: now, in: connection) else { continue }
+            guard delivery.inbox == schedule.inbox else {
+                // The token moved while a push of its old owner's was under way: it must not go to the new one.
+                try DeliveryRepository.settle(
+                    notification: delivery.notificationID, device: schedule.id, .gone, at: now, answer: nil, in: connection)
+                continue
+            }
+            guard let alert = try alert(for: delivery, device: schedule.id, now: now, in: connection) else {
+                isOvertaken = true
+                continue
+            }
             try DeliveryRepository.claim(
                 notification: delivery.notificationID, device: schedule.id, leaseUntil: lease, in: connection)
             try take(&schedule, until: lease, in: connection)
             let message = PushMessage(device, id: delivery.id, kind: .alert(alert), sentAt: now)
             return ClaimedPush(message: message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
         }
+        // An alert that doesn't go doesn't tell its number either.
+        if isOvertaken { badgePushes.owe(&schedule, count: device.badge.count, notBefore: nil, now: now) }
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now,
             badgePushes.owes(schedule, count: device.badge.count, now: now)
         {
@@ -58,6 +75,13 @@ struct Claims: Sendable {
         }
         try rest(&schedule, now: now, in: connection)
         return nil
+    }
+
+    /// The lease of a push that is still on its way ended: its sender lives, so it goes on.
+    private func renewLease(_ device: DeviceSchedule, now: Timestamp, in connection: Connection) throws {
+        var schedule = device
+        schedule.dueAt = Timestamp(milliseconds: now.milliseconds + Limits.leaseMilliseconds)
+        try DeviceTokenRepository.store(schedule, in: connection)
     }
 
     private func take(_ schedule: inout DeviceSchedule, until lease: Timestamp, in connection: Connection) throws {

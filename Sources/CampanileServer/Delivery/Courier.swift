@@ -9,7 +9,8 @@ import Synchronization
 package final class Courier: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
-        var inFlight = 0
+        /// The devices that a push is on its way to: never two at a time, even when a lease ends before the answer.
+        var sending: Set<Int64> = []
         var isStopping = false
     }
 
@@ -77,7 +78,8 @@ package final class Courier: Sendable {
                 await giveWay()
                 if hasRoom, !isStopping { return true }
             } else {
-                retryAt = nextDue
+                // Without room an answer wakes the loop.
+                retryAt = hasRoom ? nextDue : nil
             }
         } catch {
             logger.error("The courier can't reach the database; it tries again in a second.", metadata: ["error": "\(error)"])
@@ -100,17 +102,18 @@ package final class Courier: Sendable {
         let answered = takeAnswered()
         let now = world.now()
         let limit = isStopping ? 0 : room
+        let sending = state.withLock { $0.sending }
         let claimed: [ClaimedPush]
         do {
             claimed = try await database.write { [claims, settlements] connection in
                 for push in answered { try settlements.settle(push, now: now, in: connection) }
-                return limit > 0 ? try claims.claim(limit: limit, now: now, in: connection) : []
+                return limit > 0 ? try claims.claim(limit: limit, sending: sending, now: now, in: connection) : []
             }
         } catch {
             giveBack(answered)
             throw error
         }
-        state.withLock { $0.inFlight += claimed.count }
+        state.withLock { $0.sending.formUnion(claimed.map(\.device)) }
         return claimed
     }
 
@@ -119,7 +122,7 @@ package final class Courier: Sendable {
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         if answer.outcome != .accepted { log(answered) }
         state.withLock {
-            $0.inFlight -= 1
+            $0.sending.remove(push.device)
             $0.answered.append(answered)
         }
         signal.wake()
@@ -139,7 +142,7 @@ package final class Courier: Sendable {
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
     private var room: Int {
-        let inFlight = state.withLock { $0.inFlight }
+        let inFlight = state.withLock { $0.sending.count }
         return min(Limits.claimedDevices, Limits.pushesInFlight - inFlight)
     }
     private var hasRoom: Bool { room > 0 }
@@ -147,7 +150,7 @@ package final class Courier: Sendable {
     /// Whether nothing is due, in flight or waiting to be settled.
     var isQuiet: Bool {
         get throws {
-            let isIdle = state.withLock { $0.inFlight == 0 && $0.answered.isEmpty }
+            let isIdle = state.withLock { $0.sending.isEmpty && $0.answered.isEmpty }
             guard isIdle else { return false }
             guard let nextDue = try database.read({ try DeviceTokenRepository.nextDue(in: $0) }) else { return true }
             return nextDue > world.now()
@@ -167,12 +170,16 @@ package final class Courier: Sendable {
         state.withLock { $0.answered.insert(contentsOf: answered, at: 0) }
     }
 
-    /// A token names a device: the log gets its end only.
+    /// A token names a device: the log gets its end only, and nothing of a short one.
+    private static func hint(_ token: String) -> String {
+        token.utf8.count >= 24 ? "…\(token.suffix(6))" : "…"
+    }
+
     private func log(_ answered: AnsweredPush) {
         logger.warning(
             "A push was not accepted.",
             metadata: [
-                "delivery": "\(answered.push.message.id)", "token": "…\(answered.push.message.device.token.suffix(6))",
+                "delivery": "\(answered.push.message.id)", "token": "\(Courier.hint(answered.push.message.device.token))",
                 "outcome": "\(answered.answer.outcome)", "reason": "\(answered.answer.reason ?? "")",
             ])
     }

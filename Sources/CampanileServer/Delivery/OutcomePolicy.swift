@@ -17,10 +17,12 @@ enum OutcomePolicy {
 
     /// - Parameters:
     ///   - attempts: how many were made, this one included.
+    ///   - sentAt: when this attempt was.
     ///   - lastRegisteredAt: when the app last said that the token is its own.
     ///   - jitter: 64 random bits, which spread the retries of an outage over 15 % of their delay.
     static func decide(
-        _ outcome: PushOutcome, attempts: Int64, lastRegisteredAt: Timestamp, now: Timestamp, jitter: UInt64
+        _ outcome: PushOutcome, attempts: Int64, sentAt: Timestamp, lastRegisteredAt: Timestamp, now: Timestamp,
+        jitter: UInt64
     ) -> Decision {
         switch outcome {
         case .accepted: return .settle(.accepted)
@@ -28,8 +30,9 @@ enum OutcomePolicy {
         case .misconfigured:
             return .retry(at: Timestamp(milliseconds: now.milliseconds + misconfiguredMilliseconds))
         case .tokenGone(let since):
-            // A registration after the moment the token died wins: the app is there again.
-            if let since, lastRegisteredAt >= since {
+            // A registration after the moment the token died wins: the app is there again. Without such a moment, the
+            // token was dead when the push went.
+            if lastRegisteredAt > sentAt || since.map({ lastRegisteredAt >= $0 }) ?? false {
                 return retry(after: nil, attempts: attempts, now: now, jitter: jitter)
             }
             return .dropDevice

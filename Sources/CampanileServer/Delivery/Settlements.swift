@@ -18,8 +18,8 @@ struct Settlements: Sendable {
         let push = answered.push
         let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: connection)
         let decision = OutcomePolicy.decide(
-            answered.answer.outcome, attempts: push.attempt, lastRegisteredAt: device?.lastRegisteredAt ?? now, now: now,
-            jitter: random())
+            answered.answer.outcome, attempts: push.attempt, sentAt: push.message.sentAt,
+            lastRegisteredAt: device?.lastRegisteredAt ?? now, now: now, jitter: random())
         try settleDelivery(answered, decision, inbox: device?.schedule.inbox, now: now, in: connection)
         // The device may have been deleted meanwhile: then there is nobody to tell anything.
         guard let device else { return }
@@ -30,7 +30,7 @@ struct Settlements: Sendable {
         }
         settleBadge(&schedule, push, decision, now: now)
         schedule.isInFlight = false
-        try oweNext(&schedule, count: device.badge.count, now: now, in: connection)
+        try oweNext(&schedule, decision, count: device.badge.count, now: now, in: connection)
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
@@ -49,7 +49,8 @@ struct Settlements: Sendable {
         case .retry(let dueAt):
             if inbox == delivery.inbox {
                 try DeliveryRepository.retry(
-                    notification: delivery.notificationID, device: device, dueAt: dueAt, answer: answer, in: connection)
+                    notification: delivery.notificationID, device: device, dueAt: dueAt,
+                    isCounted: answered.answer.outcome != .misconfigured, answer: answer, in: connection)
             } else {
                 // The token moved or left while the push was under way: it must not reach the next owner.
                 try DeliveryRepository.settle(
@@ -74,12 +75,12 @@ struct Settlements: Sendable {
             schedule.badgeDueAt = nil
         case .retry(let dueAt):
             // It may have arrived all the same: what the device shows is not known.
-            schedule.toldCount = nil
+            if push.toldCount != nil { schedule.toldCount = nil }
             if push.delivery == nil { schedule.badgeDueAt = dueAt }
         case .settle, .dropDevice:
             if push.delivery == nil {
                 schedule.badgeDueAt = nil
-                schedule.badgeAttempts = 0
+                schedule.badgeAttempts = Int64(Limits.deliveryAttempts)
             }
         }
     }
@@ -87,15 +88,15 @@ struct Settlements: Sendable {
     /// What is owed after the answer: an alert that is due carries the badge itself; else a badge push if what the device
     /// was told is not the badge of now.
     private func oweNext(
-        _ schedule: inout DeviceSchedule, count: Int64, now: Timestamp, in connection: Connection
+        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, count: Int64, now: Timestamp,
+        in connection: Connection
     ) throws {
         let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: connection)
         let isAlertDue = alertDueAt.map { $0 <= now } ?? false
-        if !badgePushes.owes(schedule, count: count, now: now) {
-            schedule.badgeDueAt = nil
-            schedule.badgeAttempts = 0
-        } else if schedule.badgeDueAt == nil, !isAlertDue, schedule.badgeAttempts < Limits.deliveryAttempts {
-            schedule.badgeDueAt = BadgePushes.dueAt(schedule, count: count, now: now)
+        if !isAlertDue {
+            var notBefore: Timestamp?
+            if case .retry(let at) = decision { notBefore = at }
+            badgePushes.owe(&schedule, count: count, notBefore: notBefore, now: now)
         }
         schedule.dueAt = [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min()
     }
@@ -111,7 +112,7 @@ struct Settlements: Sendable {
             case .misconfigured: "misconfigured"
             }
         let answer = answered.answer
-        let reason = answer.reason.map { String($0.prefix(Limits.answerReasonBytes)) }
+        let reason = answer.reason.map { String(decoding: $0.utf8.prefix(Limits.answerReasonBytes), as: UTF8.self) }
         let object = JSONValue.object([
             .init("at", .string(answered.at.description)), .init("outcome", outcome),
             .init("status", answer.status.map { .integer(Int64($0)) } ?? .null),

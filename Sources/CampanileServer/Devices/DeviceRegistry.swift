@@ -32,12 +32,14 @@ struct DeviceRegistry: Sendable {
         _ id: Int64, _ token: String, to inbox: Int64, now: Timestamp, in connection: Connection
     ) throws {
         try DeliveryRepository.settleGone(
-            device: id, token: token, includingInFlight: false, at: now, in: connection)
+            device: id, token: token, at: now, in: connection)
         try dropStalest(inbox: inbox, now: now, in: connection)
         guard var schedule = try DeviceTokenRepository.schedule(id, in: connection) else { return }
         let count = try InboxRepository.badge(inbox, badgePushes.policy, in: connection).count
         // The old owner's app may have shown any number, whether or not we were the ones who told it.
         schedule.attempted = true
+        schedule.toldCount = nil
+        schedule.toldAt = nil
         schedule.badgeAttempts = 0
         schedule.badgeDueAt = badgePushes.owes(schedule, count: count, now: now) ? now : nil
         if !schedule.isInFlight { schedule.dueAt = schedule.badgeDueAt }
@@ -54,7 +56,7 @@ struct DeviceRegistry: Sendable {
     static func remove(_ id: Int64, now: Timestamp, in connection: Connection) throws {
         guard let token = try DeviceTokenRepository.token(id, in: connection) else { return }
         try DeliveryRepository.settleGone(
-            device: id, token: token, includingInFlight: false, at: now, in: connection)
+            device: id, token: token, at: now, in: connection)
         try DeviceTokenRepository.delete(id, in: connection)
     }
 

@@ -167,8 +167,9 @@ struct Inboxes: Sendable {
                 try badgePushes.forgetTold(device, inbox: inbox, in: connection)
             }
         }
-        let isClearing = isTold
-        if isClearing || badge.count != before.count(policy) {
+        // Mark-all-read and clearings speak to everybody; reading one entry only if the setting wants the others to follow.
+        let isSynced = badge.count != before.count(policy) && (badge.count == 0 || badgePushes.syncOnRead)
+        if isTold || isSynced {
             try badgePushes.countChanged(inbox: inbox, count: badge.count, except: device, now: now, in: connection)
         }
         return badge

@@ -138,12 +138,21 @@ extension NotificationContent {
         let body = object.string("body", maxBytes: Limits.bodyBytes) ?? ""
         let category = object.string("category", minBytes: 1, maxBytes: Limits.categoryBytes)
         let deepLink = object.string("deep_link", minBytes: 1, maxBytes: Limits.deepLinkBytes)
-        if let deepLink, !deepLink.utf8.starts(with: "/".utf8) || deepLink.utf8.contains(where: { $0 < 0x21 || $0 == 0x7F }) {
-            object.fail("deep_link", .invalid, "deep_link must be a path that begins with / and holds no spaces.")
+        if let deepLink, !NotificationContent.isPath(deepLink) {
+            object.fail("deep_link", .invalid, "deep_link must be a path that begins with one / and holds no spaces.")
         }
         let data = NotificationData.text(&object)
         guard let title else { return nil }
         self.init(title: title, body: body, category: category, deepLink: deepLink, data: data)
+    }
+}
+
+extension NotificationContent {
+    /// A path on the app's own host: two slashes, or a backslash that browsers take for one, would name another host.
+    fileprivate static func isPath(_ text: String) -> Bool {
+        let bytes = Array(text.utf8)
+        guard bytes.first == UInt8(ascii: "/"), !bytes.contains(where: { $0 < 0x21 || $0 == 0x7F }) else { return false }
+        return bytes.count == 1 || (bytes[1] != UInt8(ascii: "/") && bytes[1] != UInt8(ascii: "\\"))
     }
 }
 

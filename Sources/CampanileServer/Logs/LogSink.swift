@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import Synchronization
 
@@ -12,16 +13,20 @@ package final class LogSink: Sendable {
     }
 
     private static let flushBytes = 32 * 1_024
-    private static let flushDelay = Duration.milliseconds(100)
+    private static let flushDelay = DispatchTimeInterval.milliseconds(100)
+    private static let stopDelay = DispatchTimeInterval.seconds(1)
 
     private struct State: Sendable {
         var lines: [UInt8] = []
         var isFlushPlanned = false
+        var dropped = 0
     }
 
     package let format: Format
     private let descriptor: Int32
     private let state = Mutex(State())
+    /// The only place that writes, and that waits when nobody takes the lines.
+    private let queue = DispatchQueue(label: "campanile.log")
 
     /// - Parameter descriptor: an open file; 2 is standard error.
     package init(descriptor: Int32, format: Format) {
@@ -32,33 +37,50 @@ package final class LogSink: Sendable {
     /// Standard error: readable at a terminal, JSON otherwise.
     package static let standardError = LogSink(descriptor: 2, format: isatty(2) == 1 ? .text : .json)
 
-    /// Appends one line.
+    /// Appends one line. Never waits: when nobody reads the log, lines beyond the buffer are dropped, and counted.
     /// - Parameter write: appends the bytes, without the line's end.
     func append(isUrgent: Bool, _ write: (inout [UInt8]) -> Void) {
-        let (isPlanned, isFull) = state.withLock { state in
+        let (isNew, isFull) = state.withLock { state in
+            guard state.lines.count < Limits.logBufferBytes else {
+                state.dropped += 1
+                return (false, false)
+            }
+            let before = state.lines.count
             write(&state.lines)
             state.lines.append(UInt8(ascii: "\n"))
-            let wasPlanned = state.isFlushPlanned
+            let isNew = !state.isFlushPlanned
             state.isFlushPlanned = true
-            return (wasPlanned, state.lines.count >= LogSink.flushBytes)
+            return (isNew, before < LogSink.flushBytes && state.lines.count >= LogSink.flushBytes)
         }
-        if isUrgent || isFull { flush() }
-        if !isPlanned {
-            Task { [self] in
-                try? await Task.sleep(for: LogSink.flushDelay)
+        if isUrgent || isFull { queue.async { [self] in writeGathered() } }
+        if isNew {
+            queue.asyncAfter(deadline: .now() + LogSink.flushDelay) { [self] in
                 state.withLock { $0.isFlushPlanned = false }
-                flush()
+                writeGathered()
             }
         }
     }
 
-    /// Writes what was gathered.
+    /// Writes what was gathered, before the program ends; waits for a second at most.
     package func flush() {
-        state.withLock { state in
-            guard !state.lines.isEmpty else { return }
-            write(state.lines)
-            state.lines.removeAll(keepingCapacity: state.lines.capacity <= 4 * LogSink.flushBytes)
+        let done = DispatchSemaphore(value: 0)
+        queue.async { [self] in
+            writeGathered()
+            done.signal()
         }
+        _ = done.wait(timeout: .now() + LogSink.stopDelay)
+    }
+
+    private func writeGathered() {
+        let (lines, dropped) = state.withLock { state in
+            defer {
+                state.lines = []
+                state.dropped = 0
+            }
+            return (state.lines, state.dropped)
+        }
+        write(lines)
+        if dropped > 0 { write(Array("\(dropped) log lines were dropped: nobody read them in time.\n".utf8)) }
     }
 
     /// A log that can't be written must not stop the service: what doesn't go out is dropped.

@@ -76,36 +76,37 @@ enum DeliveryRepository {
         _ = try connection.run(
             """
             UPDATE deliveries SET state = ?3, due_at = NULL, settled_at = ?4,
-                answers = iif(?5 IS NULL, answers, iif(answers IS NULL, '[' || ?5 || ']',
-                    substr(answers, 1, length(answers) - 1) || ',' || ?5 || ']'))
+                answers = iif(?5 IS NULL, answers, iif(answers IS NULL, '[' || ?5 || ']', json_insert(
+                    iif(json_array_length(answers) >= ?6, json_remove(answers, '$[0]'), answers), '$[#]', json(?5))))
             WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
-            """, notification, device, state.rawValue, now, answer)
+            """, notification, device, state.rawValue, now, answer, Limits.answersPerDelivery)
     }
 
     /// Puts an attempted delivery back to wait for its next attempt.
+    /// - Parameter isCounted: false for an attempt that couldn't have succeeded, whatever the push.
     static func retry(
-        notification: UUIDv7, device: Int64, dueAt: Timestamp, answer: String, in connection: Connection
+        notification: UUIDv7, device: Int64, dueAt: Timestamp, isCounted: Bool, answer: String, in connection: Connection
     ) throws {
         _ = try connection.run(
             """
-            UPDATE deliveries SET state = 'owed', due_at = ?3,
-                answers = iif(answers IS NULL, '[' || ?4 || ']',
-                    substr(answers, 1, length(answers) - 1) || ',' || ?4 || ']')
+            UPDATE deliveries SET state = 'owed', due_at = ?3, attempts = attempts - ?5,
+                answers = iif(answers IS NULL, '[' || ?4 || ']', json_insert(
+                    iif(json_array_length(answers) >= ?6, json_remove(answers, '$[0]'), answers), '$[#]', json(?4)))
             WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
-            """, notification, device, dueAt, answer)
+            """, notification, device, dueAt, answer, !isCounted, Limits.answersPerDelivery)
     }
 
     /// Settles what is owed to a device that leaves its user. What is in flight can't be recalled: its answer settles it.
     static func settleGone(
-        device: Int64, token: String, includingInFlight: Bool, at now: Timestamp, in connection: Connection
+        device: Int64, token: String, at now: Timestamp, in connection: Connection
     ) throws {
         _ = try connection.run(
             "UPDATE deliveries SET token = ?2 WHERE device_id = ?1 AND settled_at IS NULL", device, token)
         _ = try connection.run(
             """
             UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?2
-            WHERE device_id = ?1 AND settled_at IS NULL AND (?3 OR state = 'owed')
-            """, device, now, includingInFlight)
+            WHERE device_id = ?1 AND settled_at IS NULL AND state = 'owed'
+            """, device, now)
     }
 
     /// At the start of a server: what was in flight to a device that has left since has nobody to settle it.

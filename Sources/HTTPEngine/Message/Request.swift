@@ -163,6 +163,14 @@ extension Request {
         return found ?? nil
     }
 
+    /// Whether a name stands in the query, whatever its value.
+    package func hasQuery(_ name: StaticString) -> Bool {
+        let wanted = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
+        var isFound = false
+        forEachQueryItem { rawName, _ in isFound = isFound || PercentCoding.equals(rawName, wanted) }
+        return isFound
+    }
+
     /// Every name and value of the query in order, decoded. Pairs that aren't UTF-8 come with replacement characters.
     package func queryItems() -> [(name: String, value: String)] {
         var items: [(name: String, value: String)] = []
