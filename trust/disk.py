@@ -13,6 +13,7 @@ once its directory was synced likewise. Everything else may be there or not. The
 """
 import bisect
 import collections
+import contextlib
 import mmap
 import os
 import struct
@@ -246,7 +247,9 @@ class Disk:
     def write_after_power_cut(self, random, target):
         """Writes the files, as a power cut now may leave them, into the folder `target`."""
         for name in os.listdir(target):
-            os.unlink(os.path.join(target, name))
+            # SQLite's own -shm goes with the last connection, which may close between the two calls.
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(os.path.join(target, name))
         for path, file in sorted(self._names_after_power_cut(random).items()):
             with open(os.path.join(target, os.path.basename(path)), "wb") as out:
                 out.write(file.after_power_cut(random))
