@@ -42,7 +42,8 @@ public struct DeviceToken: Hashable, Sendable {
     }
 
     /// Apple's tokens are hexadecimal and compared without case, so one installation can't stand in the registry twice.
-    public static func normalized(_ token: String, platform: DevicePlatform) -> String {
-        platform == .ios ? token.lowercased() : token
+    /// Firebase's tokens stay as they are, also those of iPhones.
+    public static func normalized(_ token: String, provider: DeviceProvider) -> String {
+        provider == .apns ? token.lowercased() : token
     }
 }

@@ -197,6 +197,23 @@ import Testing
         }
     }
 
+    @Test("a clearing that a crash swallowed is sent again, also when the number is back at what was told before")
+    func clearingSwallowed() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let id = try await fixture.create()
+        _ = try await fixture.sent()
+        _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
+        let now = fixture.clock.now
+        let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() })
+        let claimed = try await fixture.database.write { try claims.claim(limit: 10, sending: [], now: now, in: $0) }
+        #expect(claimed.map(\.message.summary) == ["badge a 0"])
+        _ = try await fixture.inboxes.setRead(false, id, fixture.alice, device: nil)
+        _ = try await fixture.database.write { try DeviceTokenRepository.releaseLeases(now: now, in: $0) }
+        fixture.clock.advance(seconds: 3)
+        #expect(try await fixture.sent() == ["badge a 1"])
+    }
+
     @Test("a push whose lease ends while it is still on its way is not joined by a second one")
     func leaseEndsInFlight() async throws {
         let fixture = try Fixture()

@@ -60,8 +60,7 @@ extension DeviceToken {
         guard let token, let platform else { throw Problem(.internalError) }
         let resolved = provider ?? DeviceProvider(defaultFor: platform)
         self.init(
-            // A Firebase token of an iOS device is not hexadecimal, and its case matters.
-            token: resolved == .apns ? DeviceToken.normalized(token, platform: platform) : token,
+            token: DeviceToken.normalized(token, provider: resolved),
             platform: platform, provider: resolved, environment: environment ?? .production, appVersion: appVersion,
             locale: locale, lastRegisteredAt: now)
     }

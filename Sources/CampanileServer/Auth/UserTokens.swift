@@ -110,7 +110,7 @@ package final class UserTokenVerifier: Sendable {
     private func key(for token: [UInt8]) throws -> JWTKeyCollection {
         let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64URL.decode(String(decoding: parts[0], as: UTF8.self)),
-            case .object? = try? JSONValue(parsing: header), let header = try? JSONValue(parsing: header)
+            let header = try? JSONValue(parsing: header), case .object = header
         else { throw UserTokenError("The token is malformed.") }
         guard header["crit"] == nil else { throw UserTokenError("The token has critical header parameters.") }
         guard case .string(let algorithm)? = header["alg"] else { throw UserTokenError("The token names no alg.") }

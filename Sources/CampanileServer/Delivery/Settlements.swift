@@ -29,6 +29,10 @@ struct Settlements: Sendable {
             return
         }
         settleBadge(&schedule, push, decision, now: now)
+        if answered.answer.outcome == .misconfigured, push.delivery == nil {
+            // It couldn't have succeeded, whatever it was.
+            schedule.badgeAttempts = max(0, schedule.badgeAttempts - 1)
+        }
         schedule.isInFlight = false
         try oweNext(&schedule, decision, count: device.badge.count, now: now, in: connection)
         try DeviceTokenRepository.store(schedule, in: connection)

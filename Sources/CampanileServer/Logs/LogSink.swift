@@ -80,7 +80,12 @@ package final class LogSink: Sendable {
             return (state.lines, state.dropped)
         }
         write(lines)
-        if dropped > 0 { write(Array("\(dropped) log lines were dropped: nobody read them in time.\n".utf8)) }
+        guard dropped > 0 else { return }
+        let sentence = "\(dropped) log lines were dropped: nobody read them in time."
+        switch format {
+        case .text: write(Array("\(sentence)\n".utf8))
+        case .json: write(Array("{\"level\":\"warning\",\"message\":\"\(sentence)\"}\n".utf8))
+        }
     }
 
     /// A log that can't be written must not stop the service: what doesn't go out is dropped.

@@ -199,7 +199,8 @@ extension DeviceTokenRepository {
         try connection.first("SELECT min(due_at) FROM device_tokens WHERE due_at IS NOT NULL") { $0.timeOrNil(0) } ?? nil
     }
 
-    /// At the start of a server no push can be in flight: the process that sent it is gone.
+    /// At the start of a server no push can be in flight: the process that sent it is gone. Whether it arrived nobody
+    /// knows, so what the device was told is unknown too.
     static func releaseLeases(now: Timestamp, in connection: Connection) throws -> Int {
         _ = try connection.run(
             """
@@ -208,6 +209,9 @@ extension DeviceTokenRepository {
                 AND device_id IN (SELECT id FROM device_tokens WHERE due_at IS NOT NULL AND in_flight = 1)
             """, now)
         return try connection.run(
-            "UPDATE device_tokens SET in_flight = 0, due_at = ?1 WHERE due_at IS NOT NULL AND in_flight = 1", now)
+            """
+            UPDATE device_tokens SET in_flight = 0, due_at = ?1, told_count = NULL, told_at = NULL
+            WHERE due_at IS NOT NULL AND in_flight = 1
+            """, now)
     }
 }
