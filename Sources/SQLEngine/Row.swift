@@ -86,7 +86,11 @@ package struct Row: ~Copyable {
 
     @inlinable
     package func bytesOrNil(_ column: Int32) -> UnsafeRawBufferPointer? {
-        isNull(column) ? nil : bytes(column)
+        // Only what has no address needs to be asked whether it is NULL or empty.
+        guard let start = sqlite3_column_blob(statement, column) else {
+            return isNull(column) ? nil : UnsafeRawBufferPointer(start: nil, count: 0)
+        }
+        return UnsafeRawBufferPointer(start: start, count: Int(sqlite3_column_bytes(statement, column)))
     }
 
     /// A copy of the bytes of a blob or text.

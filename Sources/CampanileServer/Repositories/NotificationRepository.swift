@@ -113,29 +113,33 @@ extension NotificationRepository {
     ) throws {
         let before = filter.before ?? end
         let limit = filter.limit + 1
-        let visitRow: (borrowing Row) throws -> Void = { row in try visit(notificationRow(row)) }
+        let visitRow: (borrowing Row) throws -> Void = { row in
+            // Large data is rare and looked up by itself: a subquery would cost every row.
+            let data = row.bytesOrNil(7)
+            guard data == nil, row.bool(8) else { return try visit(notificationRow(row, data: data)) }
+            _ = try connection.first(
+                "SELECT data FROM notification_data WHERE notification_id = ?1", row.id(0)
+            ) { try visit(notificationRow(row, data: $0.bytes(0))) }
+        }
         // The text of a statement is a literal, and `read_at IS NULL` has to stand in it for the partial index to serve.
         switch (filter.status, filter.category) {
         case (.all, nil):
             try connection.forEach(
                 """
-                SELECT id, created_at, read_at, title, body, category, deep_link,
-                    iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data)
-                FROM notifications n WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
+                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+                FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
                 """, inbox, before, limit, body: visitRow)
         case (.unread, nil):
             try connection.forEach(
                 """
-                SELECT id, created_at, read_at, title, body, category, deep_link,
-                    iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data)
-                FROM notifications n WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3
+                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+                FROM notifications WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3
                 """, inbox, before, limit, body: visitRow)
         default:
             try connection.forEach(
                 """
-                SELECT id, created_at, read_at, title, body, category, deep_link,
-                    iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data)
-                FROM notifications n
+                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+                FROM notifications
                 WHERE inbox_id = ?1 AND id < ?2 AND (?4 = 'all' OR (read_at IS NULL) = (?4 = 'unread'))
                     AND (?5 IS NULL OR category = ?5)
                 ORDER BY id DESC LIMIT ?3
@@ -143,9 +147,11 @@ extension NotificationRepository {
         }
     }
 
-    private static func notificationRow(_ row: borrowing Row) -> NotificationRow {
+    private static func notificationRow(
+        _ row: borrowing Row, data: UnsafeRawBufferPointer?
+    ) -> NotificationRow {
         NotificationRow(
             id: row.bytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
-            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: row.bytesOrNil(7))
+            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: data)
     }
 }
