@@ -1,8 +1,10 @@
 package import CampanileCore
 
-/// A service that takes pushes for devices: APNs, FCM, or the sandbox. It answers with an outcome and never throws.
+/// A service that takes pushes for devices: APNs, FCM, or the sandbox.
 package protocol PushProvider: Sendable {
-    func send(_ message: PushMessage) async -> PushAnswer
+    /// Sends one push. Nothing is thrown: whatever goes wrong is an outcome.
+    /// - Parameter answer: called exactly once, on any thread and maybe before this returns; it doesn't block.
+    func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void)
 }
 
 /// What a provider said to one attempt.
@@ -10,7 +12,7 @@ package struct PushAnswer: Sendable {
     package let outcome: PushOutcome
     /// The HTTP status, where there was one.
     package let status: Int?
-    /// The provider's own word, such as `BadDeviceToken`.
+    /// The provider's own word, such as `BadDeviceToken`; or ours, where there was no answer.
     package let reason: String?
 
     package init(outcome: PushOutcome, status: Int?, reason: String?) {
@@ -22,12 +24,22 @@ package struct PushAnswer: Sendable {
 
 package enum PushOutcome: Sendable, Equatable {
     case accepted
-    /// Try again, not before the given number of milliseconds.
-    case retry(afterMilliseconds: Int64?)
+    /// Accepted, but in the other environment than the one the device was registered with.
+    case acceptedElsewhere(DeviceEnvironment)
+    /// Too much for this one device: try again, not before the given number of milliseconds.
+    case deviceBusy(afterMilliseconds: Int64?)
+    /// The provider can't at the moment, whatever the device: try again, not before the given number of milliseconds.
+    case unavailable(afterMilliseconds: Int64?)
+    /// Never processed, for certain: not sent, or refused before it was looked at. It doesn't count as an attempt.
+    case unprocessed
+    /// Sent, and the answer never came: it may have arrived.
+    case unanswered
     /// The token is dead, since the given moment if the provider said one.
     case tokenGone(since: Timestamp?)
+    /// The token belongs to another app or project.
+    case tokenForeign
     /// This push can never succeed.
     case rejected
-    /// Nothing of this app can succeed until somebody mends its configuration.
+    /// Nothing of this app can succeed until somebody mends its configuration; the reason names what.
     case misconfigured
 }

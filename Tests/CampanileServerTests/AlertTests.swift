@@ -120,7 +120,7 @@ import Testing
         try await fixture.register("a")
         fixture.provider.answer { message in
             if case .alert = message.kind {
-                return PushAnswer(outcome: .retry(afterMilliseconds: nil), status: 503, reason: "ServiceUnavailable")
+                return PushAnswer(outcome: .unavailable(afterMilliseconds: nil), status: 503, reason: "ServiceUnavailable")
             }
             return .accepted
         }
@@ -144,7 +144,7 @@ import Testing
     func attemptsEnd() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        fixture.provider.answer { _ in PushAnswer(outcome: .retry(afterMilliseconds: nil), status: 503, reason: nil) }
+        fixture.provider.answer { _ in PushAnswer(outcome: .unavailable(afterMilliseconds: nil), status: 503, reason: nil) }
         let id = try await fixture.create()
         var attempts = 0
         for _ in 0..<20 {
@@ -230,7 +230,7 @@ import Testing
     }
 
     @Test("a badge push that is refused for good is not repeated until the badge changes", arguments: [
-        PushOutcome.rejected, .retry(afterMilliseconds: nil),
+        PushOutcome.rejected, .unavailable(afterMilliseconds: nil),
     ])
     func refusedBadge(_ outcome: PushOutcome) async throws {
         let fixture = try Fixture()

@@ -118,7 +118,9 @@ package final class Courier: Sendable {
     }
 
     private func send(_ push: ClaimedPush) async {
-        let answer = await provider.send(push.message)
+        let answer = await withUnsafeContinuation { continuation in
+            provider.send(push.message) { continuation.resume(returning: $0) }
+        }
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         if answer.outcome != .accepted { log(answered) }
         state.withLock {

@@ -25,8 +25,8 @@ enum OutcomePolicy {
         jitter: UInt64
     ) -> Decision {
         switch outcome {
-        case .accepted: return .settle(.accepted)
-        case .rejected: return .settle(.rejected)
+        case .accepted, .acceptedElsewhere: return .settle(.accepted)
+        case .rejected, .tokenForeign: return .settle(.rejected)
         case .misconfigured:
             return .retry(at: Timestamp(milliseconds: now.milliseconds + misconfiguredMilliseconds))
         case .tokenGone(let since):
@@ -36,7 +36,10 @@ enum OutcomePolicy {
                 return retry(after: nil, attempts: attempts, now: now, jitter: jitter)
             }
             return .dropDevice
-        case .retry(let after): return retry(after: after, attempts: attempts, now: now, jitter: jitter)
+        case .deviceBusy(let after), .unavailable(let after):
+            return retry(after: after, attempts: attempts, now: now, jitter: jitter)
+        case .unprocessed, .unanswered:
+            return retry(after: nil, attempts: attempts, now: now, jitter: jitter)
         }
     }
 

@@ -109,10 +109,12 @@ struct Settlements: Sendable {
     private static func text(_ answered: AnsweredPush) -> String {
         let outcome: JSONValue =
             switch answered.answer.outcome {
-            case .accepted: "accepted"
-            case .retry: "retry"
+            case .accepted, .acceptedElsewhere: "accepted"
+            case .deviceBusy, .unavailable: "retry"
+            case .unprocessed: "unprocessed"
+            case .unanswered: "unanswered"
             case .tokenGone: "gone"
-            case .rejected: "rejected"
+            case .rejected, .tokenForeign: "rejected"
             case .misconfigured: "misconfigured"
             }
         let answer = answered.answer

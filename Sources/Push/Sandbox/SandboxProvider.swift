@@ -28,7 +28,7 @@ package final class SandboxProvider: PushProvider {
         self.options = options
     }
 
-    package func send(_ message: PushMessage) async -> PushAnswer {
+    package func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void) {
         ring.withLock { ring in
             if ring.messages.count < capacity {
                 ring.messages.append(message)
@@ -37,7 +37,7 @@ package final class SandboxProvider: PushProvider {
                 ring.next = (ring.next + 1) % capacity
             }
         }
-        return PushAnswer(outcome: .accepted, status: 200, reason: nil)
+        answer(PushAnswer(outcome: .accepted, status: 200, reason: nil))
     }
 
     /// The remembered pushes of one app, newest first; of one user only, if named. What they looked like is built here,

@@ -71,12 +71,12 @@ final class RecordingProvider: PushProvider {
         state.withLock { $0.answer = answer }
     }
 
-    func send(_ message: PushMessage) async -> PushAnswer {
-        let answer = state.withLock { state in
+    func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void) {
+        let decide = state.withLock { state in
             state.messages.append(message)
             return state.answer
         }
-        return await answer(message)
+        Task { answer(await decide(message)) }
     }
 }
 
