@@ -51,13 +51,14 @@ package final class App: Sendable {
         backupPath = migrated.backupPath
 
         let badgePushes = BadgePushes(configuration.badge)
-        try await App.prepare(database, badgePushes, world: world, logger: logger)
+        let lease = try await App.prepare(database, badgePushes, world: world, logger: logger)
         let ids = try Publisher.generator(for: database, world: world)
         let sandbox = SandboxProvider(
             capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
+        let delivery = DeliveryOptions()
         let courier = Courier(
-            database: database, world: world, badgePushes: badgePushes, provider: provider ?? sandbox, ids: ids,
-            logger: logger)
+            database: database, world: world, badgePushes: badgePushes, options: delivery, lease: lease,
+            providers: { _ in provider ?? sandbox }, ids: ids, logger: logger)
         self.courier = courier
         let authenticator = Authenticator(
             verifier: try await UserTokenVerifier(configuration.jwt), database: database, world: world)
@@ -81,34 +82,55 @@ package final class App: Sendable {
         }
         try server.start()
         let housekeeping = Housekeeping(database: database, world: world, logger: logger)
-        work = [Task { await courier.run() }, Task { await housekeeping.run() }]
+        let leaseWalk = LeaseWalk(
+            database: database, world: world, lease: lease, resendsUnanswered: delivery.resendsUnanswered)
+        work = [
+            Task { await courier.run() },
+            Task {
+                await App.walk(leaseWalk, courier: courier, logger: logger)
+                await housekeeping.run()
+            },
+        ]
     }
 
     package var port: UInt16 { server.port }
 
-    /// What a new process has to put right before it serves: leases of a process that is gone, and versions that a change
-    /// of policy changes.
+    /// What a new process has to put right before it serves: the lanes it knows nothing of, and versions that a change of
+    /// policy changes.
+    /// - Returns: the number of this start.
     private static func prepare(
         _ database: Database, _ badgePushes: BadgePushes, world: World, logger: Logger
-    ) async throws {
+    ) async throws -> Int64 {
         let now = world.now()
         let policy = badgePushes.policy
-        let (released, restamped) = try await database.write { connection in
-            _ = try DeliveryRepository.settleOrphans(at: now, in: connection)
-            let released = try DeviceTokenRepository.releaseLeases(now: now, in: connection)
+        let (lease, restamped) = try await database.write { connection in
+            let lease = try ProgramStateRepository.countStart(in: connection)
+            try LaneConditionRepository.clear(in: connection)
             let before = try ProgramStateRepository.badgePolicy(in: connection)
-            guard before != policy else { return (released, 0) }
+            guard before != policy else { return (lease, 0) }
             try ProgramStateRepository.setBadgePolicy(policy, in: connection)
-            guard let before else { return (released, 0) }
+            guard let before else { return (lease, 0) }
             let changed = try InboxRepository.restamp(from: before, to: policy, now: now, in: connection)
             for inbox in changed {
-                let count = try InboxRepository.badge(inbox, policy, in: connection).count
-                try badgePushes.countChanged(inbox: inbox, count: count, except: nil, now: now, in: connection)
+                let badge = try InboxRepository.badge(inbox, policy, in: connection)
+                try badgePushes.countChanged(inbox: inbox, badge, except: nil, now: now, in: connection)
             }
-            return (released, changed.count)
+            return (lease, changed.count)
         }
-        if released > 0 { logger.notice("Pushes of a process that ended are sent again.", metadata: ["devices": "\(released)"]) }
         if restamped > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(restamped)"]) }
+        return lease
+    }
+
+    private static func walk(_ walk: LeaseWalk, courier: Courier, logger: Logger) async {
+        do {
+            let released = try await walk.run()
+            guard released > 0 else { return }
+            logger.notice(
+                "Pushes that were in flight when the last server ended go again.", metadata: ["devices": "\(released)"])
+            courier.wake()
+        } catch {
+            logger.error("The leases of the last server couldn't be freed.", metadata: ["error": "\(error)"])
+        }
     }
 
     /// - Returns: whether the work ended in time.
@@ -195,7 +217,7 @@ extension Routes {
                 database: database, inboxes: inboxes,
                 nativeRequests: NativeRequests(configured: configuration.nativeUserAgents)),
             notifications: NotificationResource(
-                database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes),
+                database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes, courier: courier),
                 inboxes: inboxes, idempotency: Idempotency(),
                 sounds: configuration.categories.compactMapValues(\.sound)),
             devices: DeviceTokenResource(world: world, registry: registry),

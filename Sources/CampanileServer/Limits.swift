@@ -44,17 +44,36 @@ package enum Limits {
     static let bearerTokenBytes = 8_192
 
     // The courier
-    static let pushesInFlight = 512
+    /// In flight together; from there on each lane has only its reserved places.
+    static let pushesInFlight = 2_048
+    static let pushesInFlightPerLane = 1_000
+    static let pushesInFlightReserved = 32
+    /// Devices claimed, and answers settled, in one transaction.
     static let claimedDevices = 256
+    static let settledAnswers = 512
     /// Writes in one transaction from which on the courier makes pauses.
     static let busyWriter = 8
-    static let courierPauseMilliseconds: Int64 = 50
-    static let leaseMilliseconds: Int64 = 60_000
+    static let courierPauseMilliseconds: Int64 = 10
     static let syncDelayMilliseconds: Int64 = 2_000
     static let deliveryAttempts = 7
+    static let unansweredMilliseconds: Int64 = 5_000
+    static let unprocessedMilliseconds: Int64 = 1_000
+    static let misconfiguredMilliseconds: Int64 = 5_000
     static let answerReasonBytes = 200
     /// Answers kept per delivery, the newest.
     static let answersPerDelivery = 10
+
+    // A lane (app and provider) that fails
+    /// Failures in a row that close it.
+    static let outageFailures = 10
+    static let firstProbeMilliseconds: Int64 = 1_000
+    static let outageProbeMilliseconds: Int64 = 60_000
+    static let parkedProbeMilliseconds: Int64 = 15 * 60_000
+    /// So many tokens of an app may die in a minute whatever their share is.
+    static let deadTokensTolerated = 10
+    static let sparingMilliseconds: Int64 = 10 * 60_000
+    /// Rows walked in one transaction when a start looks for the leases of an earlier one.
+    static let leaseWalkRows: Int64 = 10_000
 
     // The database's memory and log
     static let readerCacheKibibytes: Int32 = 32 * 1_024

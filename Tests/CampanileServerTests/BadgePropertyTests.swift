@@ -51,7 +51,8 @@ private struct BadgeWalk {
 
     init(_ policy: BadgePolicy, seed: UInt64) throws {
         self.policy = policy
-        fixture = try Fixture(policy)
+        // Every other walk sends where it creates, as a running server does.
+        fixture = try Fixture(policy, claimsAtCreation: seed.isMultiple(of: 2))
         chance = SplitMix(state: seed &* 7_919)
     }
 

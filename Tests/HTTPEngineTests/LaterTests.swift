@@ -1,5 +1,9 @@
+import Glibc
 import HTTPEngine
 import Testing
+
+/// Which thread of the system runs this.
+private func currentThread() -> pthread_t { pthread_self() }
 
 @Suite("Answers that come later", .serialized)
 struct LaterTests {
@@ -30,6 +34,33 @@ struct LaterTests {
         }
         #expect(outcome.result.0 == "now")
         #expect(outcome.result.1 == ["waited 1", "now"])
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("Work that waited goes on on the thread of its connection")
+    func sameThread() async throws {
+        let gate = Gate()
+        let outcome = try await withServer(threads: 1) { _ in
+            .later {
+                let before = currentThread()
+                await gate.wait()
+                let between = currentThread()
+                await gate.wait()
+                let isSame = before == between && between == currentThread()
+                return Response(status: 200, body: .text(isSame ? "same" : "another"))
+            }
+        } _: { server in
+            let port = server.port
+            async let answer = offThePool {
+                let client = try RawClient(port: port)
+                client.send("GET /wait HTTP/1.1\r\nHost: a\r\n\r\n")
+                return client.answer()?.body
+            }
+            await gate.arrivals(1)
+            gate.open()
+            return try await answer
+        }
+        #expect(outcome.result == "same")
         #expect(outcome.statistics.isClean)
     }
 

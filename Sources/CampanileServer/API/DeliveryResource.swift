@@ -1,5 +1,6 @@
 import CampanileCore
 import HTTPEngine
+import Push
 import SQLEngine
 
 /// `GET /notifications/{id}/deliveries`: what became of the pushes, device by device, or why nothing was owed.
@@ -25,18 +26,15 @@ struct DeliveryResource: Sendable {
     private func find(
         _ id: UUIDv7, app: String, in connection: Connection
     ) throws -> (String?, [DeliveryRecord]) {
-        let inbox = try NotificationRepository.inbox(of: id, in: connection)
-            ?? DeliveryRepository.inbox(ofNotification: id, in: connection)
-        guard let inbox, try InboxRepository.owner(inbox, in: connection)?.app == app else { throw Problem.notFound }
-        let deliveries = try DeliveryRepository.list(notification: id, in: connection)
-        guard deliveries.isEmpty, let notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
-        else { return (nil, deliveries) }
-        if !notification.push.push { return ("push_false", []) }
-        return (notification.push.isOwed(at: notification.createdAt) ? "no_devices" : "expired", [])
+        guard let inbox = try DeliveryRepository.inbox(ofNotification: id, in: connection),
+            try InboxRepository.owner(inbox, in: connection)?.app == app
+        else { throw Problem.notFound }
+        let reason = try DeliveryRepository.nothingOwed(notification: id, in: connection)
+        return (reason?.rawValue, try DeliveryRepository.list(notification: id, in: connection))
     }
 
     private static func json(_ delivery: DeliveryRecord) -> JSONValue {
-        let answers = delivery.answers.flatMap { try? JSONValue(parsing: Array($0.utf8)) } ?? .array([])
+        let answers = delivery.answers.flatMap { try? JSONValue(parsing: Array($0.utf8)) } ?? usualAnswers(delivery)
         return .object([
             .init("id", .string(delivery.id.description)), .init("token", optional(delivery.token)),
             .init("platform", optional(delivery.platform)), .init("provider", optional(delivery.provider)),
@@ -45,6 +43,12 @@ struct DeliveryResource: Sendable {
             .init("next_attempt_at", delivery.state == .owed ? optional(delivery.dueAt?.description) : .null),
             .init("settled_at", optional(delivery.settledAt?.description)), .init("answers", answers),
         ])
+    }
+
+    /// The answer to most pushes isn't written out: accepted at the first attempt.
+    private static func usualAnswers(_ delivery: DeliveryRecord) -> JSONValue {
+        guard delivery.state == .accepted, let at = delivery.settledAt else { return .array([]) }
+        return .array([Settlements.json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)])
     }
 
     private static func optional(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }

@@ -32,7 +32,7 @@ struct NotificationResource: Sendable {
     private func create(_ new: NewNotification, _ producer: Producer) async throws -> CreateAnswer {
         let now = world.now()
         let created = try await database.write { try publisher.create(new, app: producer.app, now: now, in: $0) }
-        inboxes.wakeCourier()
+        publisher.send(created)
         return CreateAnswer(created, isForMany: new.isForMany)
     }
 
@@ -42,22 +42,22 @@ struct NotificationResource: Sendable {
     ) async throws -> Response {
         let now = world.now()
         let since = Timestamp(milliseconds: now.milliseconds - Limits.idempotencyKeyMilliseconds)
-        let (answer, isReplay) = try await database.write { connection in
+        let (answer, created) = try await database.write { connection -> (CreateAnswer, [Publisher.Created]?) in
             if let known = try IdempotencyRepository.find(
                 key: key, apiKey: producer.keyID, since: since, in: connection)
             {
                 guard known.fingerprint == fingerprint else { throw Problem(.idempotencyMismatch) }
-                return (CreateAnswer(location: known.location, body: known.body), true)
+                return (CreateAnswer(location: known.location, body: known.body), nil)
             }
             let created = try publisher.create(new, app: producer.app, now: now, in: connection)
             let answer = CreateAnswer(created, isForMany: new.isForMany)
             try IdempotencyRepository.store(
                 IdempotentAnswer(fingerprint: fingerprint, location: answer.location, body: answer.body),
                 key: key, apiKey: producer.keyID, at: now, in: connection)
-            return (answer, false)
+            return (answer, created)
         }
-        if !isReplay { inboxes.wakeCourier() }
-        return answer.response(isReplay: isReplay)
+        if let created { publisher.send(created) }
+        return answer.response(isReplay: created == nil)
     }
 
     // MARK: /notifications/{id}

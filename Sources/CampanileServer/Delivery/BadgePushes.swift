@@ -8,11 +8,16 @@ package struct BadgePushes: Sendable {
     let policy: BadgePolicy
     let syncOnRead: Bool
     let androidData: Bool
+    /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
+    let neverZeroWhileOthersRemain: Bool
 
-    package init(policy: BadgePolicy, syncOnRead: Bool, androidData: Bool) {
+    package init(
+        policy: BadgePolicy, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false
+    ) {
         self.policy = policy
         self.syncOnRead = syncOnRead
         self.androidData = androidData
+        self.neverZeroWhileOthersRemain = neverZeroWhileOthersRemain
     }
 
     /// What a device was told, as long as that may be relied on.
@@ -23,23 +28,32 @@ package struct BadgePushes: Sendable {
 
     /// Whether a device is owed the number. What it was told being unknown counts as different once anything was attempted
     /// to it: before that, the app has never shown more than it asked for itself.
-    func owes(_ device: DeviceSchedule, count: Int64, now: Timestamp) -> Bool {
-        guard device.platform == .ios || androidData else { return false }
+    func owes(_ device: DeviceSchedule, _ badge: Badge, now: Timestamp) -> Bool {
+        guard device.platform == .ios || androidData, !isKeptBack(badge) else { return false }
         guard let told = BadgePushes.told(device, now: now) else { return device.attempted }
-        return told != count
+        return told != badge.count
+    }
+
+    private func isKeptBack(_ badge: Badge) -> Bool {
+        neverZeroWhileOthersRemain && badge.count == 0 && badge.unreadCount > 0
+    }
+
+    /// Whether a change of the inbox may owe pushes: the number changed, or a 0 that was kept back is free to go.
+    func isNews(_ badge: Badge, after before: Badge) -> Bool {
+        badge.count != before.count || isKeptBack(before) != isKeptBack(badge)
     }
 
     /// Plans the badge push of a device after something happened to it, if one is owed and none is planned. One that was
     /// refused for good is not repeated until the badge changes.
     /// - Parameter notBefore: when the provider wants to hear of the device again.
-    func owe(_ device: inout DeviceSchedule, count: Int64, notBefore: Timestamp?, now: Timestamp) {
-        guard owes(device, count: count, now: now) else {
+    func owe(_ device: inout DeviceSchedule, _ badge: Badge, notBefore: Timestamp?, now: Timestamp) {
+        guard owes(device, badge, now: now) else {
             device.badgeDueAt = nil
             device.badgeAttempts = 0
             return
         }
         guard device.badgeDueAt == nil, device.badgeAttempts < Limits.deliveryAttempts else { return }
-        let dueAt = BadgePushes.dueAt(device, count: count, now: now)
+        let dueAt = BadgePushes.dueAt(device, count: badge.count, now: now)
         device.badgeDueAt = notBefore.map { max($0, dueAt) } ?? dueAt
     }
 
@@ -55,14 +69,14 @@ package struct BadgePushes: Sendable {
     /// - Returns: whether any push is owed.
     @discardableResult
     func countChanged(
-        inbox: Int64, count: Int64, except token: String?, now: Timestamp, in connection: Connection
+        inbox: Int64, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
     ) throws -> Bool {
         var isAnyOwed = false
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
         for device in try DeviceTokenRepository.schedules(inbox: inbox, in: connection) where device.id != acting {
             var changed = device
-            if owes(device, count: count, now: now) {
-                changed.badgeDueAt = BadgePushes.dueAt(device, count: count, now: now)
+            if owes(device, badge, now: now) {
+                changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: now)
                 changed.badgeAttempts = 0
                 isAnyOwed = true
             } else if !device.isInFlight {
@@ -80,10 +94,12 @@ package struct BadgePushes: Sendable {
 
     /// Whether a native list has to write although the badge is 0 already: somebody was told another number, and no
     /// clearing is on its way.
-    func owesClearing(inbox: Int64, except token: String?, now: Timestamp, in connection: Connection) throws -> Bool {
+    func owesClearing(
+        inbox: Int64, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
+    ) throws -> Bool {
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
         return try DeviceTokenRepository.schedules(inbox: inbox, in: connection).contains { device in
-            device.id != acting && device.badgeDueAt == nil && owes(device, count: 0, now: now)
+            device.id != acting && device.badgeDueAt == nil && owes(device, badge, now: now)
         }
     }
 

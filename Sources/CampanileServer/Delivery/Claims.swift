@@ -3,12 +3,21 @@ import Push
 import SQLEngine
 
 /// A push that the courier may send: its device is in flight until the answer is settled.
-struct ClaimedPush: Sendable {
+package struct ClaimedPush: Sendable {
+    let lane: Lane
     let message: PushMessage
     let device: Int64
     let delivery: DueDelivery?
     /// How many attempts were made, this one included.
     let attempt: Int64
+
+    init(_ message: PushMessage, device: Int64, delivery: DueDelivery?, attempt: Int64) {
+        lane = Lane(app: message.app, provider: message.device.provider)
+        self.message = message
+        self.device = device
+        self.delivery = delivery
+        self.attempt = attempt
+    }
 
     /// The number that the device is told if the provider accepts; nil when the push carries none.
     var toldCount: Int64? {
@@ -17,23 +26,32 @@ struct ClaimedPush: Sendable {
 }
 
 /// Claiming: decides in one transaction what goes to which device now. The badge in a push is the number of this moment.
-struct Claims: Sendable {
+package struct Claims: Sendable {
     let badgePushes: BadgePushes
     let makeID: @Sendable () -> UUIDv7
+    /// The number of this start of the server: the device's lease while a push of it is in flight.
+    let lease: Int64
 
-    /// - Parameter sending: devices that a push is still on its way to, whatever their lease says: they are left alone.
+    /// What is due in a lane, the longest waiting first.
+    func claim(_ lane: Lane, limit: Int, now: Timestamp, in connection: Connection) throws -> [ClaimedPush] {
+        try DeviceTokenRepository.due(lane, at: now, limit: limit, policy: badgePushes.policy, in: connection)
+            .compactMap { try claim($0, now: now, in: connection) }
+    }
+
+    /// The alert of a notification that is being created, for a device that nothing is owed to: owed and claimed in one.
     func claim(
-        limit: Int, sending: Set<Int64>, now: Timestamp, in connection: Connection
-    ) throws -> [ClaimedPush] {
-        var claimed: [ClaimedPush] = []
-        for device in try DeviceTokenRepository.due(
-            at: now, limit: limit, policy: badgePushes.policy, in: connection)
-        {
-            if sending.contains(device.schedule.id) {
-                try renewLease(device.schedule, now: now, in: connection)
-            } else if let push = try claim(device, now: now, in: connection) { claimed.append(push) }
-        }
-        return claimed
+        _ device: PushableDevice, _ notification: NotificationRecord, inbox: Int64, app: String, userID: String,
+        badge: Badge, now: Timestamp, in connection: Connection
+    ) throws -> ClaimedPush {
+        let delivery = DueDelivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
+        try DeliveryRepository.insert(
+            delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil, in: connection)
+        var schedule = device.schedule
+        try take(&schedule, sending: notification.id, in: connection)
+        let message = PushMessage(
+            id: delivery.id, kind: .alert(PushAlert(notification)), app: app, userID: userID, device: device.target,
+            badge: badge, sentAt: now)
+        return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: 1)
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
@@ -41,10 +59,6 @@ struct Claims: Sendable {
         _ device: DueDevice, now: Timestamp, in connection: Connection
     ) throws -> ClaimedPush? {
         var schedule = device.schedule
-        // Still marked after its lease ended: whoever sent it will not answer any more.
-        schedule.isInFlight = false
-        let lease = Timestamp(milliseconds: now.milliseconds + Limits.leaseMilliseconds)
-
         var isOvertaken = false
         while let delivery = try DeliveryRepository.nextDue(device: schedule.id, at: now, in: connection) {
             guard delivery.inbox == schedule.inbox else {
@@ -58,36 +72,29 @@ struct Claims: Sendable {
                 continue
             }
             try DeliveryRepository.claim(
-                notification: delivery.notificationID, device: schedule.id, leaseUntil: lease, in: connection)
-            try take(&schedule, until: lease, in: connection)
+                notification: delivery.notificationID, device: schedule.id, in: connection)
+            try take(&schedule, sending: delivery.notificationID, in: connection)
             let message = PushMessage(device, id: delivery.id, kind: .alert(alert), sentAt: now)
-            return ClaimedPush(message: message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
+            return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either.
-        if isOvertaken { badgePushes.owe(&schedule, count: device.badge.count, notBefore: nil, now: now) }
-        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now,
-            badgePushes.owes(schedule, count: device.badge.count, now: now)
-        {
+        if isOvertaken { badgePushes.owe(&schedule, device.badge, notBefore: nil, now: now) }
+        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now, badgePushes.owes(schedule, device.badge, now: now) {
             schedule.badgeAttempts += 1
-            try take(&schedule, until: lease, in: connection)
+            try take(&schedule, sending: nil, in: connection)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: now)
-            return ClaimedPush(message: message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
+            return ClaimedPush(message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, now: now, in: connection)
         return nil
     }
 
-    /// The lease of a push that is still on its way ended: its sender lives, so it goes on.
-    private func renewLease(_ device: DeviceSchedule, now: Timestamp, in connection: Connection) throws {
-        var schedule = device
-        schedule.dueAt = Timestamp(milliseconds: now.milliseconds + Limits.leaseMilliseconds)
-        try DeviceTokenRepository.store(schedule, in: connection)
-    }
-
-    private func take(_ schedule: inout DeviceSchedule, until lease: Timestamp, in connection: Connection) throws {
-        schedule.isInFlight = true
+    /// While a push is in flight nothing is due: its answer looks again.
+    private func take(_ schedule: inout DeviceSchedule, sending: UUIDv7?, in connection: Connection) throws {
+        schedule.lease = lease
+        schedule.sending = sending
         schedule.attempted = true
-        schedule.dueAt = lease
+        schedule.dueAt = nil
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
@@ -125,7 +132,7 @@ extension PushMessage {
 }
 
 extension PushAlert {
-    fileprivate init(_ notification: NotificationRecord) {
+    init(_ notification: NotificationRecord) {
         self.init(
             notificationID: notification.id, title: notification.content.title, body: notification.content.body,
             category: notification.content.category, deepLink: notification.content.deepLink,

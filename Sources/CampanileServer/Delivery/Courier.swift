@@ -4,35 +4,47 @@ package import Push
 package import SQLEngine
 import Synchronization
 
-/// Sends what is owed: claims due devices with a lease, sends in parallel, settles in groups. Everything it knows stands in
-/// the database, so a wake-up may be lost and a crash leaves leases that end.
+/// Sends what is owed: claims due devices lane by lane, sends, and settles the answers in groups. What is owed stands in the
+/// database, so a wake-up may be lost; what a crash left in flight carries the lease of a start that is over.
 package final class Courier: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
-        /// The devices that a push is on its way to: never two at a time, even when a lease ends before the answer.
-        var sending: Set<Int64> = []
+        var lanes = LaneBook()
+        /// What changed for whole lanes and isn't written yet.
+        var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
     }
 
+    /// How many devices of which lane may be claimed now.
+    private typealias Plan = [(lane: Lane, limit: Int)]
+
     private let database: Database
     private let world: World
-    private let provider: any PushProvider
-    private let claims: Claims
+    private let providers: @Sendable (Lane) -> any PushProvider
+    /// For those who claim a push in the transaction that creates it.
+    let claims: Claims
     private let settlements: Settlements
+    private let mortality: Mutex<TokenMortality>
     private let logger: Logger
     private let state = Mutex(State())
     private let signal = WakeSignal()
 
+    /// - Parameters:
+    ///   - lease: the number of this start of the server.
+    ///   - providers: who takes the pushes of a lane.
     package init(
-        database: Database, world: World, badgePushes: BadgePushes, provider: any PushProvider,
-        ids: UUIDv7Generator, logger: Logger
+        database: Database, world: World, badgePushes: BadgePushes, options: DeliveryOptions, lease: Int64,
+        providers: @escaping @Sendable (Lane) -> any PushProvider, ids: UUIDv7Generator, logger: Logger
     ) {
         self.database = database
         self.world = world
-        self.provider = provider
+        self.providers = providers
         self.logger = logger
-        claims = Claims(badgePushes: badgePushes, makeID: { ids.next() })
-        settlements = Settlements(badgePushes: badgePushes, random: world.random)
+        claims = Claims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease)
+        settlements = Settlements(
+            badgePushes: badgePushes, policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered),
+            random: world.random)
+        mortality = Mutex(TokenMortality(share: options.deadTokenShare))
     }
 
     /// Something may be due.
@@ -40,9 +52,7 @@ package final class Courier: Sendable {
 
     /// Works until `stop`; returns when nothing is in flight any more.
     package func run() async {
-        await withDiscardingTaskGroup { group in
-            while await step(in: &group) {}
-        }
+        while await step() {}
         await settleRest()
     }
 
@@ -52,42 +62,79 @@ package final class Courier: Sendable {
         signal.wake()
     }
 
-    /// Sends everything that is due now and settles it: what a test steps by, with the clock in its hand.
-    package func sendDue() async throws {
-        while true {
-            let claimed = try await exchange()
-            if claimed.isEmpty, !hasAnswered { return }
-            await withTaskGroup(of: Void.self) { group in
-                for push in claimed { group.addTask { await self.send(push) } }
-            }
+    /// Somebody changed the configuration of the providers: what waits for that may try at once.
+    package func tryAgain() {
+        state.withLock { $0.lanes.tryAgain(now: world.now()) }
+        signal.wake()
+    }
+
+    /// The lanes that don't run, with a sentence each.
+    var conditions: [(lane: Lane, condition: LaneCondition)] {
+        state.withLock { $0.lanes.conditions }.map { (lane: $0.key, condition: $0.value) }
+            .sorted { ($0.lane.app, $0.lane.provider.rawValue) < ($1.lane.app, $1.lane.provider.rawValue) }
+    }
+
+    // MARK: - From the one who creates
+
+    /// Whether a push of the lane may be claimed where it is created. With many in flight it waits in the database.
+    func mayClaim(_ lane: Lane) -> Bool {
+        state.withLock { state in
+            !state.isStopping && state.lanes.isOpen(lane)
+                && state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
         }
+    }
+
+    /// Sends what was claimed in a transaction that is committed now.
+    func take(_ claimed: [ClaimedPush]) {
+        guard !claimed.isEmpty else { return }
+        state.withLock { state in
+            for push in claimed { state.lanes.sent(push.lane) }
+        }
+        send(claimed)
     }
 
     // MARK: - The loop
 
     /// - Returns: whether to go on.
-    private func step(in group: inout DiscardingTaskGroup) async -> Bool {
-        var retryAt: Timestamp?
+    private func step() async -> Bool {
+        var lookAgainAt: Timestamp?
         do {
-            let nextDue = try database.read { try DeviceTokenRepository.nextDue(in: $0) }
-            let now = world.now()
-            if hasAnswered || (nextDue.map { $0 <= now } ?? false && hasRoom) {
-                for push in try await exchange() {
-                    group.addTask { await self.send(push) }
-                }
+            let (plan, next) = try lookAround()
+            if hasAnswered || !plan.isEmpty {
+                send(try await exchange(plan))
                 await giveWay()
-                if hasRoom, !isStopping { return true }
-            } else {
-                // Without room an answer wakes the loop.
-                retryAt = hasRoom ? nextDue : nil
+                return true
             }
+            lookAgainAt = next
         } catch {
             logger.error("The courier can't reach the database; it tries again in a second.", metadata: ["error": "\(error)"])
-            retryAt = Timestamp(milliseconds: world.now().milliseconds + 1_000)
+            lookAgainAt = Timestamp(milliseconds: world.now().milliseconds + 1_000)
         }
-        if isStopping { return false }
-        await signal.wait(milliseconds: retryAt.map { max($0.milliseconds - world.now().milliseconds, 1) })
+        if isStopping, isIdle { return false }
+        await signal.wait(milliseconds: lookAgainAt.map { max($0.milliseconds - world.now().milliseconds, 1) })
         return true
+    }
+
+    /// - Returns: what may be claimed now, and when there may be more without anybody waking the courier.
+    private func lookAround() throws -> (plan: Plan, next: Timestamp?) {
+        guard !isStopping else { return ([], nil) }
+        let due = try database.read { try DeviceTokenRepository.dueLanes(in: $0) }
+        let now = world.now()
+        return state.withLock { state in
+            var plan: Plan = []
+            var next: [Timestamp] = []
+            for (lane, dueAt) in due {
+                let room = state.lanes.room(lane, now: now)
+                if dueAt <= now, room > 0 {
+                    plan.append((lane, room))
+                } else if let at = room > 0 ? dueAt : state.lanes.nextLook(lane).map({ max($0, dueAt) }) {
+                    next.append(at)
+                }
+            }
+            // Each lane gets its share of the transaction.
+            let share = max(Limits.claimedDevices / max(plan.count, 1), 1)
+            return (plan.map { ($0.lane, min($0.limit, share)) }, next.min())
+        }
     }
 
     /// While many others write, the courier comes less often and does more at a time: who waits for an answer
@@ -98,43 +145,73 @@ package final class Courier: Sendable {
     }
 
     /// One transaction: settles what was answered and claims what is due.
-    private func exchange() async throws -> [ClaimedPush] {
-        let answered = takeAnswered()
+    private func exchange(_ plan: Plan) async throws -> [ClaimedPush] {
+        let (answered, changes) = takeAnswered()
         let now = world.now()
-        let limit = isStopping ? 0 : room
-        let sending = state.withLock { $0.sending }
-        let claimed: [ClaimedPush]
         do {
-            claimed = try await database.write { [claims, settlements] connection in
-                for push in answered { try settlements.settle(push, now: now, in: connection) }
-                return limit > 0 ? try claims.claim(limit: limit, sending: sending, now: now, in: connection) : []
+            let spared = try judge(answered, now: now)
+            let claimed = try await database.write { [claims, settlements] connection in
+                for (lane, condition) in changes { try LaneConditionRepository.set(condition, lane, in: connection) }
+                for push in answered {
+                    let isSpared = spared.contains(push.push.message.app)
+                    try settlements.settle(push, isSpared: isSpared, now: now, in: connection)
+                }
+                var claimed: [ClaimedPush] = []
+                for (lane, limit) in plan { claimed += try claims.claim(lane, limit: limit, now: now, in: connection) }
+                return claimed
             }
+            state.withLock { state in
+                for push in claimed { state.lanes.sent(push.lane) }
+            }
+            return claimed
         } catch {
-            giveBack(answered)
+            giveBack(answered, changes)
             throw error
         }
-        state.withLock { $0.sending.formUnion(claimed.map(\.device)) }
-        return claimed
     }
 
-    private func send(_ push: ClaimedPush) async {
-        let answer = await withUnsafeContinuation { continuation in
-            provider.send(push.message) { continuation.resume(returning: $0) }
+    /// - Returns: the apps none of whose tokens is believed to be dead.
+    private func judge(_ answered: [AnsweredPush], now: Timestamp) throws -> Set<String> {
+        let verdict = try mortality.withLock { mortality in
+            try mortality.judge(answered, now: now) { app, count in
+                try database.read { try DeviceTokenRepository.has(count, app: app, in: $0) }
+            }
         }
+        for (app, count) in verdict.alarms {
+            logger.error(
+                "Too many device tokens die at once: none is deleted. Is the app's environment, topic or project right?",
+                metadata: ["app": "\(app)", "dead": "\(count)"])
+        }
+        for (lane, count) in verdict.foreign {
+            let reason = "\(count) device tokens of other apps within a minute; the topic or project must be wrong"
+            let change = state.withLock { $0.lanes.park(lane, reason, now: now, jitter: world.random()) }
+            note(change, lane)
+        }
+        return verdict.spared
+    }
+
+    private func send(_ claimed: [ClaimedPush]) {
+        for push in claimed {
+            providers(push.lane).send(push.message) { [self] answer in take(answer, to: push) }
+        }
+    }
+
+    private func take(_ answer: PushAnswer, to push: ClaimedPush) {
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
-        if answer.outcome != .accepted { log(answered) }
-        state.withLock {
-            $0.sending.remove(push.device)
-            $0.answered.append(answered)
+        log(answered)
+        let jitter = world.random()
+        let change = state.withLock { state in
+            state.answered.append(answered)
+            return state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
         }
+        note(change, push.lane)
         signal.wake()
     }
 
     /// What was answered while the loop ended.
     private func settleRest() async {
-        guard hasAnswered else { return }
         do {
-            _ = try await exchange()
+            while hasAnswered { _ = try await exchange([]) }
         } catch {
             logger.error("Answers were not settled; their deliveries are sent again.", metadata: ["error": "\(error)"])
         }
@@ -143,33 +220,38 @@ package final class Courier: Sendable {
     // MARK: - State
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
-    private var room: Int {
-        let inFlight = state.withLock { $0.sending.count }
-        return min(Limits.claimedDevices, Limits.pushesInFlight - inFlight)
-    }
-    private var hasRoom: Bool { room > 0 }
-
-    /// Whether nothing is due, in flight or waiting to be settled.
-    var isQuiet: Bool {
-        get throws {
-            let isIdle = state.withLock { $0.sending.isEmpty && $0.answered.isEmpty }
-            guard isIdle else { return false }
-            guard let nextDue = try database.read({ try DeviceTokenRepository.nextDue(in: $0) }) else { return true }
-            return nextDue > world.now()
-        }
-    }
-
+    /// Whether no answer is being waited for.
+    private var isIdle: Bool { state.withLock { $0.lanes.inFlight == 0 && $0.answered.isEmpty } }
     private var hasAnswered: Bool { state.withLock { !$0.answered.isEmpty } }
 
-    private func takeAnswered() -> [AnsweredPush] {
+    private func takeAnswered() -> ([AnsweredPush], [Lane: LaneCondition?]) {
         state.withLock { state in
-            defer { state.answered = [] }
-            return state.answered
+            let count = min(state.answered.count, Limits.settledAnswers)
+            let answered = Array(state.answered.prefix(count))
+            state.answered.removeFirst(count)
+            defer { state.changes = [:] }
+            return (answered, state.changes)
         }
     }
 
-    private func giveBack(_ answered: [AnsweredPush]) {
-        state.withLock { $0.answered.insert(contentsOf: answered, at: 0) }
+    private func giveBack(_ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?]) {
+        state.withLock { state in
+            state.answered.insert(contentsOf: answered, at: 0)
+            state.changes.merge(changes) { newer, _ in newer }
+        }
+    }
+
+    private func note(_ change: LaneBook.Change?, _ lane: Lane) {
+        guard let change else { return }
+        let metadata: Logger.Metadata = ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"]
+        switch change {
+        case .closed(let condition):
+            state.withLock { $0.changes[lane] = .some(condition) }
+            logger.error("\(condition.sentence(lane))", metadata: metadata)
+        case .opened:
+            state.withLock { $0.changes[lane] = .some(nil) }
+            logger.notice("Pushes go again.", metadata: metadata)
+        }
     }
 
     /// A token names a device: the log gets its end only, and nothing of a short one.
@@ -177,12 +259,58 @@ package final class Courier: Sendable {
         token.utf8.count >= 24 ? "…\(token.suffix(6))" : "…"
     }
 
+    /// What concerns one device is told for each; what concerns a lane is told when the lane closes.
     private func log(_ answered: AnsweredPush) {
-        logger.warning(
-            "A push was not accepted.",
+        let level: Logger.Level
+        switch answered.answer.outcome {
+        case .accepted: return
+        case .unavailable, .unprocessed, .unanswered, .misconfigured: level = .debug
+        case .acceptedElsewhere: level = .notice
+        case .deviceBusy, .tokenGone, .tokenForeign, .rejected: level = .warning
+        }
+        logger.log(
+            level: level, "A push was not accepted as it was sent.",
             metadata: [
                 "delivery": "\(answered.push.message.id)", "token": "\(Courier.hint(answered.push.message.device.token))",
                 "outcome": "\(answered.answer.outcome)", "reason": "\(answered.answer.reason ?? "")",
             ])
+    }
+}
+
+// MARK: - Step by step
+
+extension Courier {
+    /// Sends everything that is due now and settles it: what a test steps by, with the clock in its hand.
+    package func sendDue() async throws {
+        while true {
+            let (plan, _) = try lookAround()
+            if hasAnswered || !plan.isEmpty {
+                send(try await exchange(plan))
+            } else if isIdle {
+                return
+            } else {
+                await signal.wait(milliseconds: nil)
+            }
+        }
+    }
+
+    /// Whether nothing is due, in flight or waiting to be settled.
+    var isQuiet: Bool {
+        get throws { try isIdle && lookAround().plan.isEmpty }
+    }
+}
+
+/// How deliveries go, from the configuration.
+package struct DeliveryOptions: Sendable {
+    /// Whether a push that was sent and not answered is sent again, with the same id: it may arrive twice. Otherwise it may
+    /// be lost.
+    package let resendsUnanswered: Bool
+    /// The share of an app's tokens that may die within a minute before none is believed to be dead, more than 0 and at
+    /// most 1.
+    package let deadTokenShare: Double
+
+    package init(resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1) {
+        self.resendsUnanswered = resendsUnanswered
+        self.deadTokenShare = deadTokenShare
     }
 }

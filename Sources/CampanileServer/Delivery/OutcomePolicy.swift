@@ -2,51 +2,78 @@ import CampanileCore
 import Push
 
 /// What follows from a provider's answer. One place for retries and for the life of a token.
-enum OutcomePolicy {
+struct OutcomePolicy: Sendable {
     enum Decision: Equatable {
         case settle(DeliveryState)
-        case retry(at: Timestamp)
+        /// - Parameter isCounted: false for an attempt that couldn't have succeeded, whatever the push.
+        case retry(at: Timestamp, isCounted: Bool)
         /// The token is dead: it goes, and with it all that was owed to it.
         case dropDevice
     }
 
+    /// What an answer is judged by, beside the answer.
+    struct Circumstances {
+        /// Attempts made, this one included.
+        let attempts: Int64
+        /// When this attempt was.
+        let sentAt: Timestamp
+        /// When the app last said that the token is its own.
+        let lastRegisteredAt: Timestamp
+        /// Whether so many tokens of the app die that none is believed to be dead.
+        let isSpared: Bool
+        let now: Timestamp
+        /// 64 random bits, which spread the retries of an outage over 15 % of their delay.
+        let jitter: UInt64
+    }
+
+    /// Whether a push that was sent and not answered is sent again.
+    let resendsUnanswered: Bool
+
     /// Minutes until the next attempt, by the number of attempts made.
     private static let ladderMinutes: [Int64] = [1, 2, 4, 8, 16, 32]
-    /// Nothing of a misconfigured app can succeed until somebody mends it; it is asked again this much later.
-    private static let misconfiguredMilliseconds: Int64 = 15 * 60_000
 
-    /// - Parameters:
-    ///   - attempts: how many were made, this one included.
-    ///   - sentAt: when this attempt was.
-    ///   - lastRegisteredAt: when the app last said that the token is its own.
-    ///   - jitter: 64 random bits, which spread the retries of an outage over 15 % of their delay.
-    static func decide(
-        _ outcome: PushOutcome, attempts: Int64, sentAt: Timestamp, lastRegisteredAt: Timestamp, now: Timestamp,
-        jitter: UInt64
-    ) -> Decision {
+    func decide(_ outcome: PushOutcome, _ circumstances: Circumstances) -> Decision {
         switch outcome {
         case .accepted, .acceptedElsewhere: return .settle(.accepted)
-        case .rejected, .tokenForeign: return .settle(.rejected)
-        case .misconfigured:
-            return .retry(at: Timestamp(milliseconds: now.milliseconds + misconfiguredMilliseconds))
-        case .tokenGone(let since):
-            // A registration after the moment the token died wins: the app is there again. Without such a moment, the
-            // token was dead when the push went.
-            if lastRegisteredAt > sentAt || since.map({ lastRegisteredAt >= $0 }) ?? false {
-                return retry(after: nil, attempts: attempts, now: now, jitter: jitter)
+        case .rejected: return .settle(.rejected)
+        // The lane decides when any of its pushes goes; for this one nothing was lost.
+        case .unprocessed: return again(in: Limits.unprocessedMilliseconds, circumstances, isCounted: false)
+        case .misconfigured: return again(in: Limits.misconfiguredMilliseconds, circumstances, isCounted: false)
+        case .tokenGone(let since): return gone(since: since, circumstances)
+        case .tokenForeign:
+            guard circumstances.isSpared else { return .dropDevice }
+            return again(in: Limits.misconfiguredMilliseconds, circumstances, isCounted: false)
+        case .deviceBusy(let after), .unavailable(let after): return retry(after: after, circumstances)
+        case .unanswered:
+            guard resendsUnanswered else { return .settle(.failed) }
+            // Connections break, and the next one is there at once.
+            guard circumstances.attempts > 1 else {
+                return again(in: Limits.unansweredMilliseconds, circumstances, isCounted: true)
             }
-            return .dropDevice
-        case .deviceBusy(let after), .unavailable(let after):
-            return retry(after: after, attempts: attempts, now: now, jitter: jitter)
-        case .unprocessed, .unanswered:
-            return retry(after: nil, attempts: attempts, now: now, jitter: jitter)
+            return retry(after: nil, circumstances)
         }
     }
 
-    private static func retry(after floor: Int64?, attempts: Int64, now: Timestamp, jitter: UInt64) -> Decision {
-        guard attempts < Limits.deliveryAttempts else { return .settle(.failed) }
-        let step = ladderMinutes[min(max(Int(attempts) - 1, 0), ladderMinutes.count - 1)] * 60_000
-        let delay = max(step + Int64(jitter % UInt64(step * 15 / 100)), floor ?? 0)
-        return .retry(at: Timestamp(milliseconds: now.milliseconds + delay))
+    /// A registration after the moment the token died wins: the app is there again. Without such a moment, the token was
+    /// dead when the push went.
+    private func gone(since: Timestamp?, _ circumstances: Circumstances) -> Decision {
+        let registered = circumstances.lastRegisteredAt
+        if registered > circumstances.sentAt || since.map({ registered >= $0 }) ?? false {
+            return retry(after: nil, circumstances)
+        }
+        return circumstances.isSpared ? .settle(.rejected) : .dropDevice
+    }
+
+    private func again(in delay: Int64, _ circumstances: Circumstances, isCounted: Bool) -> Decision {
+        let spread = Int64(circumstances.jitter % UInt64(delay))
+        return .retry(at: Timestamp(milliseconds: circumstances.now.milliseconds + delay + spread), isCounted: isCounted)
+    }
+
+    private func retry(after floor: Int64?, _ circumstances: Circumstances) -> Decision {
+        guard circumstances.attempts < Limits.deliveryAttempts else { return .settle(.failed) }
+        let ladder = OutcomePolicy.ladderMinutes
+        let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000
+        let delay = max(step + Int64(circumstances.jitter % UInt64(step * 15 / 100)), floor ?? 0)
+        return .retry(at: Timestamp(milliseconds: circumstances.now.milliseconds + delay), isCounted: true)
     }
 }

@@ -31,17 +31,18 @@ struct DeviceRegistry: Sendable {
     private func move(
         _ id: Int64, _ token: String, to inbox: Int64, now: Timestamp, in connection: Connection
     ) throws {
-        try DeliveryRepository.settleGone(
-            device: id, token: token, at: now, in: connection)
         try dropStalest(inbox: inbox, now: now, in: connection)
         guard var schedule = try DeviceTokenRepository.schedule(id, in: connection) else { return }
-        let count = try InboxRepository.badge(inbox, badgePushes.policy, in: connection).count
+        try DeliveryRepository.settleGone(
+            device: id, token: token, sending: schedule.sending, at: now, in: connection)
+        schedule.sending = nil
+        let badge = try InboxRepository.badge(inbox, badgePushes.policy, in: connection)
         // The old owner's app may have shown any number, whether or not we were the ones who told it.
         schedule.attempted = true
         schedule.toldCount = nil
         schedule.toldAt = nil
         schedule.badgeAttempts = 0
-        schedule.badgeDueAt = badgePushes.owes(schedule, count: count, now: now) ? now : nil
+        schedule.badgeDueAt = badgePushes.owes(schedule, badge, now: now) ? now : nil
         if !schedule.isInFlight { schedule.dueAt = schedule.badgeDueAt }
         try DeviceTokenRepository.store(schedule, in: connection)
     }
@@ -55,8 +56,9 @@ struct DeviceRegistry: Sendable {
     /// Takes a device out, and settles what was owed to it.
     static func remove(_ id: Int64, now: Timestamp, in connection: Connection) throws {
         guard let token = try DeviceTokenRepository.token(id, in: connection) else { return }
+        let sending = try DeviceTokenRepository.schedule(id, in: connection)?.sending
         try DeliveryRepository.settleGone(
-            device: id, token: token, at: now, in: connection)
+            device: id, token: token, sending: sending, at: now, in: connection)
         try DeviceTokenRepository.delete(id, in: connection)
     }
 

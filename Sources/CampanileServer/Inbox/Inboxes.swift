@@ -54,13 +54,13 @@ struct Inboxes: Sendable {
     ) throws -> Bool {
         guard let inbox = try user.inbox(in: connection) else { return false }
         let now = world.now()
-        let count = try InboxRepository.badge(inbox, policy, in: connection).count
+        let badge = try InboxRepository.badge(inbox, policy, in: connection)
         if case .open = reading {
-            if count != 0 { return true }
-            if try badgePushes.owesClearing(inbox: inbox, except: device, now: now, in: connection) { return true }
+            if badge.count != 0 { return true }
+            if try badgePushes.owesClearing(inbox: inbox, badge, except: device, now: now, in: connection) { return true }
         }
         guard let device else { return false }
-        return try badgePushes.isNews(device, count: count, inbox: inbox, now: now, in: connection)
+        return try badgePushes.isNews(device, count: badge.count, inbox: inbox, now: now, in: connection)
     }
 
     /// Writes what a reading has to write.
@@ -160,6 +160,7 @@ struct Inboxes: Sendable {
         state.stamp(before: before, policy: policy, now: now)
         if state != before { try InboxRepository.store(state, inbox, in: connection) }
         let badge = state.badge(policy)
+        let isNews = badgePushes.isNews(badge, after: before.badge(policy))
         if let device {
             if isTold {
                 try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection)
@@ -168,9 +169,9 @@ struct Inboxes: Sendable {
             }
         }
         // Mark-all-read and clearings speak to everybody; reading one entry only if the setting wants the others to follow.
-        let isSynced = badge.count != before.count(policy) && (badge.count == 0 || badgePushes.syncOnRead)
+        let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)
         if isTold || isSynced {
-            try badgePushes.countChanged(inbox: inbox, count: badge.count, except: device, now: now, in: connection)
+            try badgePushes.countChanged(inbox: inbox, badge, except: device, now: now, in: connection)
         }
         return badge
     }

@@ -1,5 +1,7 @@
 package import CampanileCore
+import Push
 package import SQLEngine
+import Synchronization
 
 /// Creates notifications: the rows, the counts and what is owed to every device, in one transaction.
 package struct Publisher: Sendable {
@@ -8,17 +10,36 @@ package struct Publisher: Sendable {
 
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
+    /// Who sends at once what is created, if there is anybody: without, everything is owed.
+    let courier: Courier?
+    private let reserved: Reserved
 
-    package init(ids: UUIDv7Generator, badgePushes: BadgePushes) {
+    package init(ids: UUIDv7Generator, badgePushes: BadgePushes, courier: Courier? = nil) {
         self.ids = ids
         self.badgePushes = badgePushes
+        self.courier = courier
+        reserved = Reserved()
     }
 
     /// A notification as it was created.
     package struct Created: Sendable {
         let userID: String
         let notification: NotificationRecord
+        /// What goes to its devices as soon as the transaction is committed.
+        var claimed: [ClaimedPush] = []
+        /// Whether anything is owed that was not claimed.
+        var isOwed = false
+        /// The milliseconds up to which ids are reserved once the transaction is committed.
+        var reservedUntil: Int64 = 0
         package var id: UUIDv7 { notification.id }
+    }
+
+    /// After the commit of what was created: its pushes go.
+    func send(_ created: [Created]) {
+        if let bound = created.last?.reservedUntil { reserved.raise(to: bound) }
+        guard let courier else { return }
+        for one in created { courier.take(one.claimed) }
+        if created.contains(where: \.isOwed) { courier.wake() }
     }
 
     /// A generator whose ids follow all that were ever given out by this database's programs.
@@ -32,18 +53,30 @@ package struct Publisher: Sendable {
     package func create(
         _ new: NewNotification, app: String, now: Timestamp, in connection: Connection
     ) throws -> [Created] {
-        let created = try new.userIDs.map { try create(new, userID: $0, app: app, now: now, in: connection) }
-        try reserve(created, in: connection)
+        var created = try new.userIDs.map { try create(new, userID: $0, app: app, now: now, in: connection) }
+        if let last = created.indices.last { created[last].reservedUntil = try reserve(created, in: connection) }
         return created
     }
 
     /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
     /// second ahead, so that not every transaction writes.
-    private func reserve(_ created: [Created], in connection: Connection) throws {
+    /// - Returns: up to where they are.
+    private func reserve(_ created: [Created], in connection: Connection) throws -> Int64 {
         let newest = created.map(\.id.milliseconds).max() ?? 0
-        guard try newest > ProgramStateRepository.idsReservedUntil(in: connection) else { return }
-        try ProgramStateRepository.reserveIDs(
-            until: newest + Publisher.reservationMilliseconds, in: connection)
+        let committed = reserved.until.load(ordering: .relaxed)
+        guard newest > committed else { return committed }
+        let known = try ProgramStateRepository.idsReservedUntil(in: connection)
+        guard newest > known else { return known }
+        let bound = newest + Publisher.reservationMilliseconds
+        try ProgramStateRepository.reserveIDs(until: bound, in: connection)
+        return bound
+    }
+
+    /// Up to where ids are reserved in a transaction that was committed: it spares a look into the database.
+    private final class Reserved: Sendable {
+        let until = Atomic<Int64>(0)
+
+        func raise(to bound: Int64) { until.max(bound, ordering: .relaxed) }
     }
 
     private func create(
@@ -59,21 +92,50 @@ package struct Publisher: Sendable {
         state.created(id)
         state.stamp(before: before, policy: badgePushes.policy, now: now)
         try InboxRepository.store(state, inbox, in: connection)
+        let badge = state.badge(badgePushes.policy)
 
+        var created = Created(userID: userID, notification: notification)
         if new.push.isOwed(at: now) {
-            try oweAlerts(id, inbox: inbox, now: now, in: connection)
+            try oweAlerts(&created, inbox: inbox, app: app, badge: badge, mayClaim: !new.isForMany, now: now, in: connection)
         } else {
-            try badgePushes.countChanged(
-                inbox: inbox, count: state.count(badgePushes.policy), except: nil, now: now, in: connection)
+            created.isOwed = try badgePushes.countChanged(
+                inbox: inbox, badge, except: nil, now: now, in: connection)
+            try DeliveryRepository.insertNone(
+                notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse, at: now, in: connection)
         }
-        return Created(userID: userID, notification: notification)
+        return created
     }
 
-    private func oweAlerts(_ id: UUIDv7, inbox: Int64, now: Timestamp, in connection: Connection) throws {
-        for device in try DeviceTokenRepository.pushable(inbox: inbox, in: connection) {
+    /// An alert for each device. Where nothing else is owed to a device and its lane runs, the push is claimed here and
+    /// now: that spares the courier a transaction, and the device the wait for it.
+    /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
+    private func oweAlerts(
+        _ created: inout Created, inbox: Int64, app: String, badge: Badge, mayClaim: Bool, now: Timestamp,
+        in connection: Connection
+    ) throws {
+        let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: connection)
+        if devices.isEmpty {
+            try DeliveryRepository.insertNone(
+                notification: created.id, inbox: inbox, reason: .noDevices, at: now, in: connection)
+        }
+        for device in devices {
+            var schedule = device.schedule
+            if mayClaim, let courier, !schedule.isInFlight, schedule.dueAt == nil || schedule.dueAt == schedule.badgeDueAt,
+                courier.mayClaim(Lane(app: app, provider: device.target.provider))
+            {
+                created.claimed.append(
+                    try courier.claims.claim(
+                        device, created.notification, inbox: inbox, app: app, userID: created.userID, badge: badge,
+                        now: now, in: connection))
+                continue
+            }
+            created.isOwed = true
             try DeliveryRepository.insert(
-                ids.next(), notification: id, device: device, inbox: inbox, dueAt: now, in: connection)
-            try DeviceTokenRepository.makeDue(device, at: now, in: connection)
+                ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: now, in: connection)
+            // While a push is in flight, its answer looks what is owed next.
+            guard !schedule.isInFlight, schedule.dueAt.map({ $0 > now }) ?? true else { continue }
+            schedule.dueAt = now
+            try DeviceTokenRepository.store(schedule, in: connection)
         }
     }
 }

@@ -6,6 +6,13 @@ package enum DeliveryState: String, Sendable {
     case owed, sending, accepted, superseded, gone, rejected, failed
 }
 
+/// Why no alert was owed to any device for a notification.
+enum NothingOwed: String, Sendable {
+    case pushFalse = "push_false"
+    case expired
+    case noDevices = "no_devices"
+}
+
 /// An alert that is due to a device.
 struct DueDelivery: Sendable {
     let notificationID: UUIDv7
@@ -31,14 +38,34 @@ struct DeliveryRecord: Sendable {
 
 /// The table `deliveries`.
 enum DeliveryRepository {
+    /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
     static func insert(
-        _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp, in connection: Connection
+        _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp?, in connection: Connection
     ) throws {
         _ = try connection.run(
             """
-            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, due_at)
-            VALUES (?1, ?2, ?3, ?4, 'owed', ?5)
-            """, notification, device, id, inbox, dueAt)
+            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            """, notification, device, id, inbox, dueAt == nil ? DeliveryState.sending.rawValue : DeliveryState.owed.rawValue,
+            dueAt == nil ? 1 : 0, dueAt)
+    }
+
+    /// A notification for which nothing is owed to anybody says why.
+    static func insertNone(
+        notification: UUIDv7, inbox: Int64, reason: NothingOwed, at now: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, settled_at, reason)
+            VALUES (?1, 0, ?1, ?2, 'superseded', ?3, ?4)
+            """, notification, inbox, now, reason.rawValue)
+    }
+
+    /// Why nothing was owed for a notification, if nothing was.
+    static func nothingOwed(notification: UUIDv7, in connection: Connection) throws -> NothingOwed? {
+        try connection.first(
+            "SELECT reason FROM deliveries WHERE notification_id = ?1 AND device_id = 0", notification
+        ) { $0.word(0, NothingOwed.self) }
     }
 
     /// The oldest alert of a device that is due. The order is the index's own, so nothing is sorted.
@@ -46,7 +73,7 @@ enum DeliveryRepository {
         try connection.first(
             """
             SELECT notification_id, id, inbox_id, attempts FROM deliveries
-            WHERE device_id = ?1 AND settled_at IS NULL AND due_at <= ?2 ORDER BY notification_id LIMIT 1
+            WHERE device_id = ?1 AND due_at <= ?2 ORDER BY notification_id LIMIT 1
             """, device, now
         ) { DueDelivery(notificationID: $0.id(0), id: $0.id(1), inbox: $0.int(2), attempts: $0.int(3)) }
     }
@@ -54,18 +81,16 @@ enum DeliveryRepository {
     /// When the next alert of a device is due; nil when none is owed.
     static func nextDueAt(device: Int64, in connection: Connection) throws -> Timestamp? {
         try connection.first(
-            "SELECT min(due_at) FROM deliveries WHERE device_id = ?1 AND settled_at IS NULL", device
+            "SELECT min(due_at) FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL", device
         ) { $0.timeOrNil(0) } ?? nil
     }
 
-    static func claim(
-        notification: UUIDv7, device: Int64, leaseUntil: Timestamp, in connection: Connection
-    ) throws {
+    static func claim(notification: UUIDv7, device: Int64, in connection: Connection) throws {
         _ = try connection.run(
             """
-            UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = ?3
+            UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = NULL
             WHERE notification_id = ?1 AND device_id = ?2
-            """, notification, device, leaseUntil)
+            """, notification, device)
     }
 
     /// Ends a delivery. One that has ended already stays as it is.
@@ -85,37 +110,50 @@ enum DeliveryRepository {
     /// Puts an attempted delivery back to wait for its next attempt.
     /// - Parameter isCounted: false for an attempt that couldn't have succeeded, whatever the push.
     static func retry(
-        notification: UUIDv7, device: Int64, dueAt: Timestamp, isCounted: Bool, answer: String, in connection: Connection
+        notification: UUIDv7, device: Int64, dueAt: Timestamp, isCounted: Bool, answer: String?, in connection: Connection
     ) throws {
         _ = try connection.run(
             """
             UPDATE deliveries SET state = 'owed', due_at = ?3, attempts = attempts - ?5,
-                answers = iif(answers IS NULL, '[' || ?4 || ']', json_insert(
-                    iif(json_array_length(answers) >= ?6, json_remove(answers, '$[0]'), answers), '$[#]', json(?4)))
+                answers = iif(?4 IS NULL, answers, iif(answers IS NULL, '[' || ?4 || ']', json_insert(
+                    iif(json_array_length(answers) >= ?6, json_remove(answers, '$[0]'), answers), '$[#]', json(?4))))
             WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
             """, notification, device, dueAt, answer, !isCounted, Limits.answersPerDelivery)
     }
 
-    /// Settles what is owed to a device that leaves its user. What is in flight can't be recalled: its answer settles it.
+    /// Settles what is owed to a device that leaves its user, also what is in flight: that can't be recalled, but whatever its
+    /// answer is, nothing more comes of it.
+    /// - Parameter sending: the notification whose alert is in flight.
     static func settleGone(
-        device: Int64, token: String, at now: Timestamp, in connection: Connection
+        device: Int64, token: String, sending: UUIDv7?, at now: Timestamp, in connection: Connection
     ) throws {
-        _ = try connection.run(
-            "UPDATE deliveries SET token = ?2 WHERE device_id = ?1 AND settled_at IS NULL", device, token)
+        if let sending {
+            _ = try connection.run(
+                """
+                UPDATE deliveries SET state = 'gone', token = ?3, settled_at = ?4
+                WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
+                """, sending, device, token, now)
+        }
         _ = try connection.run(
             """
-            UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?2
-            WHERE device_id = ?1 AND settled_at IS NULL AND state = 'owed'
-            """, device, now)
+            UPDATE deliveries SET state = 'gone', token = ?2, due_at = NULL, settled_at = ?3
+            WHERE device_id = ?1 AND due_at IS NOT NULL
+            """, device, token, now)
     }
 
-    /// At the start of a server: what was in flight to a device that has left since has nobody to settle it.
-    static func settleOrphans(at now: Timestamp, in connection: Connection) throws -> Int {
-        try connection.run(
+    /// The alerts that an earlier start of the server had in flight, to the devices of a range of ids: they go again.
+    /// - Parameter resends: false settles them instead, because they may have arrived.
+    static func release(
+        devices: ClosedRange<Int64>, lease: Int64, resends: Bool, now: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
             """
-            UPDATE deliveries SET state = 'gone', due_at = NULL, settled_at = ?1
-            WHERE settled_at IS NULL AND device_id NOT IN (SELECT id FROM device_tokens)
-            """, now)
+            UPDATE deliveries SET state = iif(?5, 'owed', 'failed'), due_at = iif(?5, ?4, NULL),
+                settled_at = iif(?5, NULL, ?4)
+            WHERE settled_at IS NULL AND (notification_id, device_id) IN (
+                SELECT sending_id, id FROM device_tokens
+                WHERE id BETWEEN ?1 AND ?2 AND lease NOT IN (0, ?3) AND sending_id IS NOT NULL)
+            """, devices.lowerBound, devices.upperBound, lease, now, resends)
     }
 
     static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryRecord] {
@@ -124,7 +162,7 @@ enum DeliveryRepository {
             SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts, d.due_at,
                 d.settled_at, d.answers
             FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
-            WHERE d.notification_id = ?1 ORDER BY d.device_id
+            WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
         ) { row in
             DeliveryRecord(
@@ -134,7 +172,7 @@ enum DeliveryRepository {
         }
     }
 
-    /// The inbox that a delivery of a notification belonged to, also after the notification was deleted.
+    /// The inbox that a notification is or was in; nil when it is unknown, or its deliveries had their time.
     static func inbox(ofNotification id: UUIDv7, in connection: Connection) throws -> Int64? {
         try connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = ?1 LIMIT 1", id) { $0.int(0) }
     }

@@ -6,7 +6,8 @@ enum Migrations {
     static let applicationID: Int32 = 0x4361_6D70
 
     static let all: [Migration] = [
-        Migration(version: 1, name: "m0001_init", sql: text(PackageResources.m0001_init_sql))
+        Migration(version: 1, name: "m0001_init", sql: text(PackageResources.m0001_init_sql)),
+        Migration(version: 2, name: "m0002_delivery", sql: text(PackageResources.m0002_delivery_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -61,11 +61,6 @@ enum NotificationRepository {
         }
     }
 
-    /// The inbox that holds a notification; producers know the id alone.
-    static func inbox(of id: UUIDv7, in connection: Connection) throws -> Int64? {
-        try connection.first("SELECT inbox_id FROM notifications WHERE id = ?1", id) { $0.int(0) }
-    }
-
     static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
         _ = try connection.run(
             "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)

@@ -21,6 +21,14 @@ enum ProgramStateRepository {
         _ = try connection.run("UPDATE program_state SET badge_policy = ?1 WHERE id = 1", policy.rawValue)
     }
 
+    /// Counts a start of the server.
+    /// - Returns: its number, which no other start has: the lease of the pushes that it sends.
+    static func countStart(in connection: Connection) throws -> Int64 {
+        try connection.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") {
+            $0.int(0)
+        } ?? 1
+    }
+
     /// Proves that the database can be written. A row written as it was would not reach the disk.
     static func proveWritable(in connection: Connection) throws {
         _ = try connection.run("UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1")

@@ -21,6 +21,8 @@ final class Connection: @unchecked Sendable {
     var slot = 0
     var request: Request
     var progress = Progress.none
+    /// Whether the request's work was started in a task.
+    var hasWork = false
     /// Found in the request line, answered when the head is complete.
     var refusal: Refusal?
     /// Where the library keeps the request target and how long it is: see HeadReader.
@@ -72,87 +74,5 @@ final class Connection: @unchecked Sendable {
         excess = 0
         expectedBody = 0
         isChunked = false
-    }
-}
-
-/// The race between a handler that finishes and a connection that suspends, decided under one lock.
-struct Exchange {
-    enum Phase {
-        /// Nothing is being waited for.
-        case idle
-        /// The work was started and hasn't finished; the connection isn't suspended yet.
-        case running
-        /// The connection is suspended; whoever changes this phase resumes it, once.
-        case suspended
-        /// The work has finished.
-        case answered(Response)
-        /// The server stops before the work has finished.
-        case aborted
-    }
-
-    /// What the daemon's thread is to do.
-    enum Decision {
-        case answer(Response)
-        case suspended
-        case refuse
-    }
-
-    private var phase = Phase.idle
-    /// Tells the work of this request from work that outlived an earlier one.
-    private var ticket: UInt64 = 0
-
-    mutating func begin() -> UInt64 {
-        ticket &+= 1
-        phase = .running
-        return ticket
-    }
-
-    /// The work has an answer. - Returns: whether the connection must be resumed.
-    mutating func finish(_ response: Response, ticket: UInt64) -> Bool {
-        guard ticket == self.ticket else { return false }
-        switch phase {
-        case .running:
-            phase = .answered(response)
-            return false
-        case .suspended:
-            phase = .answered(response)
-            return true
-        case .idle, .answered, .aborted:
-            return false
-        }
-    }
-
-    /// The daemon's thread comes back from starting the work, or is called again after a resumption.
-    /// - Parameters:
-    ///   - stopping: whether the server stops, so that nothing may be suspended any more.
-    ///   - suspend: suspends the connection.
-    mutating func settle(stopping: Bool, suspend: () -> Void) -> Decision {
-        switch phase {
-        case .answered(let response):
-            phase = .idle
-            return .answer(response)
-        case .running where !stopping:
-            phase = .suspended
-            suspend()
-            return .suspended
-        case .suspended:
-            return .suspended
-        case .running, .aborted, .idle:
-            phase = .idle
-            return .refuse
-        }
-    }
-
-    /// The server stops. - Returns: whether the connection must be resumed.
-    mutating func abort() -> Bool {
-        guard case .suspended = phase else { return false }
-        phase = .aborted
-        return true
-    }
-
-    /// The request is over, with or without an answer.
-    mutating func end() {
-        ticket &+= 1
-        phase = .idle
     }
 }

@@ -107,9 +107,10 @@ extension Connection {
             return answer(response)
         case .later(let work):
             stages.enter(.handling, at: engine.clock())
+            hasWork = true
             let ticket = exchange.withLock { $0.begin() }
-            // Runs here and now until it first waits.
-            Task.immediate { [self] in
+            // Runs here and now until it first waits, and then again on this thread.
+            Task.immediateDetached(executorPreference: self) { [self] in
                 let response = await work()
                 exchange.withLock { exchange in
                     if exchange.finish(response, ticket: ticket) { MHD_resume_connection(handle) }
@@ -119,17 +120,20 @@ extension Connection {
         }
     }
 
-    /// Answers if the work has finished, else suspends the connection.
+    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection.
     private func settle() -> MHD_Result {
-        let decision = exchange.withLock { exchange in
-            exchange.settle(stopping: engine.stopping.load(ordering: .sequentiallyConsistent)) {
-                MHD_suspend_connection(handle)
+        while true {
+            let decision = exchange.withLock { exchange in
+                exchange.settle(stopping: engine.stopping.load(ordering: .sequentiallyConsistent)) {
+                    MHD_suspend_connection(handle)
+                }
             }
-        }
-        switch decision {
-        case .answer(let response): return answer(response)
-        case .suspended: return .YES
-        case .refuse: return answer(engine.refuse(.stopping, request), closing: true)
+            switch decision {
+            case .answer(let response): return answer(response)
+            case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
+            case .suspended: return .YES
+            case .refuse: return answer(engine.refuse(.stopping, request), closing: true)
+            }
         }
     }
 
@@ -146,7 +150,11 @@ extension Connection {
         let now = engine.clock()
         let status = Int(cmhd_status(handle))
         engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
-        if progress == .handling { exchange.withLock { $0.end() } }
+        if hasWork {
+            hasWork = false
+            // Work whose request ended without it still has to let go of what it holds.
+            for job in exchange.withLock({ $0.end() }) { globalConcurrentExecutor.enqueue(job) }
+        }
         recycleRequest()
         stages.enter(.waiting, at: now)
         countEnded()

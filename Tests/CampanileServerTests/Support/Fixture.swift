@@ -107,23 +107,31 @@ struct Fixture: Sendable {
     let registry: DeviceRegistry
     let provider = RecordingProvider()
     let courier: Courier
+    /// The number of this fixture's start.
+    static let lease: Int64 = 2
 
+    /// - Parameter claimsAtCreation: whether creating hands its pushes to the courier right away, as a running server does.
     init(
-        _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false
+        _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false,
+        neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
+        claimsAtCreation: Bool = false
     ) throws {
         world = .hand(clock)
         database = try Store.open(folder.database).database
         ids = try Publisher.generator(for: database, world: world)
-        badgePushes = BadgePushes(policy: policy, syncOnRead: syncOnRead, androidData: androidData)
-        publisher = Publisher(ids: ids, badgePushes: badgePushes)
+        badgePushes = BadgePushes(
+            policy: policy, syncOnRead: syncOnRead, androidData: androidData,
+            neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
         let board = BadgeBoard(capacity: 1_000)
         database.onCommit { board.takeOff($0) }
         inboxes = Inboxes(
             database: database, world: world, badgePushes: badgePushes, board: board, wakeCourier: {})
         registry = DeviceRegistry(database: database, world: world, badgePushes: badgePushes, wakeCourier: {})
         courier = Courier(
-            database: database, world: world, badgePushes: badgePushes, provider: provider, ids: ids,
+            database: database, world: world, badgePushes: badgePushes, options: options, lease: Fixture.lease,
+            providers: { [provider] _ in provider }, ids: ids,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        publisher = Publisher(ids: ids, badgePushes: badgePushes, courier: claimsAtCreation ? courier : nil)
     }
 
     let alice = User(app: "default", userID: "alice")
@@ -155,7 +163,26 @@ struct Fixture: Sendable {
         let created = try await database.write { [publisher] in
             try publisher.create(new, app: app, now: now, in: $0)
         }
+        publisher.send(created)
         return created[0].id
+    }
+
+    /// What the courier would claim now, claimed and not sent: the state in which a server may be killed.
+    func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
+        let claims = Claims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, lease: lease)
+        let now = clock.now
+        return try await database.write { connection in
+            try DeviceTokenRepository.dueLanes(in: connection).flatMap {
+                try claims.claim($0.lane, limit: 10, now: now, in: connection)
+            }
+        }
+    }
+
+    /// What a start does about the pushes of the start before it.
+    func releaseLeases(resendsUnanswered: Bool = true) async throws -> Int {
+        try await LeaseWalk(
+            database: database, world: world, lease: Fixture.lease, resendsUnanswered: resendsUnanswered
+        ).run()
     }
 
     func badge(_ user: User? = nil) throws -> Badge {

@@ -1,0 +1,36 @@
+package import CampanileCore
+
+/// What pushes share: an app's credentials and a provider's state. A lane that stands still holds up no other.
+package struct Lane: Hashable, Sendable {
+    package let app: String
+    package let provider: DeviceProvider
+
+    package init(app: String, provider: DeviceProvider) {
+        self.app = app
+        self.provider = provider
+    }
+}
+
+/// Why a lane doesn't run.
+struct LaneCondition: Sendable, Equatable {
+    enum Kind: String, Sendable {
+        /// The provider can't at the moment; a push now and then finds out when it can again.
+        case outage
+        /// The app's configuration is wrong: nothing can succeed until somebody mends it.
+        case parked
+    }
+
+    let kind: Kind
+    /// The provider's word or ours, fit for an operator.
+    let reason: String
+    let since: Timestamp
+
+    /// A sentence for `/readyz`, the log and `campanile doctor`.
+    func sentence(_ lane: Lane) -> String {
+        let name = lane.provider == .apns ? "APNs" : "FCM"
+        return switch kind {
+        case .outage: "\(name) doesn't take the pushes of the app \(lane.app) at the moment: \(reason)."
+        case .parked: "\(name) refuses the pushes of the app \(lane.app), which wait until it is mended: \(reason)."
+        }
+    }
+}

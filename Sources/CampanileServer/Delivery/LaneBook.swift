@@ -1,0 +1,126 @@
+import CampanileCore
+import Push
+
+/// How many pushes each lane may have in flight, from what its provider answered: a lane that runs takes many, one whose
+/// provider is down or whose configuration is wrong takes a single one now and then, the probe. Kept in memory: after a
+/// restart every lane finds out anew.
+struct LaneBook: Sendable {
+    /// What an answer changed.
+    enum Change: Equatable, Sendable {
+        case closed(LaneCondition)
+        case opened
+    }
+
+    private struct Entry: Sendable {
+        var inFlight = 0
+        var condition: LaneCondition?
+        /// Failures since the last answer that showed a provider at work.
+        var failures = 0
+        /// Failed probes since the lane closed.
+        var probes = 0
+        var probeAt = Timestamp(milliseconds: 0)
+        /// Whether tokens of other apps closed it: then only a success opens it.
+        var isForeign = false
+    }
+
+    private var entries: [Lane: Entry] = [:]
+    private(set) var inFlight = 0
+
+    var conditions: [Lane: LaneCondition] { entries.compactMapValues(\.condition) }
+
+    /// How many more pushes a lane may have in flight now.
+    func room(_ lane: Lane, now: Timestamp) -> Int {
+        guard let entry = entries[lane] else { return limit }
+        guard entry.condition != nil else { return max(0, limit - entry.inFlight) }
+        return entry.inFlight == 0 && entry.probeAt <= now ? 1 : 0
+    }
+
+    /// When a lane without room is worth another look; nil when an answer will tell.
+    func nextLook(_ lane: Lane) -> Timestamp? {
+        guard let entry = entries[lane], entry.condition != nil, entry.inFlight == 0 else { return nil }
+        return entry.probeAt
+    }
+
+    func isOpen(_ lane: Lane) -> Bool { entries[lane]?.condition == nil }
+
+    /// With many in flight everywhere, each lane keeps a few places, so that none is shut out by the others.
+    private var limit: Int { inFlight < Limits.pushesInFlight ? Limits.pushesInFlightPerLane : Limits.pushesInFlightReserved }
+
+    mutating func sent(_ lane: Lane, _ count: Int = 1) {
+        entries[lane, default: Entry()].inFlight += count
+        inFlight += count
+    }
+
+    /// - Parameter jitter: 64 random bits, which keep the servers of an outage from coming back together.
+    /// - Returns: what the answer changed for the whole lane.
+    mutating func answered(_ lane: Lane, _ answer: PushAnswer, now: Timestamp, jitter: UInt64) -> Change? {
+        var entry = entries[lane, default: Entry()]
+        entry.inFlight -= 1
+        inFlight -= 1
+        defer { entries[lane] = entry }
+        switch answer.outcome {
+        case .accepted, .acceptedElsewhere: return open(&entry)
+        case .deviceBusy, .tokenGone, .rejected: return entry.isForeign ? nil : open(&entry)
+        case .tokenForeign: return nil
+        case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
+        case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
+        case .misconfigured:
+            return close(
+                &entry, .parked, answer.reason ?? "the provider gave no reason", after: nil, now: now, jitter: jitter)
+        }
+    }
+
+    /// Too many tokens of other apps: the configuration is wrong, not the tokens.
+    mutating func park(_ lane: Lane, _ reason: String, now: Timestamp, jitter: UInt64) -> Change? {
+        var entry = entries[lane, default: Entry()]
+        entry.isForeign = true
+        defer { entries[lane] = entry }
+        return close(&entry, .parked, reason, after: nil, now: now, jitter: jitter)
+    }
+
+    /// Somebody changed the configuration: every lane may try at once.
+    mutating func tryAgain(now: Timestamp) {
+        for lane in entries.keys {
+            entries[lane]?.probeAt = now
+            entries[lane]?.probes = 0
+        }
+    }
+
+    private func open(_ entry: inout Entry) -> Change? {
+        entry.failures = 0
+        entry.probes = 0
+        entry.isForeign = false
+        guard entry.condition != nil else { return nil }
+        entry.condition = nil
+        return .opened
+    }
+
+    private func failed(
+        _ entry: inout Entry, _ answer: PushAnswer, after: Int64?, now: Timestamp, jitter: UInt64
+    ) -> Change? {
+        entry.failures += 1
+        guard entry.condition != nil || entry.failures >= Limits.outageFailures else { return nil }
+        return close(
+            &entry, .outage, answer.reason ?? "the provider doesn't answer", after: after, now: now, jitter: jitter)
+    }
+
+    private func close(
+        _ entry: inout Entry, _ kind: LaneCondition.Kind, _ reason: String, after floor: Int64?, now: Timestamp,
+        jitter: UInt64
+    ) -> Change? {
+        let isNew = entry.condition?.kind != kind || entry.condition?.reason != reason
+        // The answers to what was in flight when the lane closed are no probes.
+        if entry.inFlight == 0 || entry.condition == nil {
+            let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds
+            let step = min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest)
+            let delay = max(step + Int64(jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
+            entry.probeAt = Timestamp(milliseconds: now.milliseconds + delay)
+            entry.probes += 1
+        }
+        guard isNew else { return nil }
+        let since = entry.condition?.kind == kind ? entry.condition?.since ?? now : now
+        let condition = LaneCondition(kind: kind, reason: reason, since: since)
+        entry.condition = condition
+        return .closed(condition)
+    }
+}

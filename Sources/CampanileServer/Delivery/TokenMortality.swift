@@ -1,0 +1,74 @@
+import CampanileCore
+import Push
+
+/// Counts how many tokens of an app die in a minute. A mass of dead tokens is a wrong configuration (another environment,
+/// another app's key): then none is believed to be dead, and none is deleted.
+struct TokenMortality: Sendable {
+    /// What a batch of answers showed.
+    struct Verdict: Equatable, Sendable {
+        /// Apps whose tokens are not deleted now.
+        var spared: Set<String> = []
+        /// Lanes where the tokens of other apps are too many, since this batch.
+        var foreign: [Lane: Int] = [:]
+        /// Apps whose tokens began to be spared with this batch, with the number of the dead.
+        var alarms: [String: Int] = [:]
+    }
+
+    private struct Window: Sendable {
+        var start: Timestamp
+        var dead = 0
+        var foreign: [DeviceProvider: Int] = [:]
+        var sparedUntil: Timestamp?
+    }
+
+    private var windows: [String: Window] = [:]
+    private let share: Double
+
+    /// - Parameter share: of an app's tokens that may die within a minute, 0…1.
+    init(share: Double) {
+        self.share = share
+    }
+
+    /// - Parameter hasTokens: whether an app has at least so many tokens; asked only when many died.
+    mutating func judge(
+        _ answered: [AnsweredPush], now: Timestamp, hasTokens: (_ app: String, _ count: Int) throws -> Bool
+    ) rethrows -> Verdict {
+        var verdict = Verdict()
+        var isCounted: Set<String> = []
+        for push in answered {
+            let app = push.push.message.app
+            switch push.answer.outcome {
+            case .tokenGone, .tokenForeign: break
+            default: continue
+            }
+            var window = current(app, now: now)
+            window.dead += 1
+            if push.answer.outcome == .tokenForeign { window.foreign[push.push.lane.provider, default: 0] += 1 }
+            windows[app] = window
+            isCounted.insert(app)
+        }
+        for app in isCounted {
+            guard var window = windows[app], window.dead >= Limits.deadTokensTolerated else { continue }
+            // So many are the set share of how many? An app with more may lose them.
+            if try hasTokens(app, Int((Double(window.dead) / share).rounded(.up)) + 1) { continue }
+            if window.sparedUntil == nil { verdict.alarms[app] = window.dead }
+            window.sparedUntil = Timestamp(milliseconds: now.milliseconds + Limits.sparingMilliseconds)
+            windows[app] = window
+            for (provider, count) in window.foreign where count * 2 >= window.dead {
+                verdict.foreign[Lane(app: app, provider: provider)] = count
+            }
+        }
+        verdict.spared = Set(windows.filter { ($0.value.sparedUntil ?? now) > now }.keys)
+        return verdict
+    }
+
+    private func current(_ app: String, now: Timestamp) -> Window {
+        guard var window = windows[app] else { return Window(start: now) }
+        if let until = window.sparedUntil, until <= now { window.sparedUntil = nil }
+        guard now.milliseconds - window.start.milliseconds >= 60_000 else { return window }
+        window.start = now
+        window.dead = 0
+        window.foreign = [:]
+        return window
+    }
+}

@@ -1,0 +1,176 @@
+import CampanileCore
+import Push
+import SQLEngine
+
+/// What the courier and the badge's mechanism know of a device.
+struct DeviceSchedule: Sendable, Equatable {
+    let id: Int64
+    let inbox: Int64
+    let platform: DevicePlatform
+    var toldCount: Int64?
+    var toldAt: Timestamp?
+    var attempted: Bool
+    var badgeDueAt: Timestamp?
+    var badgeAttempts: Int64
+    /// When the courier should look at the device; nil while a push is in flight.
+    var dueAt: Timestamp?
+    /// The server's start that has a push in flight to the device; 0: none.
+    var lease: Int64
+    /// The notification whose alert is in flight.
+    var sending: UUIDv7?
+
+    var isInFlight: Bool { lease != 0 }
+}
+
+/// A device of an inbox, as an alert needs it.
+struct PushableDevice: Sendable {
+    let schedule: DeviceSchedule
+    let target: PushDevice
+}
+
+/// A device that something is due to, with all that a push to it needs.
+struct DueDevice: Sendable {
+    let schedule: DeviceSchedule
+    let app: String
+    let userID: String
+    let target: PushDevice
+    let badge: Badge
+}
+
+/// A device whose push was answered, with all that decides what follows.
+struct AnsweredDevice: Sendable {
+    var schedule: DeviceSchedule
+    let lastRegisteredAt: Timestamp
+    let badge: Badge
+}
+
+/// The schedule in the table `device_tokens`. Every statement that reads one begins with the same eleven columns.
+extension DeviceTokenRepository {
+    static func schedules(inbox: Int64, in connection: Connection) throws -> [DeviceSchedule] {
+        try connection.all(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id
+            FROM device_tokens WHERE inbox_id = ?1
+            """, inbox, map: schedule)
+    }
+
+    static func schedule(_ id: Int64, in connection: Connection) throws -> DeviceSchedule? {
+        try connection.first(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id
+            FROM device_tokens WHERE id = ?1
+            """, id, map: schedule)
+    }
+
+    /// The devices of an inbox, for alerts.
+    static func pushable(inbox: Int64, in connection: Connection) throws -> [PushableDevice] {
+        try connection.all(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, token, provider, environment
+            FROM device_tokens WHERE inbox_id = ?1 ORDER BY id
+            """, inbox
+        ) { PushableDevice(schedule: schedule($0), target: target($0, from: 11)) }
+    }
+
+    /// The devices of a lane that something is due to, the longest waiting first.
+    static func due(
+        _ lane: Lane, at now: Timestamp, limit: Int, policy: BadgePolicy, in connection: Connection
+    ) throws -> [DueDevice] {
+        try connection.all(
+            """
+            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, token, provider, environment, user_id,
+                unread_count, unread_since_cleared, armed, version, updated_at
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
+            WHERE d.app = ?1 AND provider = ?2 AND due_at <= ?3 AND lease = 0 ORDER BY due_at LIMIT ?4
+            """, lane.app, lane.provider.rawValue, now, limit
+        ) { row in
+            DueDevice(
+                schedule: schedule(row), app: lane.app, userID: row.text(14), target: target(row, from: 11),
+                badge: InboxRepository.badge(row, from: 15, policy))
+        }
+    }
+
+    /// The lanes that something is or will be due in, each with its first moment: one look into the index for each.
+    static func dueLanes(in connection: Connection) throws -> [(lane: Lane, at: Timestamp)] {
+        var lanes: [(lane: Lane, at: Timestamp)] = []
+        var last = ("", "")
+        while let next = try connection.first(
+            """
+            SELECT app, provider, due_at FROM device_tokens
+            WHERE due_at IS NOT NULL AND lease = 0 AND (app, provider) > (?1, ?2)
+            ORDER BY app, provider, due_at LIMIT 1
+            """, last.0, last.1,
+            map: { ($0.text(0), $0.text(1), Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.time(2)) })
+        {
+            lanes.append((next.2, next.3))
+            last = (next.0, next.1)
+        }
+        return lanes
+    }
+
+    /// A device whose push was answered; nil when it left meanwhile.
+    static func answered(
+        _ id: Int64, policy: BadgePolicy, in connection: Connection
+    ) throws -> AnsweredDevice? {
+        try connection.first(
+            """
+            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ?1
+            """, id
+        ) { row in
+            AnsweredDevice(
+                schedule: schedule(row), lastRegisteredAt: row.time(11),
+                badge: InboxRepository.badge(row, from: 12, policy))
+        }
+    }
+
+    private static func schedule(_ row: borrowing Row) -> DeviceSchedule {
+        DeviceSchedule(
+            id: row.int(0), inbox: row.int(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
+            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
+            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10))
+    }
+
+    /// Of a row that has the columns token, provider and environment from `first` on.
+    private static func target(_ row: borrowing Row, from first: Int32) -> PushDevice {
+        PushDevice(
+            token: row.text(first), platform: row.word(2, DevicePlatform.self),
+            provider: row.word(first + 1, DeviceProvider.self),
+            environment: row.word(first + 2, DeviceEnvironment.self))
+    }
+
+    static func store(_ schedule: DeviceSchedule, in connection: Connection) throws {
+        _ = try connection.run(
+            """
+            UPDATE device_tokens SET told_count = ?2, told_at = ?3, attempted = ?4, badge_due_at = ?5, badge_attempts = ?6,
+                due_at = ?7, lease = ?8, sending_id = ?9
+            WHERE id = ?1
+            """, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
+            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending)
+    }
+
+    // MARK: The leases of an earlier start
+
+    /// A push that an earlier start had in flight is owed again. Whether it arrived nobody knows, so what the device was
+    /// told is unknown too.
+    /// - Returns: how many devices of the range had one.
+    static func release(
+        _ devices: ClosedRange<Int64>, lease: Int64, now: Timestamp, in connection: Connection
+    ) throws -> Int {
+        try connection.run(
+            """
+            UPDATE device_tokens SET lease = 0, sending_id = NULL, due_at = ?4, told_count = NULL, told_at = NULL
+            WHERE id BETWEEN ?1 AND ?2 AND lease NOT IN (0, ?3)
+            """, devices.lowerBound, devices.upperBound, lease, now)
+    }
+
+    /// The highest id there is; 0 without devices.
+    static func lastID(in connection: Connection) throws -> Int64 {
+        try connection.first("SELECT max(id) FROM device_tokens") { $0.intOrNil(0) ?? 0 } ?? 0
+    }
+}

@@ -1,0 +1,137 @@
+import CMicroHTTPD
+import Synchronization
+
+/// What becomes of one request's work: the race between work that goes on or finishes, a connection that suspends, and a
+/// server that stops, decided under one lock.
+struct Exchange {
+    enum Phase {
+        /// Nothing is being waited for.
+        case idle
+        /// The daemon's thread works for this connection.
+        case running
+        /// The connection is suspended; whoever changes this phase resumes it, once.
+        case suspended
+        /// The connection was resumed, and the daemon's thread is on its way.
+        case resumed
+        /// The work has finished.
+        case answered(Response)
+        /// The server stops before the work has finished.
+        case aborted
+    }
+
+    /// What the daemon's thread is to do.
+    enum Decision {
+        case answer(Response)
+        /// Parts of the work, to be run before anything else.
+        case run([UnownedJob])
+        case suspended
+        case refuse
+    }
+
+    /// Where a part of the work is to run.
+    enum Place {
+        /// On the daemon's thread, which looks for it before it suspends.
+        case here
+        /// On the daemon's thread, which has to be called.
+        case resume
+        /// Anywhere: the request is over.
+        case elsewhere
+    }
+
+    private var phase = Phase.idle
+    private var jobs: [UnownedJob] = []
+    /// Tells the work of this request from work that outlived an earlier one.
+    private var ticket: UInt64 = 0
+
+    mutating func begin() -> UInt64 {
+        ticket &+= 1
+        phase = .running
+        return ticket
+    }
+
+    /// A part of the work can go on.
+    mutating func add(_ job: UnownedJob) -> Place {
+        switch phase {
+        case .running, .resumed:
+            jobs.append(job)
+            return .here
+        case .suspended:
+            jobs.append(job)
+            phase = .resumed
+            return .resume
+        case .idle, .answered, .aborted:
+            return .elsewhere
+        }
+    }
+
+    /// The work has an answer. - Returns: whether the connection must be resumed.
+    mutating func finish(_ response: Response, ticket: UInt64) -> Bool {
+        guard ticket == self.ticket else { return false }
+        switch phase {
+        case .running, .resumed:
+            phase = .answered(response)
+            return false
+        case .suspended:
+            phase = .answered(response)
+            return true
+        case .idle, .answered, .aborted:
+            return false
+        }
+    }
+
+    /// The daemon's thread comes back from working, or is called again after a resumption.
+    /// - Parameters:
+    ///   - stopping: whether the server stops, so that nothing may be suspended any more.
+    ///   - suspend: suspends the connection.
+    mutating func settle(stopping: Bool, suspend: () -> Void) -> Decision {
+        switch phase {
+        case .answered(let response):
+            phase = .idle
+            return .answer(response)
+        case .running where !jobs.isEmpty, .resumed where !jobs.isEmpty:
+            phase = .running
+            defer { jobs = [] }
+            return .run(jobs)
+        case .running where !stopping, .resumed where !stopping:
+            phase = .suspended
+            suspend()
+            return .suspended
+        case .suspended:
+            return .suspended
+        case .running, .resumed, .aborted, .idle:
+            phase = .idle
+            return .refuse
+        }
+    }
+
+    /// The server stops. - Returns: whether the connection must be resumed.
+    mutating func abort() -> Bool {
+        guard case .suspended = phase else { return false }
+        phase = .aborted
+        return true
+    }
+
+    /// The request is over, with or without an answer.
+    /// - Returns: what is left of its work, to be run elsewhere.
+    mutating func end() -> [UnownedJob] {
+        ticket &+= 1
+        phase = .idle
+        defer { jobs = [] }
+        return jobs
+    }
+}
+
+/// The work of a request runs on the daemon's thread that its connection belongs to, also after it waited: no other thread
+/// takes it up only to hand its answer back.
+extension Connection: TaskExecutor {
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let place = exchange.withLock { exchange in
+            let place = exchange.add(job)
+            // Under the lock: the request can't end meanwhile, so the handle is still the library's.
+            if case .resume = place { MHD_resume_connection(handle) }
+            return place
+        }
+        if case .elsewhere = place { globalConcurrentExecutor.enqueue(job) }
+    }
+}
