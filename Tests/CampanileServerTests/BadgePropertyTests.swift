@@ -88,6 +88,7 @@ private struct BadgeWalk {
         let id = try await fixture.create(push: Bool.random(using: &chance))
         entries.append(Entry(id: id, isRead: false))
         isArmed = true
+        arrive()
     }
 
     private mutating func setRead(_ isRead: Bool, _ device: Character?) async throws {
@@ -152,8 +153,13 @@ private struct BadgeWalk {
     }
 
     private mutating func send() async throws {
-        fixture.provider.forget()
         try await fixture.courier.sendDue()
+        arrive()
+    }
+
+    /// What was sent since the last look reaches the phones.
+    private mutating func arrive() {
+        defer { fixture.provider.forget() }
         for message in fixture.provider.messages {
             // iOS leaves the icon alone when a push carries no badge.
             if case .alert = message.kind, message.badge.count == 0 { continue }
