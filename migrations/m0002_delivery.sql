@@ -31,7 +31,7 @@ ALTER TABLE program_state ADD COLUMN starts INTEGER NOT NULL DEFAULT 1;
 CREATE TABLE provider_tokens (
     team_id     TEXT    NOT NULL,
     key_id      TEXT    NOT NULL,
-    fingerprint BLOB    NOT NULL,            -- SHA-256 of the key
+    fingerprint TEXT    NOT NULL,            -- SHA-256 of the key, hexadecimal
     issued_at   INTEGER NOT NULL,            -- seconds: the token's iat
     token       TEXT    NOT NULL,
     PRIMARY KEY (team_id, key_id, fingerprint)

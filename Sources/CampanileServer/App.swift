@@ -13,9 +13,12 @@ package final class App: Sendable {
     let routes: [Route<Endpoint>]
     let database: Database
     let courier: Courier
+    /// Who takes the pushes.
+    package let providers: Providers
 
     private let server: HTTPServer
     private let health: HealthResource
+    private let watch: CredentialWatch
     private let lock: ServerLock
     private let sink: LogSink
     private let logger: Logger
@@ -29,10 +32,11 @@ package final class App: Sendable {
     /// - Parameters:
     ///   - configuration: with a secret or a key set.
     ///   - durability: when a commit is on the disk.
+    ///   - delayDivisor: divides the delays of retries; 1 but in measurements.
     ///   - provider: what pushes go to instead of the sandbox; for tests.
     package init(
         configuration: Configuration, world: World, sink: LogSink, logger: Logger,
-        durability: Durability = .full, provider: (any PushProvider)? = nil
+        durability: Durability = .full, delayDivisor: Int64 = 1, provider: (any PushProvider)? = nil
     ) async throws {
         self.configuration = configuration
         self.sink = sink
@@ -55,19 +59,25 @@ package final class App: Sendable {
         let ids = try Publisher.generator(for: database, world: world)
         let sandbox = SandboxProvider(
             capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
-        let delivery = DeliveryOptions()
+        let providers = Providers(
+            sandbox: sandbox, contentAvailable: configuration.badge.contentAvailable,
+            tokenStore: ProviderTokenRepository(database: database), world: world, logger: logger)
+        self.providers = providers
+        if provider == nil { try providers.apply(configuration) }
+        let delivery = DeliveryOptions(configuration.push, delayDivisor: delayDivisor)
         let courier = Courier(
             database: database, world: world, badgePushes: badgePushes, options: delivery, lease: lease,
-            providers: { _ in provider ?? sandbox }, ids: ids, logger: logger)
+            providers: { provider ?? providers.provider($0) }, ids: ids, logger: logger)
         self.courier = courier
         let authenticator = Authenticator(
             verifier: try await UserTokenVerifier(configuration.jwt), database: database, world: world)
         let board = BadgeBoard(capacity: Limits.rememberedBadges)
         database.onCommit { board.takeOff($0) }
-        health = HealthResource(database: database, world: world)
+        health = HealthResource(database: database, world: world, conditions: { courier.conditions })
         routes = Routes(
             database: database, world: world, badgePushes: badgePushes, board: board, ids: ids, courier: courier,
-            sandbox: sandbox, health: health, configuration: configuration
+            sandbox: SandboxResource(sandbox: sandbox, providers: providers), health: health,
+            configuration: configuration
         ).all
         let dispatcher = Dispatcher(router: Router(routes), authenticator: authenticator, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world)
@@ -82,6 +92,8 @@ package final class App: Sendable {
         }
         try server.start()
         let housekeeping = Housekeeping(database: database, world: world, logger: logger)
+        watch = CredentialWatch(
+            configuration: configuration, providers: providers, courier: courier, logger: logger)
         let leaseWalk = LeaseWalk(
             database: database, world: world, lease: lease, resendsUnanswered: delivery.resendsUnanswered)
         work = [
@@ -90,6 +102,7 @@ package final class App: Sendable {
                 await App.walk(leaseWalk, courier: courier, logger: logger)
                 await housekeeping.run()
             },
+            Task { [watch] in await watch.run() },
         ]
     }
 
@@ -148,17 +161,24 @@ package final class App: Sendable {
         return false
     }
 
+    /// Takes the credentials of another configuration in place of the present ones; everything else stays as it was started.
+    /// - Throws: sentences about what is wrong; then the present ones stay.
+    package func reload(_ configuration: Configuration) throws {
+        try watch.use(configuration)
+    }
+
     /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
     package func stop() async {
         health.startDraining()
         let isQuiet = await server.shutDown(within: App.drainNanoseconds)
         if !isQuiet { logger.warning("Requests were still in flight when the server stopped.") }
         courier.stop()
-        work[1].cancel()
+        for task in work.dropFirst() { task.cancel() }
         // What hangs on a provider is left to its lease: the next process sends it again.
         if await !App.finish(work, within: App.courierStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }
+        await providers.shutDown()
         do {
             try database.checkpoint(truncate: true)
         } catch {
@@ -172,7 +192,17 @@ package final class App: Sendable {
 
 extension BadgePushes {
     package init(_ badge: Configuration.Badge) {
-        self.init(policy: badge.policy, syncOnRead: badge.syncOnRead, androidData: badge.androidData)
+        self.init(
+            policy: badge.policy, syncOnRead: badge.syncOnRead, androidData: badge.androidData,
+            neverZeroWhileOthersRemain: badge.neverZeroWhileOthersRemain)
+    }
+}
+
+extension DeliveryOptions {
+    init(_ push: Configuration.Push, delayDivisor: Int64) {
+        self.init(
+            resendsUnanswered: push.unanswered == .resend, deadTokenShare: Double(push.deadTokenPercent) / 100,
+            delayDivisor: delayDivisor)
     }
 }
 
@@ -205,7 +235,7 @@ extension UserTokenVerifier {
 extension Routes {
     fileprivate init(
         database: Database, world: World, badgePushes: BadgePushes, board: BadgeBoard, ids: UUIDv7Generator,
-        courier: Courier, sandbox: SandboxProvider, health: HealthResource, configuration: Configuration
+        courier: Courier, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
     ) {
         let wakeCourier: @Sendable () -> Void = { courier.wake() }
         let inboxes = Inboxes(
@@ -223,7 +253,7 @@ extension Routes {
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),
             deliveries: DeliveryResource(database: database),
-            sandbox: SandboxResource(sandbox: sandbox),
+            sandbox: sandbox,
             health: health)
     }
 }

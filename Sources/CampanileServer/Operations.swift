@@ -96,6 +96,15 @@ package struct Operations: Sendable {
         return id
     }
 
+    /// What became of a notification's pushes.
+    package func explain(_ id: String) throws -> [String] {
+        guard let id = UUIDv7(id) else { throw Refusal("\(id) is no id of a notification.") }
+        guard let explanation = try Explanation(id, app: nil, database) else {
+            throw Refusal("There is no notification \(id), or it is so old that its deliveries are not kept any more.")
+        }
+        return explanation.lines
+    }
+
     package func auditBadges() throws -> BadgeAudit { try BadgeAudit(database) }
 }
 

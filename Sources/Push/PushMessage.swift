@@ -80,6 +80,13 @@ package struct PushAlert: Sendable {
 }
 
 extension PushAlert {
+    /// The same alert with other words.
+    func with(title: String, body: String) -> PushAlert {
+        PushAlert(
+            notificationID: notificationID, title: title, body: body, category: category, deepLink: deepLink,
+            data: data, sound: sound, collapseKey: collapseKey, threadID: threadID, expiresAt: expiresAt)
+    }
+
     /// The app's own keys, for the payload.
     var dataMembers: [JSONValue.Member] {
         guard let data, case .object(let members)? = try? JSONValue(parsing: Array(data.utf8)) else { return [] }
@@ -104,4 +111,12 @@ package struct PayloadOptions: Sendable {
 package struct PushRequest: Sendable {
     package let headers: [JSONValue.Member]
     package let payload: JSONValue
+    /// The payload's text, as it is sent.
+    let body: [UInt8]
+
+    init(headers: [JSONValue.Member], payload: JSONValue) {
+        self.headers = headers
+        self.payload = payload
+        body = payload.text
+    }
 }

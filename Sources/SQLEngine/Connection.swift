@@ -44,7 +44,7 @@ package final class Connection {
         Self.startLibrary
         self.path = path
         isReadOnly = access == .read
-        handle = try Self.open(path, access)
+        handle = try Self.open(path, access, options)
         owner = pthread_self()
         do {
             try configure(access, options)
@@ -89,7 +89,7 @@ extension Connection: Sendable {}
 // MARK: - Opening
 
 extension Connection {
-    private static func open(_ path: String, _ access: Access) throws -> OpaquePointer {
+    private static func open(_ path: String, _ access: Access, _ options: DatabaseOptions) throws -> OpaquePointer {
         guard !path.isEmpty, path != ":memory:", !path.utf8.contains(0) else {
             throw SQLError(code: .cantOpen, message: "\"\(path)\" can't be the name of a database file")
         }
@@ -97,7 +97,8 @@ extension Connection {
         var opened: OpaquePointer?
         // No lock inside SQLite (NOMUTEX): a connection has one owner.
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let code = sqlite3_open_v2(Files.plainName(path), &opened, flags, nil)
+        let vfs = access == .create && options.synchronous == .full ? LogBuffer.vfs : nil
+        let code = sqlite3_open_v2(Files.plainName(path), &opened, flags, vfs)
         guard let handle = opened else { throw SQLError(code: .noMemory) }
         guard code == SQLITE_OK else {
             let reason = sqlite3_system_errno(handle)

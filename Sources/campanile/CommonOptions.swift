@@ -39,6 +39,9 @@ enum Environment {
     /// writes losable.
     static let unsafeSynchronous = "CAMPANILE_UNSAFE_SYNCHRONOUS"
 
+    /// Another one, for the fault tests: divides the delays of retries, so that they need not wait for minutes.
+    static let unsafeRetryScale = "CAMPANILE_UNSAFE_RETRY_SCALE"
+
     static var all: [String: String] {
         var variables: [String: String] = [:]
         var entry = environ
@@ -50,12 +53,20 @@ enum Environment {
         return variables
     }
 
-    static var settings: [String: String] { all.filter { $0.key != unsafeSynchronous } }
+    static var settings: [String: String] { all.filter { $0.key != unsafeSynchronous && $0.key != unsafeRetryScale } }
 
     static func durability() throws -> Durability {
         guard let word = all[unsafeSynchronous] else { return .full }
         guard let value = Durability(rawValue: word) else {
             throw Failure("\(unsafeSynchronous) must be full, normal or off.")
+        }
+        return value
+    }
+
+    static func delayDivisor() throws -> Int64 {
+        guard let text = all[unsafeRetryScale] else { return 1 }
+        guard let value = Int64(text), (1...1_000_000).contains(value) else {
+            throw Failure("\(unsafeRetryScale) must be a whole number from 1 to 1000000.")
         }
         return value
     }

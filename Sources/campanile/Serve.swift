@@ -29,23 +29,33 @@ struct Serve: AsyncParsableCommand {
         LoggingSystem.bootstrap { _ in SinkLogHandler(sink: sink, world: .live) }
         let logger = Logger(label: "campanile")
 
-        var configuration = try common.load(
-            Configuration.Flags(
-                host: host, port: port, database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA))
+        let flags = Configuration.Flags(
+            host: host, port: port, database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA)
+        var configuration = try common.load(flags)
         let isSecretMade = try configuration.makeSecretIfNone(world: .live)
         let app: App
         do {
             app = try await App(
                 configuration: configuration, world: .live, sink: sink, logger: logger,
-                durability: try Environment.durability())
+                durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor())
         } catch {
             throw Failure("\(error)")
         }
         greet(app, isSecretMade: isSecretMade, logger: logger)
+        signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()
         logger.notice("Stopping.", metadata: ["signal": "\(signal)"])
         await app.stop()
         withExtendedLifetime(signals) {}
+    }
+
+    /// SIGHUP: the push credentials are read again. What else the configuration says needs a restart.
+    private func reload(_ app: App, _ flags: Configuration.Flags, logger: Logger) {
+        do {
+            try app.reload(try common.load(flags))
+        } catch {
+            logger.error("The configuration can't be used; the present push credentials stay.", metadata: ["error": "\(error)"])
+        }
     }
 
     private func greet(_ app: App, isSecretMade: Bool, logger: Logger) {
@@ -55,18 +65,23 @@ struct Serve: AsyncParsableCommand {
         if let backup = app.backupPath {
             logger.notice("The database was migrated; the file as it was is kept.", metadata: ["backup": "\(backup)"])
         }
-        let named = app.configuration.apps.filter { $0.value.apns != nil || $0.value.fcm != nil }.keys.sorted()
-        if !named.isEmpty {
+        let named = app.configuration.apps.filter { $0.value.apns != nil || $0.value.fcm != nil }
+        for (name, app) in named.sorted(by: { $0.key < $1.key }) where app.apns == nil || app.fcm == nil {
+            let missing = app.apns == nil ? "apns" : "fcm"
             logger.warning(
-                "This version has no APNs and FCM connections yet: the sandbox records the pushes of all apps.",
-                metadata: ["apps": "\(named.joined(separator: ", "))"])
+                "The app has no credentials for \(missing): the sandbox records those pushes, and no device gets them.",
+                metadata: ["app": "\(name)"])
         }
         // As it was started, so that the lines can be pasted.
         let program = CommandLine.arguments.first ?? "campanile"
         let database = app.configuration.database == "data/campanile.sqlite" ? "" : " --database \(app.configuration.database)"
         say("")
         say("Campanile listens on \(address)")
-        say("Pushes are recorded by the built-in sandbox: GET /sandbox/pushes shows them.")
+        if named.isEmpty {
+            say("No push credentials: the built-in sandbox records pushes, and GET /sandbox/pushes shows them.")
+        } else {
+            say("Pushes of \(named.keys.sorted().joined(separator: ", ")) go to their providers, of other apps to the sandbox.")
+        }
         if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
         say("")
         say("Try it from another terminal:")

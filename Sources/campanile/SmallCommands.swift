@@ -1,6 +1,7 @@
 import ArgumentParser
 import CampanileCore
 import CampanileServer
+import Logging
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -119,6 +120,42 @@ struct Notify: AsyncParsableCommand {
         let operations = try common.operations(try common.load())
         defer { operations.close() }
         print(try Failure.naming { try operations.notify(user: user, app: app, title: title, body: body) })
+    }
+}
+
+struct Explain: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Say what became of a notification's pushes, device by device, or why nothing was owed.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The notification's id.") var id: String
+
+    func run() async throws {
+        let operations = try common.operations(try common.load())
+        defer { operations.close() }
+        for line in try Failure.naming({ try operations.explain(id) }) { print(line) }
+    }
+}
+
+struct DoctorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "doctor",
+        abstract: "Look at all that pushes depend on: exit status 1 if anything is wrong. Sends nothing to any device.")
+
+    @OptionGroup var common: CommonOptions
+    @Option(name: .customLong("apns-url"), help: "Where APNs is, instead of Apple's hosts.") var apnsURL: String?
+    @Option(name: .customLong("fcm-url"), help: "Where FCM is, instead of Google's host.") var fcmURL: String?
+    @Option(name: .customLong("push-ca"), help: "A PEM file of the authorities to trust for pushes.") var pushCA: String?
+
+    func run() async throws {
+        let configuration = try common.load(
+            Configuration.Flags(database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA))
+        let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
+        let findings = await Doctor(configuration, world: .live, logger: logger).examine()
+        for finding in findings {
+            print("\(finding.isGood ? "good " : "WRONG")  \(finding.subject): \(finding.sentence)")
+        }
+        if findings.contains(where: { !$0.isGood }) { throw ExitCode(1) }
     }
 }
 

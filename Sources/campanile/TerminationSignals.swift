@@ -2,12 +2,14 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// SIGTERM and SIGINT: the first one asks for an orderly stop, a second one ends the process at once.
+/// SIGTERM and SIGINT: the first one asks for an orderly stop, a second one ends the process at once. SIGHUP asks for
+/// another look at the configuration.
 final class TerminationSignals: @unchecked Sendable {
     // Sendable: `sources` is written here once and only kept alive; `state` has a lock.
     private struct State {
         var first: Int32?
         var waiter: CheckedContinuation<Int32, Never>?
+        var hangup: (@Sendable () -> Void)?
     }
 
     private let state = Mutex(State())
@@ -16,14 +18,22 @@ final class TerminationSignals: @unchecked Sendable {
     init() {
         signal(SIGPIPE, SIG_IGN)
         let queue = DispatchQueue(label: "signals")
-        sources = [SIGTERM, SIGINT].map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
-        for (number, source) in zip([SIGTERM, SIGINT], sources) {
+        let numbers = [SIGTERM, SIGINT, SIGHUP]
+        sources = numbers.map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        for (number, source) in zip(numbers, sources) {
             source.setEventHandler { [weak self] in self?.received(number) }
             source.resume()
         }
     }
 
+    /// What a SIGHUP does from now on; until then it does nothing.
+    func onHangup(_ work: @escaping @Sendable () -> Void) { state.withLock { $0.hangup = work } }
+
     private func received(_ number: Int32) {
+        if number == SIGHUP {
+            state.withLock { $0.hangup }?()
+            return
+        }
         let (isSecond, waiter) = state.withLock { state in
             let isSecond = state.first != nil
             state.first = number

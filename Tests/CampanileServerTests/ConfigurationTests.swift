@@ -162,6 +162,18 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
 
     private static let features: [SettingSample] = [
         .init(
+            "push.unanswered", "push: {unanswered: give_up}", "give_up",
+            ("CAMPANILE_PUSH_UNANSWERED", "resend", "resend")
+        ) { $0.push.unanswered.rawValue },
+        .init(
+            "push.dead_token_percent", "push: {dead_token_percent: 25}", "25",
+            ("CAMPANILE_PUSH_DEAD_TOKEN_PERCENT", "30", "30")
+        ) { "\($0.push.deadTokenPercent)" },
+        .init(
+            "badge.never_zero_while_others_remain", "badge: {never_zero_while_others_remain: true}", "true",
+            ("CAMPANILE_BADGE_NEVER_ZERO_WHILE_OTHERS_REMAIN", "false", "false")
+        ) { "\($0.badge.neverZeroWhileOthersRemain)" },
+        .init(
             "push.ca_file", "push: {ca_file: '{dir}/ca.pem'}", "{dir}/ca.pem",
             ("CAMPANILE_PUSH_CA_FILE", "{dir}/other.pem", "{dir}/other.pem")
         ) { $0.push.caFile ?? "nil" },

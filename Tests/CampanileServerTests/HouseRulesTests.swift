@@ -46,8 +46,8 @@ import Yams
             "CampanileCore", "Crypto", "JWTKit", "Logging", "NIOCore", "NIOPosix", "NIOHTTP2", "NIOHPACK", "NIOSSL",
         ]),
         "Sources/PushSimulator": foundation.union([
-            "CampanileCore", "Crypto", "JWTKit", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOHTTP2", "NIOHPACK", "NIOSSL",
-            "X509",
+            "CampanileCore", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2", "NIOHPACK",
+            "NIOSSL", "SwiftASN1", "X509",
         ]),
         "Sources/CampanileServer": foundation.union([
             "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams", "Crypto", "JWTKit", "Logging",

@@ -16,12 +16,17 @@ final class HealthResource: Sendable {
 
     private let database: Database
     private let world: World
+    /// The lanes that don't run.
+    private let conditions: @Sendable () -> [(lane: Lane, condition: LaneCondition)]
     private let isDraining = Atomic<Bool>(false)
     private let proof = Mutex<Proof?>(nil)
 
-    init(database: Database, world: World) {
+    init(
+        database: Database, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)]
+    ) {
         self.database = database
         self.world = world
+        self.conditions = conditions
     }
 
     /// From now on nobody should be sent here any more.
@@ -46,6 +51,7 @@ final class HealthResource: Sendable {
                 isReady ? 200 : 503,
                 .object([
                     .init("status", isReady ? "ready" : "unready"), .init("reasons", .array(reasons.map { .string($0) })),
+                    .init("details", .array(conditions().map { .string($0.condition.sentence($0.lane)) })),
                 ]))
             if !isReady { response.add("Retry-After", "1") }
             return response

@@ -104,9 +104,8 @@ extension NotificationFilter {
         }
         if let text = request.text(of: "category", &errors) {
             category = text
-            if text.isEmpty || text.utf8.count > Limits.categoryBytes || text.utf8.contains(0) {
-                errors.append(
-                    FieldError("category", .invalid, "category must have 1 to \(Limits.categoryBytes) bytes."))
+            if text.isEmpty || text.utf8.contains(0) {
+                errors.append(FieldError("category", .invalid, "category must not be empty or hold a NUL."))
             }
         }
         if !errors.isEmpty { throw Problem.invalid(errors) }

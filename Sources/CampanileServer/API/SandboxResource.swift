@@ -4,11 +4,12 @@ import Push
 
 /// `GET /sandbox/pushes`: what the sandbox provider was given, newest first.
 struct SandboxResource: Sendable {
-    /// Nil when no app uses the sandbox.
-    let sandbox: SandboxProvider?
+    let sandbox: SandboxProvider
+    let providers: Providers
 
     func list(_ request: Request, _ producer: Producer) throws -> Reply {
-        guard let sandbox else { throw Problem(.notFound, detail: "No app of this server uses the sandbox.") }
+        guard DeviceProvider.allCases.contains(where: { providers.isSandbox(Lane(app: producer.app, provider: $0)) })
+        else { throw Problem(.notFound, detail: "The app \(producer.app) doesn't use the sandbox.") }
         var errors: [FieldError] = []
         let userID = request.text(of: "user_id", &errors)
         guard errors.isEmpty else { throw Problem.invalid(errors) }

@@ -58,6 +58,8 @@ package struct Configuration: Sendable, Equatable {
         package var contentAvailable = true
         /// Whether Android devices get badge pushes, as data-only messages.
         package var androidData = false
+        /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
+        package var neverZeroWhileOthersRemain = false
 
         package init() {}
     }
@@ -111,8 +113,19 @@ package struct Configuration: Sendable, Equatable {
     package struct Push: Sendable, Equatable {
         /// A PEM file of certificates to trust for the providers' hosts instead of the system's.
         package var caFile: String?
+        /// What becomes of a push that was sent and not answered.
+        package var unanswered = Unanswered.resend
+        /// How many of a hundred device tokens of an app may die within a minute before none is believed to be dead.
+        package var deadTokenPercent = 10
 
         package init() {}
+
+        package enum Unanswered: String, Sendable, CaseIterable {
+            /// It goes again with the same id: it may arrive twice.
+            case resend
+            /// It is given up: it may be lost.
+            case giveUp = "give_up"
+        }
     }
 
     /// Realtime streams in Rails' ActionCable protocol.

@@ -21,10 +21,11 @@ extension Configuration.JWT {
 extension Configuration.Badge {
     init(_ section: ConfigurationSection) {
         self.init()
-        section.value("policy", .badgePolicy).map { policy = $0.value }
+        section.value("policy", .word(BadgePolicy.self)).map { policy = $0.value }
         section.value("sync_on_read", .boolean).map { syncOnRead = $0.value }
         section.value("content_available", .boolean).map { contentAvailable = $0.value }
         section.value("android_data", .boolean).map { androidData = $0.value }
+        section.value("never_zero_while_others_remain", .boolean).map { neverZeroWhileOthersRemain = $0.value }
         section.close()
     }
 }
@@ -103,6 +104,8 @@ extension Configuration.Push {
             contains($0, "-----BEGIN CERTIFICATE-----") ? nil : "holds no certificate in PEM"
         }
         caFile = file?.value
+        section.value("unanswered", .word(Configuration.Push.Unanswered.self)).map { unanswered = $0.value }
+        section.value("dead_token_percent", .wholeNumber(1...100)).map { deadTokenPercent = $0.value }
         section.close()
     }
 }

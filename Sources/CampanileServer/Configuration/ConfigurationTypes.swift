@@ -170,16 +170,18 @@ extension SettingType where Value == Int {
     static var port: Self { wholeNumber(0...65_535) }
 }
 
-extension SettingType where Value == BadgePolicy {
-    static var badgePolicy: Self {
+extension SettingType where Value: RawRepresentable & CaseIterable & Sendable, Value.RawValue == String {
+    /// One of a few words.
+    static func word(_: Value.Type) -> Self {
         Self { scalar throws(SettingComplaint) in
-            guard let policy = BadgePolicy(rawValue: scalar.text) else {
-                let names = BadgePolicy.allCases.map(\.rawValue).joined(separator: " or ")
-                let meant = nearestName(to: scalar.text, among: BadgePolicy.allCases.map(\.rawValue))
+            guard let value = Value(rawValue: scalar.text) else {
+                let words = Value.allCases.map(\.rawValue)
+                let meant = nearestName(to: scalar.text, among: words)
                 let question = meant.map { "; did you mean \($0)?" } ?? ""
-                throw SettingComplaint("must be \(names), and is \(quotedForMessage(scalar.text))\(question)")
+                throw SettingComplaint(
+                    "must be \(words.joined(separator: " or ")), and is \(quotedForMessage(scalar.text))\(question)")
             }
-            return policy
+            return value
         }
     }
 }

@@ -47,6 +47,7 @@ package struct Claims: Sendable {
         try DeliveryRepository.insert(
             delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil, in: connection)
         var schedule = device.schedule
+        tellsNumber(&schedule, badge)
         try take(&schedule, sending: notification.id, in: connection)
         let message = PushMessage(
             id: delivery.id, kind: .alert(PushAlert(notification)), app: app, userID: userID, device: device.target,
@@ -73,6 +74,7 @@ package struct Claims: Sendable {
             }
             try DeliveryRepository.claim(
                 notification: delivery.notificationID, device: schedule.id, in: connection)
+            tellsNumber(&schedule, device.badge)
             try take(&schedule, sending: delivery.notificationID, in: connection)
             let message = PushMessage(device, id: delivery.id, kind: .alert(alert), sentAt: now)
             return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
@@ -87,6 +89,13 @@ package struct Claims: Sendable {
         }
         try rest(&schedule, now: now, in: connection)
         return nil
+    }
+
+    /// An alert with a number stands for the badge push that was owed. What is owed if it fails, its answer decides.
+    private func tellsNumber(_ schedule: inout DeviceSchedule, _ badge: Badge) {
+        guard badge.count > 0 else { return }
+        schedule.badgeDueAt = nil
+        schedule.badgeAttempts = 0
     }
 
     /// While a push is in flight nothing is due: its answer looks again.

@@ -9,10 +9,18 @@ import Synchronization
 package final class Courier: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
-        var lanes = LaneBook()
+        var lanes: LaneBook
         /// What changed for whole lanes and isn't written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
+
+        mutating func note(_ change: LaneBook.Change?, _ lane: Lane) {
+            switch change {
+            case .closed(let condition): changes[lane] = .some(condition)
+            case .opened: changes[lane] = .some(nil)
+            case nil: return
+            }
+        }
     }
 
     /// How many devices of which lane may be claimed now.
@@ -26,7 +34,7 @@ package final class Courier: Sendable {
     private let settlements: Settlements
     private let mortality: Mutex<TokenMortality>
     private let logger: Logger
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let signal = WakeSignal()
 
     /// - Parameters:
@@ -42,8 +50,9 @@ package final class Courier: Sendable {
         self.logger = logger
         claims = Claims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease)
         settlements = Settlements(
-            badgePushes: badgePushes, policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered),
+            badgePushes: badgePushes, policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
             random: world.random)
+        state = Mutex(State(lanes: LaneBook(divisor: options.delayDivisor)))
         mortality = Mutex(TokenMortality(share: options.deadTokenShare))
     }
 
@@ -183,11 +192,17 @@ package final class Courier: Sendable {
                 metadata: ["app": "\(app)", "dead": "\(count)"])
         }
         for (lane, count) in verdict.foreign {
-            let reason = "\(count) device tokens of other apps within a minute; the topic or project must be wrong"
-            let change = state.withLock { $0.lanes.park(lane, reason, now: now, jitter: world.random()) }
-            note(change, lane)
+            let reason = "the device tokens are of another app, so the topic or project must be wrong"
+            let jitter = world.random()
+            let change = state.withLock { state in
+                let change = state.lanes.park(lane, reason, now: now, jitter: jitter)
+                state.note(change, lane)
+                return change
+            }
+            logger.error("Too many device tokens of other apps.", metadata: ["app": "\(lane.app)", "tokens": "\(count)"])
+            log(change, lane)
         }
-        return verdict.spared
+        return verdict.spared.union(state.withLock { $0.lanes.foreignApps })
     }
 
     private func send(_ claimed: [ClaimedPush]) {
@@ -202,9 +217,11 @@ package final class Courier: Sendable {
         let jitter = world.random()
         let change = state.withLock { state in
             state.answered.append(answered)
-            return state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
+            let change = state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
+            state.note(change, push.lane)
+            return change
         }
-        note(change, push.lane)
+        log(change, push.lane)
         signal.wake()
     }
 
@@ -221,8 +238,9 @@ package final class Courier: Sendable {
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
     /// Whether no answer is being waited for.
-    private var isIdle: Bool { state.withLock { $0.lanes.inFlight == 0 && $0.answered.isEmpty } }
-    private var hasAnswered: Bool { state.withLock { !$0.answered.isEmpty } }
+    private var isIdle: Bool { state.withLock { $0.lanes.inFlight == 0 && $0.answered.isEmpty && $0.changes.isEmpty } }
+    /// Whether anything is there to be written.
+    private var hasAnswered: Bool { state.withLock { !$0.answered.isEmpty || !$0.changes.isEmpty } }
 
     private func takeAnswered() -> ([AnsweredPush], [Lane: LaneCondition?]) {
         state.withLock { state in
@@ -241,21 +259,17 @@ package final class Courier: Sendable {
         }
     }
 
-    private func note(_ change: LaneBook.Change?, _ lane: Lane) {
+    private func log(_ change: LaneBook.Change?, _ lane: Lane) {
         guard let change else { return }
         let metadata: Logger.Metadata = ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"]
         switch change {
-        case .closed(let condition):
-            state.withLock { $0.changes[lane] = .some(condition) }
-            logger.error("\(condition.sentence(lane))", metadata: metadata)
-        case .opened:
-            state.withLock { $0.changes[lane] = .some(nil) }
-            logger.notice("Pushes go again.", metadata: metadata)
+        case .closed(let condition): logger.error("\(condition.sentence(lane))", metadata: metadata)
+        case .opened: logger.notice("Pushes go again.", metadata: metadata)
         }
     }
 
-    /// A token names a device: the log gets its end only, and nothing of a short one.
-    private static func hint(_ token: String) -> String {
+    /// A token names a device: people get its end only, and nothing of a short one.
+    static func hint(_ token: String) -> String {
         token.utf8.count >= 24 ? "…\(token.suffix(6))" : "…"
     }
 
@@ -308,9 +322,12 @@ package struct DeliveryOptions: Sendable {
     /// The share of an app's tokens that may die within a minute before none is believed to be dead, more than 0 and at
     /// most 1.
     package let deadTokenShare: Double
+    /// Divides the delays of retries and probes: 1 but in measurements, which can't wait for minutes.
+    package let delayDivisor: Int64
 
-    package init(resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1) {
+    package init(resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1) {
         self.resendsUnanswered = resendsUnanswered
         self.deadTokenShare = deadTokenShare
+        self.delayDivisor = delayDivisor
     }
 }

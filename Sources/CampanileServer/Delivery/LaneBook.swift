@@ -19,12 +19,20 @@ struct LaneBook: Sendable {
         /// Failed probes since the lane closed.
         var probes = 0
         var probeAt = Timestamp(milliseconds: 0)
+        /// Whether what is in flight was sent to find out.
+        var isProbing = false
         /// Whether tokens of other apps closed it: then only a success opens it.
         var isForeign = false
     }
 
     private var entries: [Lane: Entry] = [:]
+    /// Divides every delay: 1 but in measurements.
+    private let divisor: Int64
     private(set) var inFlight = 0
+
+    init(divisor: Int64 = 1) {
+        self.divisor = divisor
+    }
 
     var conditions: [Lane: LaneCondition] { entries.compactMapValues(\.condition) }
 
@@ -41,13 +49,19 @@ struct LaneBook: Sendable {
         return entry.probeAt
     }
 
+    /// The apps with a lane that tokens of other apps closed: none of their tokens is at fault.
+    var foreignApps: Set<String> { Set(entries.filter { $0.value.isForeign }.map(\.key.app)) }
+
     func isOpen(_ lane: Lane) -> Bool { entries[lane]?.condition == nil }
 
     /// With many in flight everywhere, each lane keeps a few places, so that none is shut out by the others.
     private var limit: Int { inFlight < Limits.pushesInFlight ? Limits.pushesInFlightPerLane : Limits.pushesInFlightReserved }
 
     mutating func sent(_ lane: Lane, _ count: Int = 1) {
-        entries[lane, default: Entry()].inFlight += count
+        var entry = entries[lane, default: Entry()]
+        entry.inFlight += count
+        entry.isProbing = entry.condition != nil
+        entries[lane] = entry
         inFlight += count
     }
 
@@ -61,7 +75,9 @@ struct LaneBook: Sendable {
         switch answer.outcome {
         case .accepted, .acceptedElsewhere: return open(&entry)
         case .deviceBusy, .tokenGone, .rejected: return entry.isForeign ? nil : open(&entry)
-        case .tokenForeign: return nil
+        case .tokenForeign:
+            guard entry.isForeign, let condition = entry.condition else { return nil }
+            return close(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
         case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
         case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
@@ -90,6 +106,7 @@ struct LaneBook: Sendable {
         entry.failures = 0
         entry.probes = 0
         entry.isForeign = false
+        entry.isProbing = false
         guard entry.condition != nil else { return nil }
         entry.condition = nil
         return .opened
@@ -110,9 +127,10 @@ struct LaneBook: Sendable {
     ) -> Change? {
         let isNew = entry.condition?.kind != kind || entry.condition?.reason != reason
         // The answers to what was in flight when the lane closed are no probes.
-        if entry.inFlight == 0 || entry.condition == nil {
+        if entry.isProbing || entry.condition == nil {
+            entry.isProbing = false
             let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds
-            let step = min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest)
+            let step = max(min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest) / divisor, 1)
             let delay = max(step + Int64(jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
             entry.probeAt = Timestamp(milliseconds: now.milliseconds + delay)
             entry.probes += 1

@@ -28,6 +28,13 @@ struct OutcomePolicy: Sendable {
 
     /// Whether a push that was sent and not answered is sent again.
     let resendsUnanswered: Bool
+    /// Divides every delay: 1 but in measurements.
+    let divisor: Int64
+
+    init(resendsUnanswered: Bool = true, divisor: Int64 = 1) {
+        self.resendsUnanswered = resendsUnanswered
+        self.divisor = divisor
+    }
 
     /// Minutes until the next attempt, by the number of attempts made.
     private static let ladderMinutes: [Int64] = [1, 2, 4, 8, 16, 32]
@@ -65,6 +72,7 @@ struct OutcomePolicy: Sendable {
     }
 
     private func again(in delay: Int64, _ circumstances: Circumstances, isCounted: Bool) -> Decision {
+        let delay = max(delay / divisor, 1)
         let spread = Int64(circumstances.jitter % UInt64(delay))
         return .retry(at: Timestamp(milliseconds: circumstances.now.milliseconds + delay + spread), isCounted: isCounted)
     }
@@ -72,8 +80,8 @@ struct OutcomePolicy: Sendable {
     private func retry(after floor: Int64?, _ circumstances: Circumstances) -> Decision {
         guard circumstances.attempts < Limits.deliveryAttempts else { return .settle(.failed) }
         let ladder = OutcomePolicy.ladderMinutes
-        let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000
-        let delay = max(step + Int64(circumstances.jitter % UInt64(step * 15 / 100)), floor ?? 0)
+        let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000 / divisor
+        let delay = max(step + Int64(circumstances.jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
         return .retry(at: Timestamp(milliseconds: circumstances.now.milliseconds + delay), isCounted: true)
     }
 }

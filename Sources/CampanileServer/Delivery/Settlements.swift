@@ -36,6 +36,10 @@ struct Settlements: Sendable {
         }
         var schedule = device.schedule
         settleBadge(&schedule, push, decision, now: now)
+        if case .deviceBusy = answered.answer.outcome, case .retry(let at, _) = decision {
+            // It would take the others no better.
+            try DeliveryRepository.postpone(device: push.device, until: at, in: connection)
+        }
         schedule.lease = 0
         schedule.sending = nil
         try oweNext(&schedule, decision, device.badge, now: now, in: connection)

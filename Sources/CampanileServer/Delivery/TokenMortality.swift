@@ -48,9 +48,9 @@ struct TokenMortality: Sendable {
             isCounted.insert(app)
         }
         for app in isCounted {
-            guard var window = windows[app], window.dead >= Limits.deadTokensTolerated else { continue }
+            guard var window = windows[app], window.dead > Limits.deadTokensTolerated else { continue }
             // So many are the set share of how many? An app with more may lose them.
-            if try hasTokens(app, Int((Double(window.dead) / share).rounded(.up)) + 1) { continue }
+            if try hasTokens(app, Int((Double(window.dead) / share).rounded(.up))) { continue }
             if window.sparedUntil == nil { verdict.alarms[app] = window.dead }
             window.sparedUntil = Timestamp(milliseconds: now.milliseconds + Limits.sparingMilliseconds)
             windows[app] = window

@@ -1,4 +1,5 @@
 package import CampanileCore
+import Push
 
 /// What a producer asks for, checked: `POST /notifications`.
 package struct NewNotification: Sendable {
@@ -62,6 +63,11 @@ extension NewNotification {
         let content = NotificationContent(from: &object)
         let push = PushRequestOptions(from: &object, sounds: sounds)
         object.refuseUnknown()
+        if let content, push.push, !PushLimit.fits(content, push) {
+            object.fail(
+                content.data == nil ? "deep_link" : "data", .tooLong,
+                "The push would be larger than 4,096 bytes, which is all that Apple and Google take: shorten data, deep_link or title.")
+        }
         try object.throwIfInvalid()
         guard let content, !userIDs.isEmpty else { throw Problem(.internalError) }
         self.init(userIDs: userIDs, content: content, push: push, isForMany: isForMany)
@@ -112,6 +118,17 @@ extension NewNotification {
         guard let mistake = UserID.mistake(userID) else { return true }
         object.fail(field, mistake.code, "\(field) \(mistake.sentence)")
         return false
+    }
+}
+
+/// Whether the push of a notification can be sent at all: its body is shortened where need be, and nothing else.
+enum PushLimit {
+    static func fits(_ content: NotificationContent, _ push: PushRequestOptions) -> Bool {
+        PayloadLimit.fits(
+            PushAlert(
+                NotificationRecord(
+                    id: UUIDv7(high: .max, low: .max), createdAt: Timestamp(milliseconds: 0), readAt: nil, content: content,
+                    push: push)))
     }
 }
 

@@ -85,6 +85,12 @@ enum DeliveryRepository {
         ) { $0.timeOrNil(0) } ?? nil
     }
 
+    /// Lets all alerts of a device wait until a moment at least.
+    static func postpone(device: Int64, until: Timestamp, in connection: Connection) throws {
+        _ = try connection.run(
+            "UPDATE deliveries SET due_at = ?2 WHERE device_id = ?1 AND due_at < ?2", device, until)
+    }
+
     static func claim(notification: UUIDv7, device: Int64, in connection: Connection) throws {
         _ = try connection.run(
             """

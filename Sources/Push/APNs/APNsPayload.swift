@@ -10,20 +10,34 @@ package enum APNsPayload {
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
         switch message.kind {
         case .alert(let alert): alertRequest(message, alert, options)
-        case .badge: badgeRequest(message, options)
+        case .badge: PushRequest(headers: headers(message, options), payload: badgePayload(message, options))
         }
     }
 
     private static func alertRequest(
         _ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions
     ) -> PushRequest {
+        PayloadLimit.fit(alert) { alert in
+            PushRequest(headers: headers(message, options), payload: alertPayload(message, alert))
+        } size: { $0.body.count }
+    }
+
+    /// The header fields beside `authorization`; FCM sends the same to iOS devices.
+    static func headers(_ message: PushMessage, _ options: PayloadOptions) -> [JSONValue.Member] {
         var headers = commonHeaders(message, options)
-        headers.append(.init("apns-priority", "10"))
-        if let expiresAt = alert.expiresAt {
-            headers.append(.init("apns-expiration", .string(String(expiresAt.milliseconds / 1_000))))
+        switch message.kind {
+        case .alert(let alert):
+            headers.append(.init("apns-priority", "10"))
+            if let expiresAt = alert.expiresAt {
+                headers.append(.init("apns-expiration", .string(String(max(expiresAt.milliseconds, 0) / 1_000))))
+            }
+            headers.append(.init("apns-collapse-id", .string(alert.collapseKey ?? alert.notificationID.description)))
+        case .badge:
+            let lifetime = message.badge.count == 0 ? clearingLifetimeSeconds : syncLifetimeSeconds
+            headers.append(.init("apns-priority", "5"))
+            headers.append(.init("apns-expiration", .string(String(message.sentAt.milliseconds / 1_000 + lifetime))))
         }
-        headers.append(.init("apns-collapse-id", .string(alert.collapseKey ?? alert.notificationID.description)))
-        return PushRequest(headers: headers, payload: alertPayload(message, alert))
+        return headers
     }
 
     /// The JSON of an alert; FCM sends the same to iOS devices.
@@ -42,14 +56,6 @@ package enum APNsPayload {
         payload.append(.init("badgeVersion", .integer(message.badge.version)))
         payload += alert.dataMembers
         return .object(payload)
-    }
-
-    private static func badgeRequest(_ message: PushMessage, _ options: PayloadOptions) -> PushRequest {
-        let lifetime = message.badge.count == 0 ? clearingLifetimeSeconds : syncLifetimeSeconds
-        var headers = commonHeaders(message, options)
-        headers.append(.init("apns-priority", "5"))
-        headers.append(.init("apns-expiration", .string(String(message.sentAt.milliseconds / 1_000 + lifetime))))
-        return PushRequest(headers: headers, payload: badgePayload(message, options))
     }
 
     static func badgePayload(_ message: PushMessage, _ options: PayloadOptions) -> JSONValue {

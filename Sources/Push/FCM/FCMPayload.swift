@@ -2,15 +2,42 @@ import CampanileCore
 
 /// Builds the message of FCM's HTTP v1 API: Firebase, "projects.messages".
 package enum FCMPayload {
+    /// Longer is refused (Firebase, "FCM HTTP v1 API", Android's `ttl`): four weeks.
+    static let longestLifetimeSeconds: Int64 = 4 * 7 * 24 * 3_600
+
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
-        let body: [JSONValue.Member] =
-            switch (message.device.platform, message.kind) {
-            case (.android, .alert(let alert)): androidAlert(message, alert)
-            case (.android, .badge): androidBadge(message)
-            case (.ios, _): ios(message, options)
-            }
+        guard case .alert(let alert) = message.kind else {
+            let isAndroid = message.device.platform == .android
+            return request(message, isAndroid ? androidBadge(message) : ios(message, nil, options))
+        }
+        return PayloadLimit.fit(alert) { alert in
+            request(message, content(message, alert, options))
+        } size: { counted($0, message.device) }
+    }
+
+    private static func request(_ message: PushMessage, _ body: [JSONValue.Member]) -> PushRequest {
         let target = JSONValue.Member("token", .string(message.device.token))
         return PushRequest(headers: [], payload: .object([.init("message", .object([target] + body))]))
+    }
+
+    private static func content(
+        _ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions
+    ) -> [JSONValue.Member] {
+        switch message.device.platform {
+        case .android: androidAlert(message, alert)
+        case .ios: ios(message, alert, options)
+        }
+    }
+
+    /// The bytes that count against FCM's limit of keys and values: everything but the token, so rather too many.
+    static func counted(_ request: PushRequest, _ device: PushDevice) -> Int {
+        request.body.count - device.token.utf8.count
+    }
+
+    /// The bytes that count of an alert as it is, not shortened.
+    static func smallestSize(_ message: PushMessage, _ alert: PushAlert) -> Int {
+        let options = PayloadOptions(contentAvailable: true, topics: [:])
+        return counted(request(message, content(message, alert, options)), message.device)
     }
 
     /// Notification and data both: the system shows the first while the app is in the background, and hands the second
@@ -18,6 +45,8 @@ package enum FCMPayload {
     private static func androidAlert(_ message: PushMessage, _ alert: PushAlert) -> [JSONValue.Member] {
         var notification: [JSONValue.Member] = []
         if let sound = alert.sound { notification.append(.init("sound", .string(sound))) }
+        // A channel that the app doesn't have leaves Android with the app's default one.
+        if let category = alert.category { notification.append(.init("channel_id", .string(category))) }
         notification.append(.init("tag", .string(alert.collapseKey ?? alert.notificationID.description)))
         if message.badge.count > 0 {
             notification.append(.init("notification_count", .integer(message.badge.count)))
@@ -25,8 +54,8 @@ package enum FCMPayload {
         var android: [JSONValue.Member] = [.init("priority", "high")]
         if let collapseKey = alert.collapseKey { android.append(.init("collapse_key", .string(collapseKey))) }
         if let expiresAt = alert.expiresAt {
-            let seconds = max(0, (expiresAt.milliseconds - message.sentAt.milliseconds) / 1_000)
-            android.append(.init("ttl", .string("\(seconds)s")))
+            let seconds = (expiresAt.milliseconds - message.sentAt.milliseconds) / 1_000
+            android.append(.init("ttl", .string("\(min(max(seconds, 0), longestLifetimeSeconds))s")))
         }
         android.append(.init("notification", .object(notification)))
         return [
@@ -63,10 +92,12 @@ package enum FCMPayload {
         return [.init("data", .object(data))]
     }
 
-    private static func ios(_ message: PushMessage, _ options: PayloadOptions) -> [JSONValue.Member] {
-        let request = APNsPayload.request(message, options: options)
+    private static func ios(
+        _ message: PushMessage, _ alert: PushAlert?, _ options: PayloadOptions
+    ) -> [JSONValue.Member] {
         // `apns-topic` and `apns-id` are Firebase's business here.
-        let headers = request.headers.filter { $0.key != "apns-topic" && $0.key != "apns-id" }
-        return [.init("apns", .object([.init("headers", .object(headers)), .init("payload", request.payload)]))]
+        let headers = APNsPayload.headers(message, options).filter { $0.key != "apns-topic" && $0.key != "apns-id" }
+        let payload = alert.map { APNsPayload.alertPayload(message, $0) } ?? APNsPayload.badgePayload(message, options)
+        return [.init("apns", .object([.init("headers", .object(headers)), .init("payload", payload)]))]
     }
 }

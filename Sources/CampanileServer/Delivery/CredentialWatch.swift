@@ -1,0 +1,46 @@
+import Logging
+import Synchronization
+
+/// Keeps the push credentials up to date: when an operator says so, and when a file that holds some was replaced. A key
+/// changes without a restart.
+final class CredentialWatch: Sendable {
+    static let period = Duration.seconds(5)
+
+    private let configuration: Mutex<Configuration>
+    private let providers: Providers
+    private let courier: Courier
+    private let logger: Logger
+
+    init(configuration: Configuration, providers: Providers, courier: Courier, logger: Logger) {
+        self.configuration = Mutex(configuration)
+        self.providers = providers
+        self.courier = courier
+        self.logger = logger
+    }
+
+    /// Takes the credentials of another configuration.
+    /// - Throws: sentences about what is wrong; then the present ones stay.
+    func use(_ new: Configuration) throws {
+        let isChanged = try providers.apply(new)
+        configuration.withLock { $0 = new }
+        // Also what waits for another reason than a wrong key is worth a try, since somebody asks.
+        courier.tryAgain()
+        logger.notice("The push credentials were read again.", metadata: ["changed": "\(isChanged)"])
+    }
+
+    /// Looks now and then, until cancelled.
+    func run() async {
+        while (try? await Task.sleep(for: CredentialWatch.period)) != nil { look() }
+    }
+
+    /// A file that is being written may be half there: what can't be used is left for the next look.
+    func look() {
+        do {
+            guard try providers.apply(configuration.withLock { $0 }) else { return }
+            courier.tryAgain()
+            logger.notice("The push credentials were replaced.")
+        } catch {
+            logger.debug("The push credentials can't be used; the present ones stay.", metadata: ["error": "\(error)"])
+        }
+    }
+}

@@ -1,0 +1,104 @@
+package import CampanileCore
+import Push
+import SQLEngine
+
+/// Why a notification reached a device, or didn't: what was owed, every attempt with the provider's answer, and when the
+/// next one is. For producers (`GET /notifications/{id}/deliveries`) and operators (`campanile explain`).
+package struct Explanation: Sendable {
+    let notification: UUIDv7
+    /// Why nothing was owed to anybody, if that was so.
+    let reason: NothingOwed?
+    let deliveries: [DeliveryRecord]
+    /// The lanes of the deliveries that don't run.
+    let conditions: [(lane: Lane, condition: LaneCondition)]
+
+    /// Nil when the notification is unknown, was created before the deliveries that are kept, or is another app's.
+    /// - Parameter app: whose it must be; nil takes any.
+    init?(_ id: UUIDv7, app: String?, _ database: Database) throws {
+        let found = try database.snapshot { connection -> Explanation? in
+            guard let inbox = try DeliveryRepository.inbox(ofNotification: id, in: connection),
+                let owner = try InboxRepository.owner(inbox, in: connection), app == nil || owner.app == app
+            else { return nil }
+            return Explanation(
+                notification: id, reason: try DeliveryRepository.nothingOwed(notification: id, in: connection),
+                deliveries: try DeliveryRepository.list(notification: id, in: connection),
+                conditions: try LaneConditionRepository.all(in: connection).filter { $0.lane.app == owner.app })
+        }
+        guard let found else { return nil }
+        self = found
+    }
+
+    private init(
+        notification: UUIDv7, reason: NothingOwed?, deliveries: [DeliveryRecord],
+        conditions: [(lane: Lane, condition: LaneCondition)]
+    ) {
+        self.notification = notification
+        self.reason = reason
+        self.deliveries = deliveries
+        self.conditions = conditions
+    }
+
+    // MARK: For programs
+
+    var json: JSONValue {
+        .object([
+            .init("notification_id", .string(notification.description)),
+            .init("reason", reason.map { .string($0.rawValue) } ?? .null),
+            .init("deliveries", .array(deliveries.map(Explanation.json))),
+        ])
+    }
+
+    private static func json(_ delivery: DeliveryRecord) -> JSONValue {
+        let answers = answers(delivery)
+        return .object([
+            .init("id", .string(delivery.id.description)), .init("token", optional(delivery.token)),
+            .init("platform", optional(delivery.platform)), .init("provider", optional(delivery.provider)),
+            .init("environment", optional(delivery.environment)), .init("state", .string(delivery.state.rawValue)),
+            .init("attempts", .integer(delivery.attempts)),
+            .init("next_attempt_at", delivery.state == .owed ? optional(delivery.dueAt?.description) : .null),
+            .init("settled_at", optional(delivery.settledAt?.description)), .init("answers", answers),
+        ])
+    }
+
+    /// The answer to most pushes isn't written out: accepted at the first attempt.
+    private static func answers(_ delivery: DeliveryRecord) -> JSONValue {
+        if let text = delivery.answers, let answers = try? JSONValue(parsing: Array(text.utf8)) { return answers }
+        guard delivery.state == .accepted, let at = delivery.settledAt else { return .array([]) }
+        return .array([Settlements.json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)])
+    }
+
+    private static func optional(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
+
+    // MARK: For people
+
+    /// One line for each thing to know.
+    package var lines: [String] {
+        if let reason { return [Explanation.sentence(reason)] }
+        return deliveries.flatMap(lines) + conditions.map { $0.condition.sentence($0.lane) }
+    }
+
+    private static func sentence(_ reason: NothingOwed) -> String {
+        switch reason {
+        case .pushFalse: "Nothing was owed: it was created with push: false."
+        case .expired: "Nothing was owed: expires_at was over when it was created."
+        case .noDevices: "Nothing was owed: the user had no device when it was created."
+        }
+    }
+
+    private func lines(_ delivery: DeliveryRecord) -> [String] {
+        let token = delivery.token.map(Courier.hint) ?? "a device that left"
+        let provider = delivery.provider.map { ", \($0)" } ?? ""
+        let times = delivery.attempts == 1 ? "1 attempt" : "\(delivery.attempts) attempts"
+        var next = ""
+        if delivery.state == .owed, let dueAt = delivery.dueAt { next = ", next at \(dueAt)" }
+        let head = "\(token)\(provider): \(delivery.state.rawValue), \(times)\(next)"
+        guard case .array(let answers) = Explanation.answers(delivery) else { return [head] }
+        return [head] + answers.map { answer in
+            let parts = ["at", "outcome", "reason"].compactMap { key -> String? in
+                guard case .string(let text)? = answer[key] else { return nil }
+                return text
+            }
+            return "  " + parts.joined(separator: " ")
+        }
+    }
+}

@@ -1,0 +1,80 @@
+package import CampanileCore
+package import Logging
+import Push
+import SQLEngine
+
+/// `campanile doctor`: looks at all that pushes depend on, and says in sentences what is wrong. It sends nothing to any
+/// device and changes nothing but the schema of an older database.
+package struct Doctor: Sendable {
+    package struct Finding: Sendable {
+        package let subject: String
+        package let isGood: Bool
+        package let sentence: String
+    }
+
+    private let configuration: Configuration
+    private let world: World
+    private let logger: Logger
+
+    package init(_ configuration: Configuration, world: World, logger: Logger) {
+        self.configuration = configuration
+        self.world = world
+        self.logger = logger
+    }
+
+    package func examine() async -> [Finding] {
+        var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read.")]
+        do {
+            let (database, _) = try Store.open(configuration.database)
+            defer { database.close() }
+            findings += try await examine(database)
+        } catch {
+            findings.append(Finding(subject: "database", isGood: false, sentence: "\(error)"))
+        }
+        return findings
+    }
+
+    private func examine(_ database: Database) async throws -> [Finding] {
+        let audit = try BadgeAudit(database)
+        var findings = [
+            Finding(
+                subject: "database", isGood: audit.differences.isEmpty,
+                sentence: audit.differences.isEmpty
+                    ? "\(configuration.database) can be used, and every badge of \(audit.inboxes) inboxes is its recount."
+                    : "\(audit.differences.count) badges are not their recount: see `campanile badge audit`.")
+        ]
+        for (lane, condition) in try database.read({ try LaneConditionRepository.all(in: $0) }) {
+            findings.append(
+                Finding(
+                    subject: "app \(lane.app)", isGood: false,
+                    sentence: "\(condition.sentence(lane)) Since \(condition.since)."))
+        }
+        return findings + (await examineProviders(database))
+    }
+
+    private func examineProviders(_ database: Database) async -> [Finding] {
+        let sandbox = SandboxProvider(capacity: 1, options: PayloadOptions(contentAvailable: true, topics: [:]))
+        let providers = Providers(
+            sandbox: sandbox, contentAvailable: true, tokenStore: ProviderTokenRepository(database: database),
+            world: world, logger: logger)
+        do {
+            try providers.apply(configuration)
+        } catch {
+            return [Finding(subject: "push credentials", isGood: false, sentence: "\(error)")]
+        }
+        var findings: [Finding] = []
+        let named = configuration.apps.filter { $0.value.apns != nil || $0.value.fcm != nil }.keys.sorted()
+        for app in named {
+            for finding in await providers.check(app: app) {
+                findings.append(
+                    Finding(subject: "app \(app), \(finding.subject)", isGood: finding.isGood, sentence: finding.sentence))
+            }
+        }
+        if named.isEmpty {
+            findings.append(
+                Finding(subject: "push", isGood: true, sentence: "No app has credentials: the sandbox takes all pushes."))
+        }
+        await providers.shutDown()
+        return findings
+    }
+}

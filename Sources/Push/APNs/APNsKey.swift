@@ -1,0 +1,81 @@
+import CampanileCore
+import Crypto
+
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// The key that signs provider tokens, read from its file's content.
+package struct APNsKey: Sendable {
+    package let keyID: String
+    package let teamID: String
+    /// SHA-256 of the public half, as hex: tells two keys apart and gives nothing away.
+    package let fingerprint: String
+    private let privateKey: P256.Signing.PrivateKey
+
+    /// - Parameter pem: PKCS#8 in PEM, as Apple hands it out.
+    /// - Throws: `PushCredentialsError`.
+    package init(pem: String, keyID: String, teamID: String) throws(PushCredentialsError) {
+        guard APNsKey.isIdentifier(keyID) else {
+            throw PushCredentialsError("key_id must be the key's id, ten letters and digits as in AuthKey_….p8.")
+        }
+        guard APNsKey.isIdentifier(teamID) else {
+            throw PushCredentialsError("team_id must be the team's id, ten letters and digits.")
+        }
+        guard let privateKey = try? P256.Signing.PrivateKey(pemRepresentation: pem) else {
+            throw PushCredentialsError("The APNs key is no P-256 private key in PEM, as Apple's .p8 files are.")
+        }
+        self.privateKey = privateKey
+        self.keyID = keyID
+        self.teamID = teamID
+        let digest = SHA256.hash(data: privateKey.publicKey.x963Representation)
+        fingerprint = digest.map { byte in
+            let digits = String(byte, radix: 16)
+            return digits.utf8.count == 1 ? "0" + digits : digits
+        }.joined()
+    }
+
+    private static func isIdentifier(_ text: String) -> Bool {
+        (1...64).contains(text.utf8.count) && text.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "-"), UInt8(ascii: "_"):
+                true
+            default: false
+            }
+        }
+    }
+
+    /// A provider token: a JWT with ES256 (RFC 7518 section 3.4), whole seconds, no expiry.
+    /// - Parameter issuedAt: seconds since 1970 UTC.
+    func sign(issuedAt: Int64) throws(PushCredentialsError) -> String {
+        let header = JSONValue.object([.init("alg", "ES256"), .init("kid", .string(keyID))])
+        let claims = JSONValue.object([.init("iss", .string(teamID)), .init("iat", .integer(issuedAt))])
+        let signed = Base64URL.text(header.text) + "." + Base64URL.text(claims.text)
+        guard let signature = try? privateKey.signature(for: Array(signed.utf8)) else {
+            throw PushCredentialsError("The APNs key \(keyID) doesn't sign.")
+        }
+        return signed + "." + Base64URL.text(Array(signature.rawRepresentation))
+    }
+}
+
+/// Base64 for JWTs: URL-safe, without padding (RFC 7515 appendix C).
+enum Base64URL {
+    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
+
+    static func text(_ bytes: [UInt8]) -> String {
+        var characters: [UInt8] = []
+        characters.reserveCapacity((bytes.count * 4 + 2) / 3)
+        var index = 0
+        while index < bytes.count {
+            let rest = bytes.count - index
+            let word = Int(bytes[index]) << 16 | (rest > 1 ? Int(bytes[index + 1]) << 8 : 0)
+                | (rest > 2 ? Int(bytes[index + 2]) : 0)
+            for place in 0...min(rest, 3) { characters.append(alphabet[word >> (18 - 6 * place) & 63]) }
+            index += 3
+        }
+        return String(decoding: characters, as: UTF8.self)
+    }
+}

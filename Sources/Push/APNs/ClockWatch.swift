@@ -1,0 +1,47 @@
+import CampanileCore
+
+/// Compares the wall clock with the monotonic one, so that a refused token can be blamed on the clock where it is the
+/// clock. "Offset" is wall minus monotonic, in nanoseconds; it changes only when the wall clock is set.
+struct ClockWatch: Sendable {
+    /// At the start, or when the last token that the provider took was issued.
+    private var trustedOffset: Int64
+    /// When the present token was issued.
+    private var issueOffset: Int64
+
+    init(_ clock: PushClock) {
+        trustedOffset = ClockWatch.offset(clock)
+        issueOffset = trustedOffset
+    }
+
+    mutating func issue(_ clock: PushClock) { issueOffset = ClockWatch.offset(clock) }
+
+    mutating func trust() { trustedOffset = issueOffset }
+
+    private static func offset(_ clock: PushClock) -> Int64 {
+        let (wall, monotonic) = clock.moment()
+        return wall * 1_000_000 - monotonic
+    }
+
+    /// How far the wall clock has been moved since it was right, in minutes; nil when it stayed within 5.
+    func jumpMinutes(_ clock: PushClock) -> Int64? {
+        let jumps = [ClockWatch.offset(clock) - trustedOffset, issueOffset - trustedOffset]
+        guard let jump = jumps.first(where: { $0.magnitude > TeamTokens.clockMargin.magnitude }) else { return nil }
+        return jump / Int64.minutes(1)
+    }
+
+    /// Why the provider refuses a token that may not be renewed yet.
+    func sentence(refused reason: String, age: Int64, key: APNsKey, _ clock: PushClock) -> String {
+        let now = Timestamp(milliseconds: clock.wallMilliseconds())
+        let said = "APNs answered \(reason)"
+        if let minutes = jumpMinutes(clock) {
+            let way = minutes > 0 ? "forward" : "back"
+            return "\(said): the clock of this machine was set \(abs(minutes)) minutes \(way) and says \(now)."
+        }
+        if reason == "ExpiredProviderToken" {
+            return "\(said) to a token made \(age / Int64.minutes(1)) minutes ago: "
+                + "the clock of this machine is wrong, it says \(now)."
+        }
+        return "\(said): key \(key.keyID), team \(key.teamID) and the key file don't belong together, the key was "
+            + "revoked, or the clock of this machine is wrong, it says \(now)."
+    }
+}

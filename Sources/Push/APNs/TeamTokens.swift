@@ -1,0 +1,247 @@
+package import Logging
+import Synchronization
+
+/// The provider tokens of one team, under one renewal clock: Apple counts a new `iat` per team, not per key, allows one
+/// in 20 minutes and accepts a token for 60 (Apple, "Establishing a token-based connection to APNs"). All keys of the
+/// team sign with the team's present `iat`. While the process runs its age is told by the monotonic clock; after a
+/// restart by the wall clock, which may be 5 minutes wrong on both occasions.
+package final class TeamTokens: Sendable {
+    package typealias Grant = Result<String, PushTrouble>
+
+    /// What to do about a token that the provider refused.
+    package enum Advice: Equatable {
+        /// Ask for a token again, it will be another one.
+        case retry
+        /// Nothing helps but a person; the sentence says what.
+        case mend(String)
+    }
+
+    static let renewalAge = Int64.minutes(50)
+    /// From here on a push rather waits for the renewal. With a clock 5 minutes slow the provider sees 59.
+    static let lastAge = Int64.minutes(54)
+    static let shortestInterval = Int64.minutes(20)
+    static let clockMargin = Int64.minutes(5)
+    private static let waiterLimit = 4_096
+
+    private struct State: Sendable {
+        var isLoaded = false
+        /// Loading or renewing: one at a time.
+        var isWorking = false
+        /// `iat` in seconds since 1970; nil until the first token.
+        var issuedAt: Int64?
+        /// The monotonic moment that the age counts from.
+        var issuedMoment: Int64 = 0
+        /// The monotonic moment of the next renewal that Apple allows.
+        var renewableFrom = Int64.min
+        /// A provider refused the present token: it isn't presented again.
+        var isRefused = false
+        /// By the key's fingerprint.
+        var tokens: [String: StoredProviderToken] = [:]
+        var waiters: [Waiter] = []
+        var lastSave: Task<Void, Never>?
+        var clock: ClockWatch
+    }
+
+    private struct Waiter: Sendable {
+        let key: APNsKey
+        let done: @Sendable (Grant) -> Void
+    }
+
+    private enum Work { case none, load, renew }
+
+    private let team: String
+    private let store: any ProviderTokenStore
+    private let clock: PushClock
+    private let logger: Logger
+    private let state: Mutex<State>
+
+    package init(team: String, store: any ProviderTokenStore, clock: PushClock, logger: Logger) {
+        self.team = team
+        self.store = store
+        self.clock = clock
+        self.logger = logger
+        state = Mutex(State(clock: ClockWatch(clock)))
+    }
+
+    /// Gives a token that the provider takes as younger than 60 minutes.
+    /// - Parameter done: called once, at once if a token is there.
+    package func token(for key: APNsKey, _ done: @escaping @Sendable (Grant) -> Void) {
+        let now = clock.monotonicNanoseconds()
+        let (grant, work) = state.withLock { state -> (Grant?, Work) in
+            guard state.waiters.count < TeamTokens.waiterLimit else {
+                return (.failure(.busy("Too many pushes wait for a provider token.")), .none)
+            }
+            // Who begins a renewal waits for it, so that the new token is presented as soon as it is made: Apple counts
+            // from there. Everybody else goes on with the old one.
+            let work = nextWork(now: now, &state)
+            if work == .none, let grant = present(key, now: now, &state) { return (grant, .none) }
+            guard state.isWorking else { return (.failure(.busy("No provider token at the moment.")), .none) }
+            state.waiters.append(Waiter(key: key, done: done))
+            return (nil, work)
+        }
+        start(work, key)
+        if let grant { done(grant) }
+    }
+
+    /// The provider said that the token is expired or invalid.
+    /// - Parameter reason: the provider's word.
+    package func refused(_ token: String, of key: APNsKey, reason: String) -> Advice {
+        let now = clock.monotonicNanoseconds()
+        let (advice, work) = state.withLock { state -> (Advice, Work) in
+            guard state.tokens[key.fingerprint]?.token == token, !state.isRefused else { return (.retry, .none) }
+            guard now >= state.renewableFrom else {
+                let age = max(now - state.issuedMoment, 0)
+                return (.mend(state.clock.sentence(refused: reason, age: age, key: key, clock)), .none)
+            }
+            state.isRefused = true
+            return (.retry, nextWork(now: now, &state))
+        }
+        start(work, key)
+        return advice
+    }
+
+    /// The provider took the token, so the clock was right when it was made.
+    package func accepted() {
+        state.withLock { $0.clock.trust() }
+    }
+
+    /// Whether nothing is being loaded or renewed.
+    var isIdle: Bool { state.withLock { !$0.isWorking } }
+
+    // MARK: - The clock of renewals
+
+    /// The token to present now, if there is one that is young enough.
+    private func present(_ key: APNsKey, now: Int64, _ state: inout State) -> Grant? {
+        guard let issuedAt = state.issuedAt, !state.isRefused, now - state.issuedMoment < TeamTokens.lastAge
+        else { return nil }
+        if let known = state.tokens[key.fingerprint], known.keyID == key.keyID { return .success(known.token) }
+        // Another key of the team: the same `iat` is no renewal.
+        do throws(PushCredentialsError) {
+            let token = try sign(key, issuedAt: issuedAt)
+            state.tokens[key.fingerprint] = token
+            // A renewal under way stores its own, and this one is over then.
+            if !state.isWorking { save(Array(state.tokens.values), &state) }
+            return .success(token.token)
+        } catch {
+            return .failure(PushTrouble(outcome: .misconfigured, reason: error.description))
+        }
+    }
+
+    /// What has to be begun now; notes that it was.
+    private func nextWork(now: Int64, _ state: inout State) -> Work {
+        guard !state.isWorking else { return .none }
+        guard state.isLoaded else {
+            state.isWorking = true
+            return .load
+        }
+        let isDue = state.issuedAt == nil || state.isRefused || now - state.issuedMoment >= TeamTokens.renewalAge
+        guard isDue, now >= state.renewableFrom else { return .none }
+        state.isWorking = true
+        return .renew
+    }
+
+    private func start(_ work: Work, _ key: APNsKey) {
+        switch work {
+        case .none: break
+        case .load: Task { await load() }
+        case .renew: Task { await renew(key) }
+        }
+    }
+
+    private func load() async {
+        var stored: [StoredProviderToken] = []
+        do {
+            stored = try await store.load(team: team)
+        } catch {
+            logger.warning(
+                "The stored provider tokens can't be read; the team gets a new one.",
+                metadata: ["team": "\(team)", "error": "\(error)"])
+        }
+        let (wall, now) = clock.moment()
+        state.withLock { state in
+            state.isLoaded = true
+            guard let issuedAt = stored.map(\.issuedAt).max() else { return }
+            let tokens = stored.filter { $0.issuedAt == issuedAt }.map { ($0.keyFingerprint, $0) }
+            state.tokens = Dictionary(tokens) { first, _ in first }
+            state.issuedAt = issuedAt
+            TeamTokens.judgeAge(of: issuedAt, wallSeconds: wall / 1_000, now: now, &state)
+        }
+        finishWork()
+    }
+
+    /// How old a token of a former process is.
+    private static func judgeAge(of issuedAt: Int64, wallSeconds: Int64, now: Int64, _ state: inout State) {
+        let age = Int64.seconds(min(max(wallSeconds - issuedAt, -1_000_000), 1_000_000))
+        // Both readings may be 5 minutes wrong.
+        if age >= -2 * clockMargin {
+            state.issuedMoment = now - age
+            state.renewableFrom = state.issuedMoment + shortestInterval + 2 * clockMargin
+        } else {
+            // From the future: one of the two readings was far off, nobody knows which. The token is presented; if it
+            // is refused, or after 20 minutes, another one follows.
+            state.issuedMoment = now - (renewalAge - shortestInterval)
+            state.renewableFrom = now + shortestInterval
+        }
+    }
+
+    /// The token is safe in the store before anybody presents it, so that a crash can't make a second renewal of it.
+    private func renew(_ key: APNsKey) async {
+        let (wall, now) = clock.moment()
+        let issuedAt = wall / 1_000
+        do {
+            let token = try sign(key, issuedAt: issuedAt)
+            await state.withLock { save([token], &$0) }.value
+            state.withLock { state in
+                state.tokens = [key.fingerprint: token]
+                state.issuedAt = issuedAt
+                state.issuedMoment = now
+                state.renewableFrom = now + TeamTokens.shortestInterval
+                state.isRefused = false
+                state.clock.issue(clock)
+            }
+            logger.info("APNs: a new provider token.", metadata: ["team": "\(team)", "key": "\(key.keyID)"])
+        } catch {
+            let waiters = state.withLock { state in
+                defer { state.waiters = [] }
+                return state.waiters
+            }
+            for waiter in waiters {
+                waiter.done(.failure(PushTrouble(outcome: .misconfigured, reason: error.description)))
+            }
+        }
+        finishWork()
+    }
+
+    private func finishWork() {
+        let waiters = state.withLock { state in
+            defer { state.waiters = [] }
+            state.isWorking = false
+            return state.waiters
+        }
+        for waiter in waiters { token(for: waiter.key, waiter.done) }
+    }
+
+    private func sign(_ key: APNsKey, issuedAt: Int64) throws(PushCredentialsError) -> StoredProviderToken {
+        StoredProviderToken(
+            teamID: team, keyID: key.keyID, keyFingerprint: key.fingerprint, issuedAt: issuedAt,
+            token: try key.sign(issuedAt: issuedAt))
+    }
+
+    /// Stores the team's tokens, after whatever is being stored.
+    @discardableResult
+    private func save(_ tokens: [StoredProviderToken], _ state: inout State) -> Task<Void, Never> {
+        let before = state.lastSave
+        let task = Task { [team, store, logger] in
+            await before?.value
+            do {
+                try await store.replace(team: team, with: tokens)
+            } catch {
+                logger.warning(
+                    "The provider token couldn't be stored; a restart will make another one.",
+                    metadata: ["team": "\(team)", "error": "\(error)"])
+            }
+        }
+        state.lastSave = task
+        return task
+    }
+}

@@ -1,0 +1,79 @@
+import CampanileCore
+import NIOCore
+import NIOHPACK
+
+/// What FCM said about one message (Firebase, "ErrorCode"; Google, "google.rpc.Status").
+struct FCMAnswer: Sendable {
+    enum Verdict: Equatable {
+        case settle(PushOutcome)
+        /// The access token was refused.
+        case renewToken
+    }
+
+    /// Without a `Retry-After`, a project that is over its quota waits a minute (Firebase, "ErrorCode").
+    static let quotaPauseMilliseconds: Int64 = 60_000
+
+    let status: Int
+    /// `FcmError.errorCode`; without one `ErrorInfo.reason`, then `error.status`. Nil when the body can't be read.
+    let code: String?
+    /// A field violation names the token.
+    let blamesToken: Bool
+    /// `projects/…/messages/…`.
+    let name: String?
+    let retryAfterMilliseconds: Int64?
+
+    init(_ answer: HTTP2Answer, wallMilliseconds: Int64) {
+        status = answer.status
+        retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, wallMilliseconds: wallMilliseconds)
+        let json = answer.isWhole ? answer.body.flatMap { try? JSONValue(parsing: Array($0.readableBytesView)) } : nil
+        name = status == 200 ? FCMAnswer.text(json?["name"]) : nil
+        let error = json?["error"]
+        let details = FCMAnswer.array(error?["details"])
+        let fcm = details.compactMap { FCMAnswer.text($0["errorCode"]) }.first
+        let info = details.filter { FCMAnswer.text($0["@type"])?.hasSuffix("google.rpc.ErrorInfo") ?? false }
+            .compactMap { FCMAnswer.text($0["reason"]) }.first
+        code = fcm ?? info ?? FCMAnswer.text(error?["status"])
+        blamesToken = details.flatMap { FCMAnswer.array($0["fieldViolations"]) }
+            .contains { FCMAnswer.text($0["field"]) == "message.token" }
+    }
+
+    private static func array(_ value: JSONValue?) -> [JSONValue] {
+        if case .array(let values)? = value { values } else { [] }
+    }
+
+    private static func text(_ value: JSONValue?) -> String? {
+        if case .string(let text)? = value { String(text.prefix(200)) } else { nil }
+    }
+
+    var word: String? { status == 200 ? nil : code ?? "unreadable answer" }
+
+    var verdict: Verdict {
+        if status == 200 { return .settle(.accepted) }
+        switch code {
+        case "UNREGISTERED": return .settle(.tokenGone(since: nil))
+        case "INVALID_ARGUMENT": return .settle(blamesToken ? .tokenGone(since: nil) : .rejected)
+        case "SENDER_ID_MISMATCH": return .settle(.tokenForeign)
+        case "QUOTA_EXCEEDED", "RESOURCE_EXHAUSTED", "RATE_LIMIT_EXCEEDED": return .settle(overQuota)
+        case "UNAVAILABLE", "INTERNAL", "UNSPECIFIED_ERROR": return .settle(unavailable)
+        case "THIRD_PARTY_AUTH_ERROR", "APNS_AUTH_ERROR", "PERMISSION_DENIED": return .settle(.misconfigured)
+        default: return byStatus
+        }
+    }
+
+    /// A 404 without FCM's own code names a wrong project or path, and no dead token.
+    private var byStatus: Verdict {
+        switch status {
+        case 401: .renewToken
+        case 403, 404: .settle(.misconfigured)
+        case 429: .settle(overQuota)
+        case 500...599: .settle(unavailable)
+        default: .settle(.rejected)
+        }
+    }
+
+    private var overQuota: PushOutcome {
+        .unavailable(afterMilliseconds: retryAfterMilliseconds ?? FCMAnswer.quotaPauseMilliseconds)
+    }
+
+    private var unavailable: PushOutcome { .unavailable(afterMilliseconds: retryAfterMilliseconds) }
+}

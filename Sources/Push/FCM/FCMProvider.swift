@@ -1,0 +1,103 @@
+import CampanileCore
+import NIOCore
+import NIOHPACK
+
+/// Sends through Firebase's HTTP v1 API (Firebase, "projects.messages.send").
+package final class FCMProvider: PushProvider {
+    /// How often one push is sent again at once because the server never looked at it.
+    static let resendLimit = 3
+
+    private let tokens: AccessTokens
+    private let client: HTTP2Client
+    private let path: String
+    private let options: PayloadOptions
+    private let clock: PushClock
+
+    init(projectID: String, tokens: AccessTokens, client: HTTP2Client, options: PayloadOptions, clock: PushClock) {
+        self.tokens = tokens
+        self.client = client
+        self.options = options
+        self.clock = clock
+        path = "\(client.endpoint.basePath)/v1/projects/\(projectID)/messages:send"
+    }
+
+    package func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void) {
+        let request = FCMPayload.request(message, options: options)
+        guard FCMPayload.counted(request, message.device) <= PayloadLimit.bytes else {
+            return answer(PushAnswer(outcome: .rejected, status: nil, reason: "PayloadTooLarge"))
+        }
+        perform(Attempt(body: ByteBuffer(bytes: request.body), answer: answer))
+    }
+
+    /// One push on its way, through all that may be tried for it at once.
+    private struct Attempt: Sendable {
+        let body: ByteBuffer
+        var resends = 0
+        var hasRenewedToken = false
+        let answer: @Sendable (PushAnswer) -> Void
+
+        init(body: ByteBuffer, answer: @escaping @Sendable (PushAnswer) -> Void) {
+            self.body = body
+            self.answer = answer
+        }
+
+        func finish(_ outcome: PushOutcome, status: Int? = nil, _ reason: String?, id: String? = nil) {
+            answer(PushAnswer(outcome: outcome, status: status, reason: reason, providerID: id))
+        }
+    }
+
+    private func perform(_ attempt: Attempt) {
+        tokens.token { grant in
+            switch grant {
+            case .success(let token): self.send(attempt, token)
+            case .failure(let trouble): attempt.answer(trouble.answer)
+            }
+        }
+    }
+
+    private func send(_ attempt: Attempt, _ token: String) {
+        var headers = HPACKHeaders()
+        headers.reserveCapacity(6)
+        headers.add(name: ":method", value: "POST")
+        headers.add(name: ":scheme", value: "https")
+        headers.add(name: ":authority", value: client.endpoint.authority)
+        headers.add(name: ":path", value: path)
+        headers.add(name: "authorization", value: "Bearer " + token)
+        headers.add(name: "content-type", value: "application/json")
+        client.send(HTTP2Request(headers: headers, body: attempt.body)) { result in
+            switch result {
+            case .answer(let answer): self.judge(answer, attempt, token)
+            case .failure(let failure): self.failed(attempt, failure)
+            }
+        }
+    }
+
+    private func failed(_ attempt: Attempt, _ failure: HTTP2Failure) {
+        switch failure.kind {
+        case .unsent: attempt.finish(.unprocessed, failure.reason)
+        case .unanswered: attempt.finish(.unanswered, failure.reason)
+        case .refused:
+            guard attempt.resends < FCMProvider.resendLimit else {
+                return attempt.finish(.unprocessed, failure.reason)
+            }
+            var next = attempt
+            next.resends += 1
+            perform(next)
+        }
+    }
+
+    private func judge(_ answer: HTTP2Answer, _ attempt: Attempt, _ token: String) {
+        let said = FCMAnswer(answer, wallMilliseconds: answer.status == 200 ? 0 : clock.wallMilliseconds())
+        switch said.verdict {
+        case .settle(let outcome): attempt.finish(outcome, status: said.status, said.word, id: said.name)
+        case .renewToken:
+            guard !attempt.hasRenewedToken, tokens.refused(token) else {
+                let sentence = "\(said.word ?? ""): FCM doesn't accept Google's own access token for this project."
+                return attempt.finish(.misconfigured, status: said.status, sentence)
+            }
+            var next = attempt
+            next.hasRenewedToken = true
+            perform(next)
+        }
+    }
+}

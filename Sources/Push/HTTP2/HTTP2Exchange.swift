@@ -1,0 +1,108 @@
+package import NIOCore
+package import NIOHPACK
+
+/// One POST: complete header fields, pseudo-headers first, and a body that fits one frame.
+package struct HTTP2Request: Sendable {
+    let headers: HPACKHeaders
+    let body: ByteBuffer
+
+    package init(headers: HPACKHeaders, body: ByteBuffer) {
+        self.headers = headers
+        self.body = body
+    }
+}
+
+/// What came back.
+package enum HTTP2Result: Sendable {
+    case answer(HTTP2Answer)
+    case failure(HTTP2Failure)
+}
+
+package struct HTTP2Answer: Sendable {
+    package let status: Int
+    package let headers: HPACKHeaders
+    /// The first bytes of the body; `isWhole` says whether that is all of it.
+    package let body: ByteBuffer?
+    package let isWhole: Bool
+    /// Which connection it came over, for `HTTP2Client.retire`.
+    package let connection: HTTP2ConnectionID
+}
+
+/// Why there is no answer.
+package struct HTTP2Failure: Error {
+    package enum Kind: Sendable, Equatable {
+        /// Never put on a stream.
+        case unsent
+        /// Put on a stream, and the server said that it never looked at it: GOAWAY with a lower last stream,
+        /// REFUSED_STREAM.
+        case refused
+        /// Sent, and nobody knows what became of it.
+        case unanswered
+    }
+
+    package let kind: Kind
+    /// A sentence without tokens or secrets.
+    package let reason: String
+
+    package init(_ kind: Kind, _ reason: String) {
+        self.kind = kind
+        self.reason = reason
+    }
+}
+
+/// Names a connection within the process.
+package struct HTTP2ConnectionID: Hashable, Sendable {
+    let number: UInt64
+}
+
+/// A request under way. Belongs to the event loop of its client.
+final class HTTP2Exchange {
+    let request: HTTP2Request
+    let completion: @Sendable (HTTP2Result) -> Void
+    /// When it was given to the client.
+    let waitingSince: Int64
+    /// When it was put on a stream.
+    var sentAt: Int64 = 0
+    var status: Int?
+    var headers = HPACKHeaders()
+    var body: ByteBuffer?
+    var isWhole = true
+
+    init(request: HTTP2Request, waitingSince: Int64, completion: @escaping @Sendable (HTTP2Result) -> Void) {
+        self.request = request
+        self.waitingSince = waitingSince
+        self.completion = completion
+    }
+
+    /// Keeps what fits; true when the rest was dropped.
+    func append(_ data: ByteBuffer, limit: Int) -> Bool {
+        var data = data
+        let room = limit - (body?.readableBytes ?? 0)
+        let isTooMuch = data.readableBytes > room
+        if isTooMuch { data = data.readSlice(length: max(room, 0)) ?? ByteBuffer() }
+        if body == nil { body = data } else { body?.writeBuffer(&data) }
+        if isTooMuch { isWhole = false }
+        return isTooMuch
+    }
+
+    func answer(over connection: HTTP2ConnectionID, status: Int) {
+        completion(
+            .answer(
+                HTTP2Answer(status: status, headers: headers, body: body, isWhole: isWhole, connection: connection)))
+    }
+
+    func fail(_ kind: HTTP2Failure.Kind, _ reason: String) {
+        completion(.failure(HTTP2Failure(kind, reason)))
+    }
+
+    /// The stream ended early. A status of success is the server's word whatever became of the body; anything else
+    /// can't be judged without it.
+    func breakOff(over connection: HTTP2ConnectionID, _ reason: String) {
+        guard let status else { return fail(.unanswered, reason) }
+        guard (200..<300).contains(status) else {
+            return fail(.unanswered, "An answer with status \(status) broke off: \(reason)")
+        }
+        isWhole = false
+        answer(over: connection, status: status)
+    }
+}

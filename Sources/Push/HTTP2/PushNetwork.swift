@@ -1,0 +1,54 @@
+import NIOCore
+import NIOPosix
+import NIOSSL
+
+/// Who may vouch for a provider's certificate.
+package enum PushTrust: Sendable, Hashable {
+    /// The system's authorities.
+    case system
+    /// The authorities of a PEM file's content, and no others: for a simulator.
+    case authorities(pem: [UInt8])
+}
+
+/// The event loops and the TLS that all outgoing connections share.
+package final class PushNetwork: Sendable {
+    /// The authorities can't be read.
+    package struct TrustError: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    let group: MultiThreadedEventLoopGroup
+    let tls: NIOSSLContext
+
+    /// - Parameter threads: of the event loops; one carries tens of thousands of pushes a second.
+    /// - Throws: `TrustError`.
+    package init(trust: PushTrust, threads: Int = 1) throws {
+        do {
+            tls = try NIOSSLContext(configuration: try PushNetwork.configuration(trust))
+        } catch let error as TrustError {
+            throw error
+        } catch {
+            throw TrustError(description: "TLS couldn't be set up: \(error)")
+        }
+        group = MultiThreadedEventLoopGroup(numberOfThreads: max(threads, 1))
+    }
+
+    /// TLS 1.2 at least, h2 and nothing else, the certificate and its name checked.
+    private static func configuration(_ trust: PushTrust) throws -> TLSConfiguration {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.applicationProtocols = ["h2"]
+        configuration.certificateVerification = .fullVerification
+        guard case .authorities(let pem) = trust else { return configuration }
+        guard let authorities = try? NIOSSLCertificate.fromPEMBytes(pem), !authorities.isEmpty else {
+            throw TrustError(description: "The file of authorities holds no certificate in PEM.")
+        }
+        configuration.trustRoots = .certificates(authorities)
+        return configuration
+    }
+
+    /// To be called after every client has shut down.
+    package func shutDown() async {
+        try? await group.shutdownGracefully()
+    }
+}

@@ -1,0 +1,70 @@
+import CampanileCore
+
+/// Both providers take 4,096 bytes (Apple, "Generating a remote notification"; Firebase, "About FCM messages"). What is
+/// longer loses the end of its body, then of its title; nothing else can be cut without changing its meaning.
+package enum PayloadLimit {
+    package static let bytes = 4_096
+    private static let ellipsis = "…"
+
+    /// Builds a request, and builds it again from a shorter alert while it is too large.
+    /// - Parameter size: the bytes of a request that count.
+    /// - Returns: a request that may still be too large, if everything but the words already is.
+    static func fit(
+        _ alert: PushAlert, _ build: (PushAlert) -> PushRequest, size: (PushRequest) -> Int
+    ) -> PushRequest {
+        var request = build(alert)
+        var excess = size(request) - bytes
+        guard excess > 0 else { return request }
+        let body = shortened(alert.body, by: excess)
+        request = build(alert.with(title: alert.title, body: body))
+        excess = size(request) - bytes
+        guard excess > 0 else { return request }
+        return build(alert.with(title: shortened(alert.title, by: excess), body: body))
+    }
+
+    /// Whether any device can be sent this alert with its title whole and whatever is left of its body. To be asked
+    /// when a notification is created: later it would be too late to tell the producer.
+    package static func fits(_ alert: PushAlert) -> Bool {
+        // Twice for the escapes, and more than the fixed parts ever take: most alerts are judged without building them.
+        let words = [alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound]
+            .reduce(0) { $0 + ($1.map(escapedBytes) ?? 0) }
+        if 2 * words + 3 * (alert.data?.utf8.count ?? 0) + 1_024 <= bytes { return true }
+        let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis)
+        return APNsPayload.alertPayload(worstCase(smallest, .ios), smallest).text.count <= bytes
+            && [DevicePlatform.android, .ios].allSatisfy { platform in
+                FCMPayload.smallestSize(worstCase(smallest, platform), smallest) <= bytes
+            }
+    }
+
+    private static func worstCase(_ alert: PushAlert, _ platform: DevicePlatform) -> PushMessage {
+        PushMessage(
+            id: alert.notificationID, kind: .alert(alert), app: "", userID: "",
+            device: PushDevice(token: "", platform: platform, provider: .fcm, environment: .production),
+            badge: Badge(count: 999_999_999, unreadCount: 0, version: 9_999_999_999_999_999, updatedAt: nil),
+            sentAt: Timestamp(milliseconds: 0))
+    }
+
+    /// The text without its end, so that its JSON is shorter by `excess` bytes at least; empty when that is all of it.
+    static func shortened(_ text: String, by excess: Int) -> String {
+        var room = escapedBytes(text) - excess - ellipsis.utf8.count
+        guard room >= 0 else { return "" }
+        var end = text.startIndex
+        for index in text.indices {
+            room -= escapedBytes(String(text[index]))
+            if room < 0 { break }
+            end = text.index(after: index)
+        }
+        return String(text[..<end]) + ellipsis
+    }
+
+    /// The bytes of a string within JSON, as `JSONValue` writes it.
+    static func escapedBytes(_ text: String) -> Int {
+        text.utf8.reduce(0) { sum, byte in
+            switch byte {
+            case UInt8(ascii: "\""), UInt8(ascii: "\\"), 0x0A: sum + 2
+            case 0..<0x20: sum + 6
+            default: sum + 1
+            }
+        }
+    }
+}

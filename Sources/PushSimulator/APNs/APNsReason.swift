@@ -1,0 +1,86 @@
+import CampanileCore
+
+/// The reasons of Apple's table ("Handling notification responses from APNs") with the status of each.
+enum APNsReason: String, CaseIterable {
+    case badCollapseID = "BadCollapseId"
+    case badDeviceToken = "BadDeviceToken"
+    case badExpirationDate = "BadExpirationDate"
+    case badMessageID = "BadMessageId"
+    case badPriority = "BadPriority"
+    case badTopic = "BadTopic"
+    case deviceTokenNotForTopic = "DeviceTokenNotForTopic"
+    case duplicateHeaders = "DuplicateHeaders"
+    case idleTimeout = "IdleTimeout"
+    case invalidPushType = "InvalidPushType"
+    case missingDeviceToken = "MissingDeviceToken"
+    case missingTopic = "MissingTopic"
+    case payloadEmpty = "PayloadEmpty"
+    case topicDisallowed = "TopicDisallowed"
+    case badCertificate = "BadCertificate"
+    case badCertificateEnvironment = "BadCertificateEnvironment"
+    case badEnvironmentKeyIDInToken = "BadEnvironmentKeyIdInToken"
+    /// What Apple's servers really write for the one before.
+    case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
+    case expiredProviderToken = "ExpiredProviderToken"
+    case forbidden = "Forbidden"
+    case invalidProviderToken = "InvalidProviderToken"
+    case missingProviderToken = "MissingProviderToken"
+    case unrelatedKeyIDInToken = "UnrelatedKeyIdInToken"
+    case badPath = "BadPath"
+    case methodNotAllowed = "MethodNotAllowed"
+    case unregistered = "Unregistered"
+    case expiredToken = "ExpiredToken"
+    case payloadTooLarge = "PayloadTooLarge"
+    case tooManyProviderTokenUpdates = "TooManyProviderTokenUpdates"
+    case tooManyRequests = "TooManyRequests"
+    case internalServerError = "InternalServerError"
+    case serviceUnavailable = "ServiceUnavailable"
+    case shutdown = "Shutdown"
+
+    var status: Int {
+        switch self {
+        case .badCollapseID, .badDeviceToken, .badExpirationDate, .badMessageID, .badPriority, .badTopic,
+            .deviceTokenNotForTopic, .duplicateHeaders, .idleTimeout, .invalidPushType, .missingDeviceToken,
+            .missingTopic, .payloadEmpty, .topicDisallowed:
+            400
+        case .badCertificate, .badCertificateEnvironment, .badEnvironmentKeyIDInToken, .badEnvironmentKeyInToken,
+            .expiredProviderToken, .forbidden, .invalidProviderToken, .missingProviderToken, .unrelatedKeyIDInToken:
+            403
+        case .badPath: 404
+        case .methodNotAllowed: 405
+        case .unregistered, .expiredToken: 410
+        case .payloadTooLarge: 413
+        case .tooManyProviderTokenUpdates, .tooManyRequests: 429
+        case .internalServerError: 500
+        case .serviceUnavailable, .shutdown: 503
+        }
+    }
+}
+
+/// Why APNs refuses a request.
+struct APNsRefusal: Error {
+    let status: Int
+    let reason: String
+    /// With 410: milliseconds since 1970 from which on the token was known to be dead.
+    let timestamp: Int64?
+
+    init(_ reason: APNsReason, timestamp: Int64? = nil) {
+        status = reason.status
+        self.reason = reason.rawValue
+        self.timestamp = timestamp
+    }
+
+    init(status: Int, reason: String, timestamp: Int64? = nil) {
+        self.status = status
+        self.reason = reason
+        self.timestamp = timestamp
+    }
+
+    func answer(id: String) -> SimulatedAnswer {
+        var body: [JSONValue.Member] = [.init("reason", .string(reason))]
+        if let timestamp { body.append(.init("timestamp", .integer(timestamp))) }
+        var answer = SimulatedAnswer(status: status, json: .object(body))
+        answer.fields.append(("apns-id", id))
+        return answer
+    }
+}

@@ -1,0 +1,166 @@
+import CampanileCore
+
+/// A request that APNs finds nothing wrong with, before it looks for the device.
+struct APNsPush {
+    let token: String
+    let topic: String
+    let id: String
+    let type: String
+    let priority: Int
+    /// Seconds since 1970; 0: now or never; nil: as long as APNs likes.
+    let expiration: Int64?
+    let collapseID: String?
+    let payload: JSONValue
+}
+
+/// What APNs checks of a request besides the provider token: Apple, "Sending notification requests to APNs" and
+/// "Generating a remote notification".
+enum APNsRequestRules {
+    static let payloadBytes = 4_096
+    static let voipPayloadBytes = 5_120
+    static let collapseBytes = 64
+
+    /// The ending of the topic that each push type asks for.
+    private static let suffixes: [String: String] = [
+        "alert": "", "background": "", "complication": ".complication", "controls": ".push-type.controls",
+        "fileprovider": ".pushkit.fileprovider", "liveactivity": ".push-type.liveactivity",
+        "location": ".location-query",
+        "pushtotalk": ".voip-ptt", "voip": ".voip", "widgets": ".push-type.widgets",
+    ]
+
+    private static let pathPrefix = "/3/device/"
+
+    /// Method and path: before the token is looked at.
+    /// - Returns: the device token in lower case.
+    static func deviceToken(_ request: SimulatedRequest) throws(APNsRefusal) -> String {
+        guard request.path.hasPrefix(pathPrefix) else { throw APNsRefusal(.badPath) }
+        guard request.method == "POST" else { throw APNsRefusal(.methodNotAllowed) }
+        let token = request.path.dropFirst(pathPrefix.count)
+        guard !token.isEmpty else { throw APNsRefusal(.missingDeviceToken) }
+        guard !token.contains("/") else { throw APNsRefusal(.badPath) }
+        // Apple promises no length: it is bytes in hexadecimal.
+        guard token.utf8.count % 2 == 0, token.utf8.count <= 200, token.utf8.allSatisfy(isHexadecimal) else {
+            throw APNsRefusal(.badDeviceToken)
+        }
+        return token.lowercased()
+    }
+
+    /// The header fields and the payload.
+    /// - Parameters:
+    ///   - topics: what the provider token's key may send to.
+    ///   - id: the answer's `apns-id`.
+    static func check(
+        _ request: SimulatedRequest, token: String, topics: Set<String>, id: String
+    ) throws(APNsRefusal) -> APNsPush {
+        try checkOnce(request)
+        if let given = request.field("apns-id"), !isCanonicalUUID(given) { throw APNsRefusal(.badMessageID) }
+        let expiration = try expiration(request)
+        let priority = try priority(request)
+        let collapseID = request.field("apns-collapse-id")
+        if let collapseID, collapseID.isEmpty || collapseID.utf8.count > collapseBytes {
+            throw APNsRefusal(.badCollapseID)
+        }
+        guard let type = request.field("apns-push-type"), let suffix = suffixes[type] else {
+            throw APNsRefusal(.invalidPushType)
+        }
+        let topic = try topic(request, suffix: suffix, topics: topics)
+        guard request.bodyLength <= (type == "voip" ? voipPayloadBytes : payloadBytes) else {
+            throw APNsRefusal(.payloadTooLarge)
+        }
+        let payload = try payload(request.body)
+        try checkType(type, priority: priority, payload: payload)
+        return APNsPush(
+            token: token, topic: topic, id: id, type: type, priority: priority ?? 10, expiration: expiration,
+            collapseID: collapseID, payload: payload)
+    }
+
+    // MARK: - Header fields
+
+    private static func checkOnce(_ request: SimulatedRequest) throws(APNsRefusal) {
+        var seen: Set<String> = []
+        for field in request.fields where field.name.hasPrefix("apns-") || field.name == "authorization" {
+            guard seen.insert(field.name).inserted else { throw APNsRefusal(.duplicateHeaders) }
+        }
+    }
+
+    private static func expiration(_ request: SimulatedRequest) throws(APNsRefusal) -> Int64? {
+        guard let text = request.field("apns-expiration") else { return nil }
+        guard text.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }), let seconds = Int64(text)
+        else { throw APNsRefusal(.badExpirationDate) }
+        return seconds
+    }
+
+    private static func priority(_ request: SimulatedRequest) throws(APNsRefusal) -> Int? {
+        switch request.field("apns-priority") {
+        case nil: return nil
+        case "1": return 1
+        case "5": return 5
+        case "10": return 10
+        default: throw APNsRefusal(.badPriority)
+        }
+    }
+
+    private static func topic(
+        _ request: SimulatedRequest, suffix: String, topics: Set<String>
+    ) throws(APNsRefusal) -> String {
+        guard let topic = request.field("apns-topic"), !topic.isEmpty else { throw APNsRefusal(.missingTopic) }
+        guard topic.hasSuffix(suffix), topic.utf8.allSatisfy(isTopicCharacter) else { throw APNsRefusal(.badTopic) }
+        let app = String(topic.dropLast(suffix.count))
+        guard topics.contains(app) else { throw APNsRefusal(.topicDisallowed) }
+        return app
+    }
+
+    // MARK: - The payload
+
+    /// APNs has no word of its own for a payload that is no JSON object: this stand-in answers PayloadEmpty to it.
+    private static func payload(_ body: [UInt8]) throws(APNsRefusal) -> JSONValue {
+        guard !body.isEmpty, let value = try? JSONValue(parsing: body), case .object? = value["aps"] else {
+            throw APNsRefusal(.payloadEmpty)
+        }
+        return value
+    }
+
+    /// Presence decides, not truth: `badge` 0 is a badge.
+    private static func checkType(_ type: String, priority: Int?, payload: JSONValue) throws(APNsRefusal) {
+        guard case .object(let aps)? = payload["aps"] else { throw APNsRefusal(.payloadEmpty) }
+        let keys = Set(aps.map(\.key))
+        switch type {
+        case "alert":
+            guard !keys.isDisjoint(with: ["alert", "badge", "sound"]) else { throw APNsRefusal(.invalidPushType) }
+        case "background":
+            guard priority == 5 else { throw APNsRefusal(.badPriority) }
+            guard keys == ["content-available"], payload["aps"]?["content-available"] == .integer(1) else {
+                throw APNsRefusal(.invalidPushType)
+            }
+        default: break
+        }
+    }
+
+    // MARK: - Characters
+
+    private static func isHexadecimal(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
+            || (UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte)
+    }
+
+    /// Of a bundle id: letters, digits, hyphen, dot.
+    private static func isTopicCharacter(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
+            || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) || byte == UInt8(ascii: "-")
+            || byte == UInt8(ascii: ".")
+    }
+
+    /// 8-4-4-4-12 digits in lower case.
+    static func isCanonicalUUID(_ text: String) -> Bool {
+        var position = 0
+        for byte in text.utf8 {
+            if position == 8 || position == 13 || position == 18 || position == 23 {
+                guard byte == UInt8(ascii: "-") else { return false }
+            } else {
+                guard isHexadecimal(byte), !(UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte) else { return false }
+            }
+            position += 1
+        }
+        return position == 36
+    }
+}

@@ -1,0 +1,179 @@
+import CampanileCore
+
+/// The three services' judgements, each in the same order: the request itself, a fault on command, the device.
+extension SimulatorCore {
+    // MARK: - APNs
+
+    func judgeAPNs(
+        _ request: SimulatedRequest, connection: inout ConnectionFacts, in state: inout State, now: Int64
+    ) -> Verdict {
+        let given = request.field("apns-id")
+        let id = given.flatMap { APNsRequestRules.isCanonicalUUID($0) ? $0 : nil } ?? SimulatorCore.madeID()
+        let environment = SimulatorCore.environment(request, connection)
+        do {
+            let token = try APNsRequestRules.deviceToken(request)
+            let provider = try state.providerTokens.check(
+                request.field("authorization"), connection: &connection, environment: environment, now: now)
+            let topics = state.providerTokens.key(provider.keyID)?.topics ?? []
+            let push = try APNsRequestRules.check(request, token: token, topics: topics, id: id)
+            let phonePush = PhonePush(push, now: now)
+            let subject = FaultSubject(
+                service: .apns, token: token, app: push.topic, kind: phonePush.kind, connection: connection.number)
+            return deliver(phonePush, subject, environment: environment, in: &state, now: now)
+        } catch {
+            return Verdict(answer: error.answer(id: id), reason: error.reason)
+        }
+    }
+
+    private func deliver(
+        _ push: PhonePush, _ subject: FaultSubject, environment: SimulatedEnvironment, in state: inout State, now: Int64
+    ) -> Verdict {
+        let (delay, fault) = state.faults.next(for: subject)
+        var verdict = Verdict(
+            answer: SimulatedAnswer(status: 200, fields: [("apns-id", push.id)]), fault: fault, delayMilliseconds: delay
+        )
+        if let refusal = SimulatorCore.refusal(fault) {
+            verdict.answer = refusal.refusal.answer(id: push.id)
+            verdict.reason = refusal.refusal.reason
+            if let seconds = refusal.retryAfter { verdict.answer.fields.append(("retry-after", String(seconds))) }
+        }
+        guard fault?.leavesPush ?? true else { return verdict }
+        switch state.phones.receive(push, token: subject.token ?? "", environment: environment, now: now) {
+        case .unknown: SimulatorCore.refuse(APNsRefusal(.badDeviceToken), push.id, &verdict)
+        case .otherApp: SimulatorCore.refuse(APNsRefusal(.deviceTokenNotForTopic), push.id, &verdict)
+        case .gone(let since): SimulatorCore.refuse(APNsRefusal(.unregistered, timestamp: since), push.id, &verdict)
+        case .shown, .kept: accept(push.id, &verdict, in: &state)
+        }
+        return verdict
+    }
+
+    /// The device refuses; a fault of the connection happens all the same.
+    private static func refuse(_ refusal: APNsRefusal, _ id: String, _ verdict: inout Verdict) {
+        verdict.answer = refusal.answer(id: id)
+        verdict.reason = refusal.reason
+    }
+
+    /// The refusal that a fault asks APNs for.
+    private static func refusal(_ fault: FaultAction?) -> (refusal: APNsRefusal, retryAfter: Int?)? {
+        switch fault {
+        case .status(let status, let reason, let retryAfter, let timestamp, _)?:
+            (APNsRefusal(status: status, reason: reason, timestamp: timestamp), retryAfter)
+        case .outage(let retryAfter)?: (APNsRefusal(.serviceUnavailable), retryAfter)
+        default: nil
+        }
+    }
+
+    /// The port tells the environment; a host name of Apple's tells it better.
+    private static func environment(
+        _ request: SimulatedRequest, _ connection: ConnectionFacts
+    ) -> SimulatedEnvironment {
+        if request.authority.hasPrefix("api.sandbox.") || request.authority.hasPrefix("api.development.") {
+            return .sandbox
+        }
+        return request.authority.hasPrefix("api.push.") ? .production : connection.environment
+    }
+
+    static func madeID() -> String {
+        UUIDv7(
+            high: UInt64.random(in: .min ... .max) & 0xFFFF_FFFF_FFFF_0FFF | 0x7000,
+            low: UInt64.random(in: .min ... .max) >> 2 | 0b10 << 62
+        ).description
+    }
+
+    private func accept(_ id: String, _ verdict: inout Verdict, in state: inout State) {
+        state.counters.accepted += 1
+        // An error that was written on command leaves the sender believing that nothing arrived.
+        let isAnswered = (verdict.fault?.leavesAnswer ?? true) && verdict.answer.status < 300
+        state.ledger.accept(id, isAnswered: isAnswered)
+        verdict.acceptedID = id
+    }
+
+    // MARK: - FCM
+
+    func judgeFCM(
+        _ request: SimulatedRequest, connection: inout ConnectionFacts, in state: inout State, now: Int64
+    ) -> Verdict {
+        do {
+            let grant = state.accessTokens.grant(request.field("authorization"), now: now)
+            if grant != nil { connection.isTrusted = true }
+            let push = try FCMRequestRules.check(request, projects: projects, grant: grant)
+            let id = SimulatorCore.madeID()
+            let phonePush = PhonePush(push, id: id, now: now)
+            let subject = FaultSubject(
+                service: .fcm, token: push.token, app: push.project, kind: phonePush.kind, connection: connection.number
+            )
+            return deliver(push, phonePush, subject, in: &state, now: now)
+        } catch {
+            return Verdict(answer: error.answer, reason: error.reason)
+        }
+    }
+
+    private func deliver(
+        _ push: FCMPush, _ phonePush: PhonePush, _ subject: FaultSubject, in state: inout State, now: Int64
+    ) -> Verdict {
+        let (delay, fault) = state.faults.next(for: subject)
+        let name = JSONValue.object([.init("name", .string("projects/\(push.project)/messages/\(phonePush.id)"))])
+        var verdict = Verdict(
+            answer: SimulatedAnswer(status: 200, json: name), fault: fault, delayMilliseconds: delay)
+        if let refusal = SimulatorCore.fcmRefusal(fault) {
+            verdict.answer = refusal.refusal.answer
+            verdict.reason = refusal.refusal.reason
+            if let seconds = refusal.retryAfter { verdict.answer.fields.append(("retry-after", String(seconds))) }
+        }
+        guard fault?.leavesPush ?? true, !push.isDryRun else { return verdict }
+        // FCM has one world only: a device's environment is the app's business.
+        let environment = state.phones[push.token]?.environment ?? .production
+        switch state.phones.receive(phonePush, token: push.token, environment: environment, now: now) {
+        case .unknown, .gone:
+            SimulatorCore.refuse(FCMRefusal(.unregistered, "Requested entity was not found."), &verdict)
+        case .otherApp: SimulatorCore.refuse(FCMRefusal(.senderIDMismatch, "SenderId mismatch"), &verdict)
+        case .shown, .kept: accept(push.ledgerID ?? phonePush.id, &verdict, in: &state)
+        }
+        return verdict
+    }
+
+    private static func refuse(_ refusal: FCMRefusal, _ verdict: inout Verdict) {
+        verdict.answer = refusal.answer
+        verdict.reason = refusal.reason
+    }
+
+    private static func fcmRefusal(_ fault: FaultAction?) -> (refusal: FCMRefusal, retryAfter: Int?)? {
+        switch fault {
+        case .status(let status, let reason, let retryAfter, _, _)?:
+            // What isn't a code of FCM's is said by Google's front: the name of the status, without FcmError.
+            let code = FCMErrorCode(rawValue: reason)?.rawValue
+            return (
+                FCMRefusal(status: status, code: code, name: code == nil ? reason : nil, message: reason), retryAfter
+            )
+        case .outage(let retryAfter)?:
+            return (FCMRefusal(.unavailable, "The service is currently unavailable."), retryAfter)
+        default: return nil
+        }
+    }
+
+    // MARK: - Google's token endpoint
+
+    func judgeTokenRequest(
+        _ request: SimulatedRequest, connection: ConnectionFacts, in state: inout State, now: Int64
+    ) -> Verdict {
+        let subject = FaultSubject(
+            service: .token, token: nil, app: nil, kind: nil, connection: connection.number)
+        let (delay, fault) = state.faults.next(for: subject)
+        switch fault {
+        case .status(let status, let reason, let retryAfter, _, _)?:
+            var answer = SimulatedAnswer(status: status, json: .object([.init("error", .string(reason))]))
+            if let retryAfter { answer.fields.append(("retry-after", String(retryAfter))) }
+            return Verdict(answer: answer, reason: reason, fault: fault, delayMilliseconds: delay)
+        case .outage?:
+            let answer = SimulatedAnswer(status: 503, json: .object([.init("error", "temporarily_unavailable")]))
+            return Verdict(answer: answer, reason: "temporarily_unavailable", fault: fault, delayMilliseconds: delay)
+        default: break
+        }
+        do {
+            let answer = try state.accessTokens.exchange(request, now: now)
+            return Verdict(answer: answer, fault: fault, delayMilliseconds: delay)
+        } catch {
+            return Verdict(answer: error.answer, reason: error.error, fault: fault, delayMilliseconds: delay)
+        }
+    }
+}

@@ -1,0 +1,114 @@
+import CampanileCore
+import NIOCore
+import NIOHTTP1
+
+/// A whole HTTP/1.1 request.
+struct PageRequest {
+    let method: String
+    /// Still percent-encoded.
+    let path: String
+    let query: [String: String]
+    let body: [UInt8]
+    /// Whether another web site's page sent it.
+    let isForeign: Bool
+}
+
+enum PageAnswer {
+    case bytes(status: Int, type: String, body: [UInt8])
+    /// The live events: the connection stays open.
+    case events
+}
+
+/// One HTTP/1.1 connection.
+final class PageConnection: ChannelInboundHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundOut = HTTPServerResponsePart
+
+    private let server: PageServer
+    private var head: HTTPRequestHead?
+    private var body: [UInt8] = []
+
+    init(_ server: PageServer) { self.server = server }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            self.head = head
+            body = []
+        case .body(let bytes):
+            if body.count <= SimulatorLimits.controlBytes { body.append(contentsOf: bytes.readableBytesView) }
+        case .end:
+            guard let head else { return }
+            self.head = nil
+            answer(head, context: context)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
+
+    private func answer(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        guard body.count <= SimulatorLimits.controlBytes else {
+            return write(.problem(413, "The body is too long."), head: head, context: context)
+        }
+        let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+        let site = head.headers.first(name: "sec-fetch-site")
+        let request = PageRequest(
+            method: head.method.rawValue, path: parts.first.map(String.init) ?? "/",
+            query: PageConnection.query(parts.count > 1 ? parts[1] : ""), body: body,
+            isForeign: site.map { $0 != "same-origin" && $0 != "none" } ?? false)
+        write(server.answer(request), head: head, context: context)
+    }
+
+    private static func query(_ text: Substring) -> [String: String] {
+        var pairs: [String: String] = [:]
+        for pair in text.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1)
+            if parts.count == 2 { pairs[String(parts[0])] = String(parts[1]) }
+        }
+        return pairs
+    }
+
+    private func write(_ answer: PageAnswer, head: HTTPRequestHead, context: ChannelHandlerContext) {
+        var headers = HTTPHeaders([("cache-control", "no-store"), ("x-content-type-options", "nosniff")])
+        switch answer {
+        case .events:
+            headers.add(name: "content-type", value: "text/event-stream")
+            // For the browser: when the connection ends, try again after so many milliseconds.
+            let first = ByteBuffer(string: "retry: 1000\n\n")
+            context.write(
+                wrapOutboundOut(.head(HTTPResponseHead(version: head.version, status: .ok, headers: headers))),
+                promise: nil)
+            context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(first))), promise: nil)
+            server.watch(context.channel)
+        case .bytes(let status, let type, let body):
+            headers.add(name: "content-type", value: type)
+            headers.add(name: "content-length", value: String(body.count))
+            if type.hasPrefix("text/html") { headers.add(name: "content-security-policy", value: PageResources.policy) }
+            let response = HTTPResponseHead(
+                version: head.version, status: HTTPResponseStatus(statusCode: status), headers: headers)
+            context.write(wrapOutboundOut(.head(response)), promise: nil)
+            if head.method != .HEAD {
+                context.write(wrapOutboundOut(.body(.byteBuffer(ByteBuffer(bytes: body)))), promise: nil)
+            }
+            let written = context.eventLoop.makePromise(of: Void.self)
+            if !head.isKeepAlive {
+                let channel = context.channel
+                written.futureResult.whenComplete { _ in channel.close(promise: nil) }
+            }
+            context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: written)
+        }
+    }
+}
+
+extension PageAnswer {
+    static func json(_ value: JSONValue) -> PageAnswer {
+        .bytes(status: 200, type: "application/json", body: value.text + [10])
+    }
+
+    /// - Parameter sentence: for the one who sent the request.
+    static func problem(_ status: Int, _ sentence: String) -> PageAnswer {
+        .bytes(
+            status: status, type: "application/json",
+            body: JSONValue.object([.init("error", .string(sentence))]).text + [10])
+    }
+}

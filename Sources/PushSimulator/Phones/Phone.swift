@@ -1,0 +1,192 @@
+package import CampanileCore
+
+/// One installation of an app, with what its owner would see.
+package struct Phone: Sendable {
+    /// An entry of the notification centre.
+    package struct Notification: Sendable {
+        package let pushID: String
+        package let collapseID: String?
+        package let title: String
+        package let body: String
+        package let category: String?
+        package let deepLink: String?
+        /// Milliseconds since 1970.
+        package let shownAt: Int64
+    }
+
+    /// A push that reached the phone.
+    package struct Applied: Sendable {
+        package let pushID: String
+        package let kind: PushKind
+        package let badge: Int64?
+        package let badgeVersion: Int64?
+        package let at: Int64
+    }
+
+    package let token: String
+    package internal(set) var platform: PhonePlatform
+    package internal(set) var environment: SimulatedEnvironment
+    /// The bundle id or the Firebase project; nil until somebody pushes to it.
+    package internal(set) var app: String?
+    package internal(set) var isOnline = true
+    /// Milliseconds since 1970 from which on the token is dead; nil while it lives.
+    package internal(set) var goneSince: Int64?
+    /// The icon's number; 0 is an icon without one.
+    package internal(set) var badge: Int64 = 0
+    /// Oldest first.
+    package internal(set) var notifications: [Notification] = []
+    /// The greatest `badgeVersion` that arrived.
+    package internal(set) var badgeVersion: Int64?
+    /// Pushes that set the icon although their `badgeVersion` was smaller than an earlier one's.
+    package internal(set) var olderBadges = 0
+    /// How often the app was woken in the background.
+    package internal(set) var wakes = 0
+    /// Pushes that reached the phone.
+    package internal(set) var received = 0
+    /// The newest of them, oldest first.
+    package internal(set) var history: [Applied] = []
+    /// What the service keeps until the phone is on again, oldest first.
+    var waiting: [PhonePush] = []
+    /// Pushes the service gave up: replaced while they waited, or too old when the phone came back.
+    package internal(set) var dropped = 0
+    package var waitingCount: Int { waiting.count }
+
+    init(token: String, platform: PhonePlatform, environment: SimulatedEnvironment) {
+        self.token = token
+        self.platform = platform
+        self.environment = environment
+    }
+
+    /// - Parameter historyLimit: how many pushes the history may hold.
+    mutating func apply(_ push: PhonePush, now: Int64, historyLimit: Int) {
+        received += 1
+        if push.wakesApp { wakes += 1 }
+        if let alert = push.alert { show(alert, of: push, now: now) }
+        if let number = push.badge {
+            badge = number
+            if let version = push.badgeVersion, let newest = badgeVersion, version < newest { olderBadges += 1 }
+            // iOS takes its notifications away with the number; an Android app that draws its own does the same.
+            if number == 0 { notifications.removeAll() }
+        } else if platform == .android, push.alert != nil {
+            // Most launchers count for themselves.
+            badge = Int64(notifications.count)
+        }
+        if let version = push.badgeVersion { badgeVersion = max(badgeVersion ?? version, version) }
+        history.append(
+            Applied(pushID: push.id, kind: push.kind, badge: push.badge, badgeVersion: push.badgeVersion, at: now))
+        if history.count > historyLimit { history.removeFirst(history.count - historyLimit) }
+    }
+
+    private mutating func show(_ alert: PhonePush.Alert, of push: PhonePush, now: Int64) {
+        let replaced = platform == .android ? push.tag : push.collapseID
+        if let replaced { notifications.removeAll { $0.collapseID == replaced } }
+        notifications.append(
+            Notification(
+                pushID: push.id, collapseID: replaced, title: alert.title, body: alert.body, category: alert.category,
+                deepLink: alert.deepLink, shownAt: now))
+        if notifications.count > SimulatorLimits.notifications { notifications.removeFirst() }
+    }
+
+    // MARK: - What waits while the phone is off
+
+    /// FCM keeps this many messages for a device, of four collapse keys at most; beyond, it drops all of them.
+    static let androidWaiting = 100
+    static let androidCollapseKeys = 4
+
+    mutating func keep(_ push: PhonePush) {
+        guard push.keptUntil != nil else {
+            dropped += 1
+            return
+        }
+        if platform == .ios {
+            // APNs keeps one push for each app: the newest.
+            dropped += waiting.count
+            waiting = [push]
+        } else {
+            keepOnAndroid(push)
+        }
+    }
+
+    private mutating func keepOnAndroid(_ push: PhonePush) {
+        if let key = push.collapseID {
+            let before = waiting.count
+            waiting.removeAll { $0.collapseID == key }
+            dropped += before - waiting.count
+            let keys = Set(waiting.compactMap(\.collapseID))
+            if keys.count >= Phone.androidCollapseKeys, let oldest = waiting.firstIndex(where: { $0.collapseID != nil })
+            {
+                waiting.remove(at: oldest)
+                dropped += 1
+            }
+        }
+        if waiting.count >= Phone.androidWaiting {
+            dropped += waiting.count
+            waiting.removeAll()
+        }
+        waiting.append(push)
+    }
+
+    /// The phone is on again: what waited and isn't too old arrives.
+    mutating func comeOnline(now: Int64, historyLimit: Int) {
+        isOnline = true
+        let arrived = waiting
+        waiting.removeAll()
+        for push in arrived {
+            if let until = push.keptUntil, until > now {
+                apply(push, now: now, historyLimit: historyLimit)
+            } else {
+                dropped += 1
+            }
+        }
+    }
+}
+
+extension Phone {
+    /// As the control calls show it.
+    package var json: JSONValue {
+        .object([
+            .init("token", .string(token)),
+            .init("platform", .string(platform.rawValue)),
+            .init("environment", .string(environment.rawValue)),
+            .init("app", app.map { .string($0) } ?? .null),
+            .init("online", .bool(isOnline)),
+            .init("state", goneSince == nil ? "known" : "gone"),
+            .init("gone_since_ms", goneSince.map { .integer($0) } ?? .null),
+            .init("badge", .integer(badge)),
+            .init("badge_version", badgeVersion.map { .integer($0) } ?? .null),
+            .init("notifications", .array(notifications.map(\.json))),
+            .init("waiting", .integer(Int64(waiting.count))),
+            .init("received", .integer(Int64(received))),
+            .init("dropped", .integer(Int64(dropped))),
+            .init("wakes", .integer(Int64(wakes))),
+            .init("older_badges", .integer(Int64(olderBadges))),
+            .init("history", .array(history.map(\.json))),
+        ])
+    }
+}
+
+extension Phone.Notification {
+    var json: JSONValue {
+        .object([
+            .init("apns_id", .string(pushID)),
+            .init("collapse_id", collapseID.map { .string($0) } ?? .null),
+            .init("title", .string(title)),
+            .init("body", .string(body)),
+            .init("category", category.map { .string($0) } ?? .null),
+            .init("deep_link", deepLink.map { .string($0) } ?? .null),
+            .init("shown_at", .string(Timestamp(milliseconds: shownAt).description)),
+        ])
+    }
+}
+
+extension Phone.Applied {
+    var json: JSONValue {
+        .object([
+            .init("apns_id", .string(pushID)),
+            .init("kind", .string(kind.rawValue)),
+            .init("badge", badge.map { .integer($0) } ?? .null),
+            .init("badge_version", badgeVersion.map { .integer($0) } ?? .null),
+            .init("at", .string(Timestamp(milliseconds: at).description)),
+        ])
+    }
+}

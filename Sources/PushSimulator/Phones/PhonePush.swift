@@ -1,0 +1,119 @@
+import CampanileCore
+
+package enum PhonePlatform: String, Sendable, CaseIterable {
+    case ios
+    case android
+}
+
+/// What kind of push it is, for the rules of faults and for the eye.
+package enum PushKind: String, Sendable, CaseIterable {
+    /// Shows a notification.
+    case alert
+    /// Sets the icon to 0 and shows nothing.
+    case clearing
+    /// Sets the icon to another number and shows nothing.
+    case sync
+    /// Wakes the app, or hands it data, and nothing else.
+    case background
+}
+
+/// A push as a phone understands it, whichever service it came through.
+struct PhonePush: Sendable {
+    struct Alert: Sendable {
+        let title: String
+        let body: String
+        let category: String?
+        let deepLink: String?
+    }
+
+    let id: String
+    let platform: PhonePlatform
+    /// The bundle id or the Firebase project.
+    let app: String
+    var alert: Alert?
+    /// What the icon is set to; nil leaves it as it is.
+    var badge: Int64?
+    var badgeVersion: Int64?
+    /// Whether the app runs in the background for it.
+    var wakesApp = false
+    /// The key of what it replaces: in the notification centre, and (Android) among what waits for the phone.
+    var collapseID: String?
+    var tag: String?
+    /// When it is dropped if the phone is off: milliseconds since 1970; nil: it isn't kept at all.
+    var keptUntil: Int64?
+
+    var kind: PushKind {
+        if alert != nil { return .alert }
+        guard let badge else { return .background }
+        return badge == 0 ? .clearing : .sync
+    }
+}
+
+extension PhonePush {
+    /// How long APNs and FCM keep a push that says nothing about it, and at most: four weeks for Google, 30 days for
+    /// Apple.
+    static let appleDays: Int64 = 30
+    static let googleSeconds: Int64 = 2_419_200
+
+    /// From APNs.
+    init(_ push: APNsPush, now: Int64) {
+        self.init(id: push.id, platform: .ios, app: push.topic)
+        read(applePayload: push.payload)
+        collapseID = push.collapseID
+        keptUntil = PhonePush.keptUntil(expiration: push.expiration, now: now)
+    }
+
+    init(id: String, platform: PhonePlatform, app: String) {
+        self.id = id
+        self.platform = platform
+        self.app = app
+    }
+
+    static func keptUntil(expiration: Int64?, now: Int64) -> Int64? {
+        let longest = now + appleDays * 24 * 3_600 * 1_000
+        guard let expiration else { return longest }
+        guard expiration > 0 else { return nil }
+        // More seconds than fit are as good as the longest.
+        let (milliseconds, isTooMuch) = expiration.multipliedReportingOverflow(by: 1_000)
+        return isTooMuch ? longest : min(milliseconds, longest)
+    }
+
+    /// What iOS takes from a payload. A value of the wrong kind is ignored, as iOS does.
+    mutating func read(applePayload payload: JSONValue) {
+        let aps = payload["aps"]
+        switch aps?["alert"] {
+        case .string(let text)?: alert = Alert(title: "", body: text, payload: payload)
+        case .object(let members)?:
+            let parts = JSONValue.object(members)
+            alert = Alert(
+                title: PhonePush.text(parts["title"]) ?? "", body: PhonePush.text(parts["body"]) ?? "", payload: payload
+            )
+        default: break
+        }
+        if case .integer(let number)? = aps?["badge"], number >= 0 { badge = number }
+        wakesApp = aps?["content-available"] == .integer(1)
+        badgeVersion = PhonePush.integer(payload["badgeVersion"])
+    }
+
+    static func text(_ value: JSONValue?) -> String? {
+        guard case .string(let text)? = value else { return nil }
+        return text
+    }
+
+    /// A number, or a text of one: FCM's data holds texts only.
+    static func integer(_ value: JSONValue?) -> Int64? {
+        switch value {
+        case .integer(let integer)?: integer
+        case .string(let text)?: Int64(text)
+        default: nil
+        }
+    }
+}
+
+extension PhonePush.Alert {
+    fileprivate init(title: String, body: String, payload: JSONValue) {
+        self.init(
+            title: title, body: body, category: PhonePush.text(payload["category"]),
+            deepLink: PhonePush.text(payload["deepLink"]))
+    }
+}

@@ -1,0 +1,161 @@
+import CampanileCore
+import NIOCore
+import NIOPosix
+import Synchronization
+
+/// Real HTTP/2 over TLS stand-ins for APNs, Google's token endpoint and FCM, strict about what the real ones check,
+/// with faults on command; and the phones behind them.
+package final class PushSimulator: Sendable {
+    private let core: SimulatorCore
+    private let listener: ServiceListener
+    private let page: PageServer?
+    /// One thread judges all pushes, so that the same requests meet the same faults; the page's has its own, so that a
+    /// long list of phones holds up no push.
+    private let group: MultiThreadedEventLoopGroup
+    private let pageGroup: MultiThreadedEventLoopGroup
+    /// What the ports became.
+    package let port: Int
+    package let sandboxPort: Int?
+    package let pagePort: Int?
+    /// What a client has to trust.
+    package let caPEM: String
+    /// Those that may push; never empty.
+    package let allCredentials: [SimulatorCredentials]
+    package let credentials: SimulatorCredentials
+    private let host: String
+
+    /// Serves until `shutDown`.
+    /// - Throws: when a port is taken or a credential can't be read.
+    package static func start(_ options: SimulatorOptions = SimulatorOptions()) async throws -> PushSimulator {
+        let credentials = options.credentials.isEmpty ? [try SimulatorCredentials.make()] : options.credentials
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let pageGroup = options.pagePort == nil ? group : MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        do {
+            return try await PushSimulator(options, credentials: credentials, group: group, pageGroup: pageGroup)
+        } catch {
+            try? await group.shutdownGracefully()
+            if pageGroup !== group { try? await pageGroup.shutdownGracefully() }
+            throw error
+        }
+    }
+
+    private init(
+        _ options: SimulatorOptions, credentials: [SimulatorCredentials], group: MultiThreadedEventLoopGroup,
+        pageGroup: MultiThreadedEventLoopGroup
+    ) async throws {
+        guard let first = credentials.first else { throw NoCredentials() }
+        self.group = group
+        self.pageGroup = pageGroup
+        self.credentials = first
+        allCredentials = credentials
+        host = options.host
+        let authority = try options.authority ?? SimulatedAuthority.make()
+        caPEM = authority.certificatePEM
+        let core = try SimulatorCore(options: options, credentials: credentials)
+        let listener = try ServiceListener(core: core, authority: authority, group: group)
+        self.core = core
+        self.listener = listener
+        do {
+            port = try await listener.listen(host: options.host, port: options.port, environment: .production)
+            core.setTokenEndpoint(host: options.host, port: port)
+            sandboxPort =
+                if let port = options.sandboxPort {
+                    try await listener.listen(host: options.host, port: port, environment: .sandbox)
+                } else { nil }
+            page =
+                if let port = options.pagePort {
+                    try await PageServer.start(
+                        core: core, host: options.host, port: port, group: pageGroup,
+                        changeCertificate: { listener.changeCertificate($0) })
+                } else { nil }
+            pagePort = page?.port
+        } catch {
+            await listener.close()
+            throw error
+        }
+    }
+
+    struct NoCredentials: Error {}
+
+    /// Ends every connection and gives the ports back.
+    package func shutDown() async {
+        await page?.close()
+        await listener.close()
+        try? await group.shutdownGracefully()
+        if pageGroup !== group { try? await pageGroup.shutdownGracefully() }
+    }
+
+    // MARK: - Where it is
+
+    /// For `--apns-url`. Without a port of its own, the sandbox is where production is.
+    package func apnsURL(_ environment: SimulatedEnvironment = .production) -> String {
+        url(port: environment == .sandbox ? sandboxPort ?? port : port)
+    }
+
+    /// For `--fcm-url`.
+    package var fcmURL: String { url(port: port) }
+    /// Google's token endpoint: a service account's `token_uri`.
+    package var tokenURI: String { fcmURL + "/token" }
+    package var pageURL: String? { pagePort.map { "http://\(bracketedHost):\($0)" } }
+
+    private func url(port: Int) -> String { "https://\(bracketedHost):\(port)" }
+    private var bracketedHost: String { host.contains(":") ? "[\(host)]" : host }
+
+    /// The file that Google would have given out, pointing at this simulator's token endpoint.
+    package func serviceAccountJSON(_ credentials: SimulatorCredentials? = nil) -> String {
+        (credentials ?? self.credentials).serviceAccountJSON(tokenURI: tokenURI)
+    }
+
+    // MARK: - Faults
+
+    /// These rules and no others; an empty list ends all faults.
+    package func setFaults(_ rules: [FaultRule]) { core.setFaults(rules) }
+    /// The same from JSON, as the control calls take it.
+    package func setFaults(json: String) throws {
+        core.setFaults(try FaultRule.list(try JSONValue(parsing: Array(json.utf8))))
+    }
+    package func addFaults(_ rules: [FaultRule]) { core.setFaults(rules, isAdding: true) }
+    /// New connections see another certificate; those that are open end.
+    package func changeCertificate(_ change: FaultAction.CertificateChange) { listener.changeCertificate(change) }
+    /// Ends all connections, after what was answered has gone out.
+    package func endConnections() { listener.endConnections() }
+
+    // MARK: - Phones
+
+    package func devices() -> [Phone] { core.state.withLock { Array($0.phones.phones.values) } }
+    package func device(_ token: String) -> Phone? { core.state.withLock { $0.phones[token] } }
+
+    /// Makes a device token known, in the given environment.
+    package func addDevice(
+        _ token: String, platform: PhonePlatform = .ios, environment: SimulatedEnvironment = .production,
+        app: String? = nil
+    ) {
+        core.state.withLock { $0.phones.set(token, platform: platform, environment: environment, app: app) }
+    }
+
+    /// Switches a phone off or on; what waited for it arrives. A token that isn't known yet becomes a phone.
+    package func setOnline(_ token: String, _ isOnline: Bool) {
+        core.state.withLock { state in
+            if state.phones[token] == nil { state.phones.set(token) }
+            _ = state.phones.setOnline(token, isOnline, now: core.now(state))
+        }
+    }
+
+    /// The token is dead since the given moment (milliseconds since 1970); nil makes it live again.
+    package func markGone(_ token: String, since: Int64?) {
+        core.state.withLock { state in
+            if state.phones[token] == nil { state.phones.set(token) }
+            _ = state.phones.setGone(token, since: since)
+        }
+    }
+
+    // MARK: - What happened
+
+    package var counters: SimulatorCounters { core.counters() }
+    /// The newest requests, newest first.
+    package func requests(_ limit: Int = 100) -> [RequestRecord] { core.state.withLock { $0.log.newest(limit) } }
+    /// Forgets phones, requests, counts and faults; provider tokens and their renewals stay.
+    package func reset() { core.reset() }
+    /// Moves the simulator's clock by so many milliseconds.
+    package func advanceClock(milliseconds: Int64) { core.state.withLock { $0.clockOffset += milliseconds } }
+}

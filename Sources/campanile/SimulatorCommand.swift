@@ -1,0 +1,93 @@
+import ArgumentParser
+import PushSimulator
+
+struct SimulatorCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "simulator",
+        abstract: "Stand in for APNs and FCM, with phones to look at, until SIGTERM or SIGINT.",
+        discussion: """
+            Takes real pushes over HTTP/2 and TLS, checks them as strictly as Apple and Google do, and shows what the
+            phones would. docs/simulator.md lists the control calls and the faults.
+            """)
+
+    @Option(help: "The TLS port of APNs and FCM; 0 takes a free one.")
+    var port = 2_197
+
+    @Option(help: "The port of the page and the control calls, plain HTTP; 0 takes a free one.")
+    var page = 2_198
+
+    @Option(help: "A TLS port of its own for APNs' sandbox environment.")
+    var sandboxPort: Int?
+
+    @Option(help: "The address to listen on. Anybody who reaches the page's port may command the simulator.")
+    var host = "127.0.0.1"
+
+    @Option(
+        help: ArgumentHelp(
+            "The folder of the keys to push with; what isn't there is made.", valueName: "dir"))
+    var makeKeys = "data/simulator"
+
+    @Option(help: "Where the authority's certificate goes, for --push-ca (default: simulator-ca.pem beside the keys).")
+    var caFile: String?
+
+    @Option(help: "A JSON file of faults to begin with.")
+    var faults: String?
+
+    @Option(help: "What decides the faults' chances.")
+    var seed: UInt64 = 1
+
+    @Flag(help: "Count and answer, and keep neither phones nor requests: for benchmarks.")
+    var fast = false
+
+    @Flag(help: "Refuse device tokens that POST /devices/{token} didn't make known.")
+    var knownTokensOnly = false
+
+    func run() async throws {
+        let signals = TerminationSignals()
+        let rules = try faults.map { file in try Failure.naming { try FaultRule.list(file: file) } } ?? []
+        let folder = try Failure.naming { try KeyFolder(path: makeKeys, caFile: caFile) }
+        var options = SimulatorOptions()
+        options.host = host
+        options.port = port
+        options.sandboxPort = sandboxPort
+        options.pagePort = page
+        options.isFast = fast
+        options.seed = seed
+        options.knownTokensOnly = knownTokensOnly
+        options.credentials = [folder.credentials]
+        options.authority = folder.authority
+        let simulator: PushSimulator
+        do {
+            simulator = try await PushSimulator.start(options)
+        } catch {
+            throw Failure("The simulator can't listen: \(error)")
+        }
+        simulator.setFaults(rules)
+        try Failure.naming { try folder.write(for: simulator) }
+        greet(simulator, folder)
+        _ = await signals.first()
+        await simulator.shutDown()
+        say("The simulator has stopped.")
+        withExtendedLifetime(signals) {}
+    }
+
+    private func greet(_ simulator: PushSimulator, _ folder: KeyFolder) {
+        // As it was started, so that the line can be pasted.
+        let program = CommandLine.arguments.first ?? "campanile"
+        say("")
+        say("The simulator stands for APNs and FCM on \(simulator.apnsURL())")
+        if simulator.sandboxPort != nil { say("and for APNs' sandbox on \(simulator.apnsURL(.sandbox))") }
+        if let page = simulator.pageURL { say("The phones: \(page)/") }
+        if fast { say("Fast mode: pushes are counted and answered, no phone is kept.") }
+        say("")
+        say("Serve with these settings (they stand in \(folder.configurationFile)):")
+        for line in folder.configuration(for: simulator).split(separator: "\n") { say("  \(line)") }
+        say("")
+        say("  \(program) serve --config \(folder.configurationFile)")
+        say("or, with a configuration of your own:")
+        say(
+            "  \(program) serve --apns-url \(simulator.apnsURL()) --fcm-url \(simulator.fcmURL)"
+                + " --push-ca \(folder.caFile)")
+        say("")
+    }
+}

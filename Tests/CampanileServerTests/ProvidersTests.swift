@@ -1,0 +1,195 @@
+import CampanileCore
+import Crypto
+import Foundation
+import Logging
+import Push
+import Testing
+
+@testable import CampanileServer
+
+/// Providers of a configuration, with key files in a folder of their own. Nothing is sent, so nothing is connected.
+private struct Workshop {
+    static let apns = Lane(app: "default", provider: .apns)
+    static let fcm = Lane(app: "default", provider: .fcm)
+
+    let folder = TemporaryFolder()
+    let sandbox = SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:]))
+    let providers: Providers
+
+    init() {
+        providers = Providers(
+            sandbox: sandbox, contentAvailable: true, tokenStore: NoProviderTokenStore(), world: .hand(HandClock()),
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    var keyFile: String { folder.path + "/key.p8" }
+
+    /// A new key in PKCS#8, as Apple hands them out.
+    static func key() -> String { P256.Signing.PrivateKey().pemRepresentation }
+
+    func write(_ text: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: keyFile))
+    }
+
+    /// A configuration whose app has a key with Apple and nothing with Google.
+    func configuration(topic: String = "com.example.app") -> Configuration {
+        var configuration = Configuration()
+        configuration.apps["default"] = Configuration.App(
+            apns: Configuration.APNs(
+                keyFile: keyFile, keyID: "ABCDE12345", teamID: "TEAM123456", topic: topic,
+                url: URL(string: "https://127.0.0.1:1")))
+        return configuration
+    }
+
+    func isSandbox(_ lane: Lane) -> Bool {
+        let isThere = (providers.provider(lane) as? SandboxProvider) === sandbox
+        #expect(providers.isSandbox(lane) == isThere)
+        return isThere
+    }
+
+    /// Runs a test and closes what it opened, whatever happens.
+    static func use(_ body: (Workshop) async throws -> Void) async throws {
+        let workshop = Workshop()
+        do {
+            try await body(workshop)
+        } catch {
+            await workshop.providers.shutDown()
+            throw error
+        }
+        await workshop.providers.shutDown()
+    }
+
+    /// The same for a test that replaces credentials. What was replaced is drained by a task of its own that nobody can
+    /// wait for and that needs the event loop, so the loop's thread stays until the run is over.
+    static func useAndLeave(_ body: (Workshop) async throws -> Void) async throws {
+        try await body(Workshop())
+    }
+}
+
+/// Who takes the pushes of a lane.
+@Suite struct ProvidersTests {
+    @Test("without credentials every lane is the sandbox's, and nothing that could connect exists")
+    func withoutCredentials() async throws {
+        try await Workshop.use { workshop in
+            #expect(workshop.isSandbox(Workshop.apns))
+            let isChanged = try workshop.providers.apply(Configuration())
+            #expect(!isChanged)
+            #expect(workshop.isSandbox(Workshop.apns))
+            #expect(workshop.isSandbox(Workshop.fcm))
+            #expect(workshop.isSandbox(Lane(app: "unknown", provider: .apns)))
+            // A directory would at least say that the app has no credentials.
+            #expect(await workshop.providers.check(app: "default").isEmpty)
+        }
+    }
+
+    @Test("an app that is named without any credentials stays with the sandbox")
+    func emptyApp() async throws {
+        try await Workshop.use { workshop in
+            var configuration = Configuration()
+            configuration.apps["default"] = Configuration.App()
+            let isChanged = try workshop.providers.apply(configuration)
+            #expect(!isChanged)
+            #expect(workshop.isSandbox(Workshop.apns))
+        }
+    }
+
+    @Test("credentials with Apple leave what goes to Google, and other apps, to the sandbox")
+    func oneKind() async throws {
+        try await Workshop.use { workshop in
+            try workshop.write(Workshop.key())
+            let isChanged = try workshop.providers.apply(workshop.configuration())
+            #expect(isChanged)
+            #expect(!workshop.isSandbox(Workshop.apns))
+            #expect(workshop.isSandbox(Workshop.fcm))
+            #expect(workshop.isSandbox(Lane(app: "other", provider: .apns)))
+        }
+    }
+
+    @Test("the same contents change nothing; a replaced key file or another topic does, and leaving out the app too")
+    func changes() async throws {
+        try await Workshop.useAndLeave { workshop in
+            let key = Workshop.key()
+            try workshop.write(key)
+            let first = try workshop.providers.apply(workshop.configuration())
+            try workshop.write(key)
+            let same = try workshop.providers.apply(workshop.configuration())
+            #expect((first, same) == (true, false))
+            try workshop.write(Workshop.key())
+            let replaced = try workshop.providers.apply(workshop.configuration())
+            let topic = try workshop.providers.apply(workshop.configuration(topic: "com.example.other"))
+            #expect((replaced, topic) == (true, true))
+            #expect(!workshop.isSandbox(Workshop.apns))
+            let removed = try workshop.providers.apply(Configuration())
+            #expect(removed)
+            #expect(workshop.isSandbox(Workshop.apns))
+        }
+    }
+
+    @Test("a key file that is broken is refused with a sentence that repeats none of it, and the old key stays")
+    func brokenKey() async throws {
+        try await Workshop.use { workshop in
+            let key = Workshop.key()
+            try workshop.write(key)
+            try workshop.providers.apply(workshop.configuration())
+            let lines = key.split(separator: "\n").map(String.init)
+            try #require(lines.count > 3)
+            let half = lines.prefix(2) + lines.suffix(1)
+            try workshop.write(half.joined(separator: "\n") + "\n")
+            let error = #expect(throws: PushDirectoryError.self) {
+                try workshop.providers.apply(workshop.configuration())
+            }
+            let sentence = error?.description ?? ""
+            #expect(sentence.contains("apps.default.apns"))
+            for line in lines { #expect(!sentence.contains(line)) }
+            #expect(!sentence.contains(workshop.folder.path))
+            #expect(!workshop.isSandbox(Workshop.apns))
+
+            try workshop.write(key)
+            let isChanged = try workshop.providers.apply(workshop.configuration())
+            #expect(!isChanged, "the old key is still the present one")
+        }
+    }
+
+    @Test("a key file that isn't there is refused, and the old key stays")
+    func missingKey() async throws {
+        try await Workshop.use { workshop in
+            let key = Workshop.key()
+            try workshop.write(key)
+            try workshop.providers.apply(workshop.configuration())
+            try FileManager.default.removeItem(atPath: workshop.keyFile)
+            let error = #expect(throws: SettingComplaint.self) {
+                try workshop.providers.apply(workshop.configuration())
+            }
+            let sentence = error?.text ?? ""
+            #expect(sentence.contains("key.p8"))
+            #expect(sentence.hasSuffix("isn't there."))
+            #expect(!workshop.isSandbox(Workshop.apns))
+        }
+    }
+
+    @Test("credentials that are wrong from the beginning leave the lane with the sandbox until they are mended")
+    func brokenFromTheBeginning() async throws {
+        try await Workshop.use { workshop in
+            try workshop.write("no key at all")
+            #expect(throws: PushDirectoryError.self) { try workshop.providers.apply(workshop.configuration()) }
+            #expect(workshop.isSandbox(Workshop.apns))
+            try workshop.write(Workshop.key())
+            let isChanged = try workshop.providers.apply(workshop.configuration())
+            #expect(isChanged)
+            #expect(!workshop.isSandbox(Workshop.apns))
+        }
+    }
+
+    @Test("a file of authorities that holds none is refused")
+    func noAuthorities() async throws {
+        try await Workshop.use { workshop in
+            try workshop.write(Workshop.key())
+            var configuration = workshop.configuration()
+            let file = workshop.folder.path + "/ca.pem"
+            try Data("no certificate".utf8).write(to: URL(filePath: file))
+            configuration.push.caFile = file
+            #expect(throws: PushNetwork.TrustError.self) { try workshop.providers.apply(configuration) }
+            #expect(workshop.isSandbox(Workshop.apns))
+        }
+    }
+}

@@ -1,0 +1,145 @@
+import CampanileCore
+import Push
+import Testing
+
+@testable import CampanileServer
+
+/// When dead tokens are believed to be dead.
+@Suite struct TokenMortalityTests {
+    private static let start = Timestamp(milliseconds: 1_795_000_000_000)
+    private static let many = Limits.deadTokensTolerated + 10
+
+    private static func later(_ milliseconds: Int64) -> Timestamp {
+        Timestamp(milliseconds: start.milliseconds + milliseconds)
+    }
+
+    private static func answers(
+        _ outcome: PushOutcome, _ count: Int, app: String = "a", provider: DeviceProvider = .apns
+    ) -> [AnsweredPush] {
+        (0..<count).map { number in
+            let message = PushMessage(
+                id: UUIDv7(high: 0x7000, low: UInt64(number)), kind: .badge, app: app, userID: "alice",
+                device: PushDevice(token: "t\(number)", platform: .ios, provider: provider, environment: .production),
+                badge: .none, sentAt: start)
+            return AnsweredPush(
+                push: ClaimedPush(message, device: Int64(number), delivery: nil, attempt: 1), answer: .saying(outcome),
+                at: start)
+        }
+    }
+
+    private static func dead(_ count: Int, app: String = "a") -> [AnsweredPush] {
+        answers(.tokenGone(since: nil), count, app: app)
+    }
+
+    @Test("few deaths are believed, and nobody counts tokens for them")
+    func few() {
+        var mortality = TokenMortality(share: 0.1)
+        let verdict = mortality.judge(Self.dead(Limits.deadTokensTolerated - 1), now: Self.start) { _, _ in
+            Issue.record("few deaths ask for no count")
+            return false
+        }
+        #expect(verdict == TokenMortality.Verdict())
+    }
+
+    @Test("a mass of deaths in an app of few tokens is not believed; the alarm is told once")
+    func mass() {
+        var mortality = TokenMortality(share: 0.1)
+        let first = mortality.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
+        #expect(first == TokenMortality.Verdict(spared: ["a"], alarms: ["a": Self.many]))
+        let second = mortality.judge(Self.dead(3), now: Self.later(1_000)) { _, _ in false }
+        #expect(second == TokenMortality.Verdict(spared: ["a"]))
+        let third = mortality.judge([], now: Self.later(2_000)) { _, _ in false }
+        #expect(third == TokenMortality.Verdict(spared: ["a"]), "also while nothing else dies")
+    }
+
+    @Test("an app of many tokens may lose as many: the share decides", arguments: [(0.1, 10), (0.5, 2), (0.25, 4)])
+    func manyTokens(_ share: Double, _ tokensPerDeath: Int) {
+        var mortality = TokenMortality(share: share)
+        var asked: [Int] = []
+        let verdict = mortality.judge(Self.dead(Self.many), now: Self.start) { app, count in
+            #expect(app == "a")
+            asked.append(count)
+            return true
+        }
+        #expect(verdict == TokenMortality.Verdict())
+        #expect(asked == [Self.many * tokensPerDeath])
+    }
+
+    @Test("deaths add up within a minute, and a new minute begins anew")
+    func minutes() {
+        let half = Limits.deadTokensTolerated - 1
+        var mortality = TokenMortality(share: 0.1)
+        _ = mortality.judge(Self.dead(half), now: Self.start) { _, _ in false }
+        let inTime = mortality.judge(Self.dead(half), now: Self.later(59_999)) { _, _ in false }
+        #expect(inTime.spared == ["a"])
+        #expect(inTime.alarms == ["a": 2 * half])
+
+        mortality = TokenMortality(share: 0.1)
+        _ = mortality.judge(Self.dead(half), now: Self.start) { _, _ in false }
+        let nextMinute = mortality.judge(Self.dead(half), now: Self.later(60_000)) { _, _ in false }
+        #expect(nextMinute == TokenMortality.Verdict())
+    }
+
+    @Test("sparing ends after its time, and the next mass is told again")
+    func sparingEnds() {
+        var mortality = TokenMortality(share: 0.1)
+        _ = mortality.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
+        let last = mortality.judge([], now: Self.later(Limits.sparingMilliseconds - 1)) { _, _ in false }
+        #expect(last.spared == ["a"])
+        let over = mortality.judge([], now: Self.later(Limits.sparingMilliseconds)) { _, _ in false }
+        #expect(over == TokenMortality.Verdict())
+        let one = mortality.judge(Self.dead(1), now: Self.later(Limits.sparingMilliseconds)) { _, _ in false }
+        #expect(one == TokenMortality.Verdict(), "a single death is believed again")
+        let again = mortality.judge(
+            Self.dead(Self.many), now: Self.later(Limits.sparingMilliseconds + 60_000)
+        ) { _, _ in false }
+        #expect(again == TokenMortality.Verdict(spared: ["a"], alarms: ["a": Self.many]))
+    }
+
+    @Test("another mass while an app is spared lengthens its time without another alarm")
+    func sparingGoesOn() {
+        var mortality = TokenMortality(share: 0.1)
+        _ = mortality.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
+        let half = Limits.sparingMilliseconds / 2
+        let second = mortality.judge(Self.dead(Self.many), now: Self.later(half)) { _, _ in false }
+        #expect(second == TokenMortality.Verdict(spared: ["a"]))
+        let still = mortality.judge([], now: Self.later(half + Limits.sparingMilliseconds - 1)) { _, _ in false }
+        #expect(still.spared == ["a"])
+    }
+
+    @Test("when most of the dead are tokens of other apps, the lane they came through is named")
+    func foreign() {
+        var mortality = TokenMortality(share: 0.1)
+        let mostly = Self.answers(.tokenForeign, 12, provider: .fcm) + Self.dead(8)
+        let verdict = mortality.judge(mostly, now: Self.start) { _, _ in false }
+        #expect(verdict.foreign == [Lane(app: "a", provider: .fcm): 12])
+        #expect(verdict.spared == ["a"])
+
+        mortality = TokenMortality(share: 0.1)
+        let hardly = Self.answers(.tokenForeign, 5, provider: .fcm) + Self.dead(15)
+        let other = mortality.judge(hardly, now: Self.start) { _, _ in false }
+        #expect(other.foreign.isEmpty)
+        #expect(other.spared == ["a"])
+
+        mortality = TokenMortality(share: 0.1)
+        let ofMany = mortality.judge(mostly, now: Self.start) { _, _ in true }
+        #expect(ofMany == TokenMortality.Verdict(), "an app of many tokens may also hold some of other apps")
+    }
+
+    @Test("the other apps' tokens die as they did before")
+    func otherApps() {
+        var mortality = TokenMortality(share: 0.1)
+        let verdict = mortality.judge(Self.dead(Self.many) + Self.dead(3, app: "b"), now: Self.start) { _, _ in false }
+        #expect(verdict == TokenMortality.Verdict(spared: ["a"], alarms: ["a": Self.many]))
+    }
+
+    @Test("no other answer counts as a death", arguments: [
+        PushOutcome.accepted, .acceptedElsewhere(.sandbox), .deviceBusy(afterMilliseconds: nil),
+        .unavailable(afterMilliseconds: nil), .unprocessed, .unanswered, .rejected, .misconfigured,
+    ])
+    func others(_ outcome: PushOutcome) {
+        var mortality = TokenMortality(share: 0.1)
+        let verdict = mortality.judge(Self.answers(outcome, 100), now: Self.start) { _, _ in false }
+        #expect(verdict == TokenMortality.Verdict())
+    }
+}

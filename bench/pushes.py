@@ -1,0 +1,281 @@
+#!/usr/bin/env python3
+"""Pushes: how many a second, how soon after they are accepted, and in how much memory, against `campanile simulator`.
+
+- throughput: alerts owed to distinct device tokens, claimed, sent over TLS and settled; beside h2load (one connection, 500
+  streams) and aioapns (500 at once) against the same simulator in its fast mode, in turns;
+- latency: POST /notifications at a fixed rate, from the moment the request is sent to the moment its push arrives;
+- memory: resident memory of the server while a million alerts are owed.
+
+Ends with 1 when a figure misses what it must be, with 2 when something doesn't work. See README.md.
+"""
+
+import argparse
+import asyncio
+import datetime
+import http.client
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from load import HERE, BenchError, request, user_token
+from processes import exit_on_signals, need
+from push_programs import BODY, TITLE, PushPrograms, Simulator, accepted, left
+from push_senders import Posted, Sent, aioapns, h2load, post_paced
+from table import Figures, Report, Row, machine_facts
+
+PROJECT = HERE.parent
+MAY_TAKE_SECONDS = 600
+COUNTED_MILLISECONDS = 1   # the simulator notes whole milliseconds, rounded down: its moments count as that much later
+
+
+class Bench:
+    def __init__(self, options: argparse.Namespace, programs: PushPrograms, report: Report):
+        self.options, self.programs, self.report = options, programs, report
+
+    # ---- throughput ----
+
+    def throughput(self) -> None:
+        count, rounds = self.options.deliveries, self.options.rounds
+        with_aioapns = not self.options.without_aioapns
+        python = self.programs.aioapns(self.options.venv) if with_aioapns else None
+        self.programs.simulator("--fast").stop()   # makes the keys
+        owing = self.programs.owing("owing.sqlite", count)
+        senders = {"campanile": lambda simulator: self._drain(owing, simulator, count),
+                   "h2load": lambda simulator: h2load(self.programs, simulator, count)}
+        if python:
+            senders["aioapns"] = lambda simulator: aioapns(self.programs, simulator, python, count)
+        found: dict[str, list[Sent]] = {name: [] for name in senders}
+        for number in range(rounds):
+            turn = number % len(senders)
+            for name in list(senders)[turn:] + list(senders)[:turn]:
+                # A new one for each: its key's team may renew its token only every 20 minutes.
+                simulator = self.programs.simulator("--fast")
+                try:
+                    found[name].append(senders[name](simulator))
+                finally:
+                    simulator.stop()
+                print(f"pushes: round {number + 1}, {name}: {found[name][-1].per_second:,.0f}/s", file=sys.stderr, flush=True)
+        self._compare(found, "aioapns", at_least=8)
+        self._compare(found, "h2load", at_least=None)
+        self.report.notes += [f"throughput, {name}: {sent[-1].note}" for name, sent in found.items() if sent[-1].note]
+        self.report.notes.append(f"{count:,} alerts a round; campanile's include claiming and settling in SQLite with "
+                                 "synchronous=FULL, from the first push that arrives until the last is settled; aims: "
+                                 "15 × aioapns, 0.2 of h2load")
+
+    def _compare(self, found: dict[str, list[Sent]], other: str, at_least: float | None) -> None:
+        if other not in found:
+            return
+        ours, theirs = found["campanile"], found[other]
+        figure = Figures([a.per_second / b.per_second for a, b in zip(ours, theirs)])
+        self.report.rows.append(Row(
+            f"pushes, against {other}", Figures([one.per_second for one in ours]).text(0, "/s"),
+            f"{other} " + Figures([one.per_second for one in theirs]).text(0, "/s"), figure, at_least=at_least,
+            cpu=f"{Figures([one.cpu_us for one in ours]).median:.1f} / "
+                + (f"{Figures([one.cpu_us for one in theirs]).median:.1f}" if theirs[0].cpu_us else "–")))
+
+    def _drain(self, owing: Path, simulator: Simulator, count: int) -> Sent:
+        """Starts a server on a copy of the database and waits until everything is settled."""
+        database = self.programs.copy(owing, "drained.sqlite")
+        server = self.programs.server(database, simulator)
+        try:
+            link, deadline = simulator.link(), time.monotonic() + MAY_TAKE_SECONDS
+            before = 0
+            while not before:
+                before = simulator.counters(link)["accepted"]
+                if time.monotonic() > deadline:
+                    raise BenchError("nothing was pushed")
+            start, used = time.perf_counter(), server.cpu_seconds()
+            while left(database):
+                if time.monotonic() > deadline:
+                    raise BenchError(f"{count:,} pushes took more than {MAY_TAKE_SECONDS} s")
+                time.sleep(0.01)
+            seconds, used = time.perf_counter() - start, server.cpu_seconds() - used
+        finally:
+            server.stop()
+        counters = simulator.counters()
+        self._must_be_right(database, counters, count)
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{database}{suffix}").unlink(missing_ok=True)
+        return Sent((count - before) / seconds, used * 1e6 / (count - before),
+                    note=f"over {counters['connections']} connection{'s' * (counters['connections'] > 1)}, "
+                         f"{counters['stream_limit_violations']} streams above the limit")
+
+    @staticmethod
+    def _must_be_right(database: Path, counters: dict, count: int) -> None:
+        if (accepted(database), counters["accepted"], counters["distinct_paths"]) != (count, count, count):
+            raise BenchError(f"{accepted(database)} of {count} deliveries accepted, {counters['accepted']} pushes arrived, "
+                             f"to {counters['distinct_paths']} devices")
+
+    # ---- latency ----
+
+    def latency(self) -> None:
+        rate, seconds = self.options.rate, self.options.seconds
+        simulator = self.programs.simulator()
+        database = self.programs.folder / "latency.sqlite"
+        key = self.programs.command("keys", "create", f"bench-{secrets.token_hex(4)}", "--database", str(database))
+        server = self.programs.server(database, simulator)
+        try:
+            names = [f"user-{number:06d}" for number in range(min(2000, rate * seconds))]
+            self._register(server.port, names)
+            contents = [request("POST", "/notifications", key, json.dumps(
+                {"user_id": names[number % len(names)], "title": TITLE, "body": BODY}).encode())
+                for number in range(rate * (seconds + 2))]
+            arrived, stop = {}, threading.Event()
+            watcher = threading.Thread(target=self._watch, args=(simulator, arrived, stop), daemon=True)
+            watcher.start()
+            posted = asyncio.run(post_paced(server.port, contents, rate))
+            time.sleep(2)
+            stop.set()
+            watcher.join()
+        finally:
+            server.stop()
+            simulator.stop()
+        self._tell_latency(posted, arrived, rate, seconds)
+
+    def _tell_latency(self, posted: dict[str, Posted], arrived: dict[str, float], rate: int, seconds: int) -> None:
+        missing = len(posted.keys() - arrived.keys())
+        if missing:
+            raise BenchError(f"{missing} of {len(posted):,} pushes didn't arrive or weren't seen")
+        warm = min(one.sent for one in posted.values()) + 2   # the connection is opened and raised in the first two seconds
+        measured = {name: one for name, one in posted.items() if one.sent >= warm}
+        from_sent = sorted((arrived[name] - one.sent) * 1e3 for name, one in measured.items())
+        from_answer = sorted((arrived[name] - one.answered) * 1e3 for name, one in measured.items())
+        answers = sorted((one.answered - one.sent) * 1e3 for one in measured.values())
+        for share, at_most in ((0.5, 10), (0.99, 50)):
+            self.report.rows.append(Row(
+                f"POST sent to push received, {rate}/s, p{share * 100:g}", f"from the answer {percentile(from_answer, share):.1f} ms",
+                f"POST answered after {percentile(answers, share):.1f} ms", Figures([percentile(from_sent, share)]), 1, " ms",
+                at_most=at_most))
+        self.report.notes.append(
+            f"latency: {len(measured):,} POST in {seconds} s after 2 s of warming up, from the moment the request is written, by "
+            f"one clock; {COUNTED_MILLISECONDS} ms is added because the simulator notes whole milliseconds; longest "
+            f"{from_sent[-1]:.1f} ms; a push may arrive before its POST is answered")
+
+    def _register(self, port: int, names: list[str]) -> None:
+        link = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for name in names:
+            link.request("POST", "/device_tokens", json.dumps({"token": secrets.token_hex(32), "platform": "ios"}),
+                         {"Content-Type": "application/json", "Authorization": f"Bearer {user_token(self.programs.secret, name)}"})
+            answer = link.getresponse()
+            answer.read()
+            if answer.status != 201:
+                raise BenchError(f"POST /device_tokens → {answer.status}")
+        link.close()
+
+    @staticmethod
+    def _watch(simulator: Simulator, arrived: dict[str, float], stop: threading.Event) -> None:
+        """Reads the simulator's record twice a second, more often than it forgets: notification → seconds since 1970."""
+        link, isLast = simulator.link(), False
+        while not isLast:
+            isLast = stop.wait(0.5)
+            for row in simulator.ask("/requests?limit=1000", link)["requests"]:
+                if row["service"] == "apns" and row["status"] == 200:
+                    at = datetime.datetime.fromisoformat(row["at"].replace("Z", "+00:00")).timestamp()
+                    arrived.setdefault(json.loads(row["payload"]).get("id", ""), at + COUNTED_MILLISECONDS / 1e3)
+
+    # ---- memory ----
+
+    def memory(self) -> None:
+        count, seconds = self.options.backlog, self.options.memory_seconds
+        simulator = self.programs.simulator("--fast")
+        database = self.programs.owing("backlog.sqlite", count)
+        server = self.programs.server(database, simulator)
+        try:
+            deadline, largest = time.monotonic() + seconds, 0.0
+            while time.monotonic() < deadline:
+                largest = max(largest, server.resident_mib())
+                time.sleep(0.1)
+            largest = max(largest, peak_mib(server.process.pid))
+            pushed = simulator.counters()["accepted"]
+        finally:
+            server.stop()
+            simulator.stop()
+        if not pushed:
+            raise BenchError("nothing was pushed")
+        self.report.rows.append(Row(
+            f"resident memory with {count:,} alerts owed, at most", f"{pushed:,} sent in {seconds} s", "", Figures([largest]), 1,
+            " MiB", at_most=80))
+        self.report.notes.append(f"memory: the database takes {database.stat().st_size >> 20} MiB; the peak is the kernel's (VmHWM)")
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{database}{suffix}").unlink(missing_ok=True)
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def peak_mib(process: int) -> float:
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+MEASURES = {"throughput": Bench.throughput, "latency": Bench.latency, "memory": Bench.memory}
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", type=Path, help="campanile's program (default: .build/release/campanile, with --short .build/debug)")
+    parser.add_argument("--only", action="append", choices=sorted(MEASURES), metavar="NAME", help=f"only this measure; may be repeated: {', '.join(MEASURES)}")
+    parser.add_argument("--rounds", type=int, help="throughput: rounds (default 5)")
+    parser.add_argument("--deliveries", type=int, help="throughput: alerts in a round (default 20,000)")
+    parser.add_argument("--rate", type=int, help="latency: POST a second (default 500)")
+    parser.add_argument("--seconds", type=int, help="latency: how long (default 20)")
+    parser.add_argument("--backlog", type=int, help="memory: alerts owed (default 1,000,000)")
+    parser.add_argument("--memory-seconds", type=int, help="memory: how long it is watched (default 60)")
+    parser.add_argument("--without-aioapns", action="store_true", help="leave aioapns out: nothing comes from PyPI")
+    parser.add_argument("--short", action="store_true", help="small and quick: shows that everything runs; no figure is judged")
+    parser.add_argument("--results", type=Path, default=HERE / "push-results.md", help="where the table is written (default bench/push-results.md)")
+    parser.add_argument("--work", type=Path, default=PROJECT / ".build", help="databases are made in a folder in here, and removed (default .build)")
+    parser.add_argument("--venv", type=Path, default=PROJECT / ".build" / "bench-venv", help="where aioapns is installed (default .build/bench-venv)")
+    parser.add_argument("--log", type=Path, help="append the programs' log lines to this file (default: they are thrown away)")
+    options = parser.parse_args()
+    short = {"rounds": 1, "deliveries": 1000, "rate": 100, "seconds": 2, "backlog": 5000, "memory_seconds": 2}
+    usual = {"rounds": 5, "deliveries": 20_000, "rate": 500, "seconds": 20, "backlog": 1_000_000, "memory_seconds": 60}
+    for name, value in (short if options.short else usual).items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
+    options.without_aioapns = options.without_aioapns or options.short
+    options.binary = options.binary or PROJECT / ".build" / ("debug" if options.short else "release") / "campanile"
+    return options
+
+
+def measure(options: argparse.Namespace, folder: Path) -> int:
+    started, facts, report = time.monotonic(), machine_facts(folder), Report()
+    bench = Bench(options, PushPrograms(options.binary.resolve(), folder, options.log and options.log.resolve()), report)
+    for name in options.only or MEASURES:
+        print(f"pushes: {name} …", file=sys.stderr, flush=True)
+        MEASURES[name](bench)
+    facts.append(f"campanile simulator stands for APNs, on the same machine; whole run {time.monotonic() - started:.0f} s")
+    text = report.markdown(facts, judged=not options.short).replace("# Benchmark", "# Benchmark of pushes", 1)
+    print(text)
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    options.results.write_text(text)
+    return 1 if report.missed() and not options.short else 0
+
+
+def main() -> int:
+    options = arguments()
+    try:
+        need(("h2load", "nghttp2-client"), ("openssl", "openssl"))
+        if not options.binary.is_file():
+            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
+        exit_on_signals()
+        options.work.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix="bench-pushes-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
+            return measure(options, Path(folder))
+    except (BenchError, OSError, subprocess.SubprocessError) as error:
+        print(f"pushes: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

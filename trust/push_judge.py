@@ -1,0 +1,272 @@
+"""What has to hold when everything that was owed is settled: the database, the simulator's record and the phones agree."""
+import random
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+import push_faults as faults
+
+ATTEMPTS = 7             # after so many a delivery is given up (docs/limits.md)
+BREAKING = ("close", "half_open", "certificate")
+
+
+def effect(request):
+    """(did the phone get it, did the sender learn that) – where each device has its own fault."""
+    fault = faults.group(request.token)
+    if request.fault is None:
+        return request.status == 200, True
+    if request.fault == (fault.action(request.service) or {}).get("type"):
+        return fault.applied, fault.answered
+    return False, True       # an outage that was commanded for a whole service
+
+
+def plain_effect(request):
+    """The same, where no fault but latency is commanded."""
+    return request.status == 200, True
+
+
+def unheard(requests):
+    """Of the requests that came over a connection after it was broken on command, with the same bytes: they are taken, and
+    their answers go nowhere. Their `id`s."""
+    found, broken = set(), set()
+    for request in requests:
+        if request.connection in broken:
+            found.add(id(request))
+        if request.fault in BREAKING:
+            broken.add(request.connection)
+    return found
+
+
+@dataclass
+class Evidence:
+    """Everything that is known at the end."""
+    requests: list
+    deliveries: list
+    posted: dict             # notification id → user
+    users: list
+    living: set              # device tokens that the server still has
+    phones: dict
+    badges: dict
+    counters: dict
+    effect: object = effect
+    excused: set = field(default_factory=set)   # (token, notification) in flight when the server was killed
+
+
+@dataclass
+class Line:
+    """One fault and one kind of push."""
+    sent: int = 0
+    met: int = 0
+    applied: int = 0
+    again: int = 0
+    duplicates: int = 0
+    lost: int = 0
+
+
+class Judge:
+    """Goes through the evidence once. `lines`: (the token's first two digits, kind) → what was counted."""
+
+    def __init__(self, evidence, report):
+        self.evidence, self.report = evidence, report
+        self.lines = defaultdict(Line)
+        self.copies = defaultdict(list)     # (token, notification) → its requests
+        self.by_token = defaultdict(list)
+        self.duplicates = 0
+        self.unheard = unheard(evidence.requests)
+        for request in evidence.requests:
+            self.by_token[request.token].append(request)
+            if request.notification:
+                self.copies[request.token, request.notification].append(request)
+
+    def all(self):
+        self.count()
+        self.refused_for_no_reason()
+        for delivery in self.evidence.deliveries:
+            self.delivery(delivery)
+        self.missing()
+        for key, copies in self.copies.items():
+            self.repeated(key, copies)
+        self.icons()
+        violations = self.evidence.counters["stream_limit_violations"]
+        self.report.check("stream limit", violations == 0, f"{violations} streams above the limit")
+        return self
+
+    def effect(self, request):
+        arrived, is_told = self.evidence.effect(request)
+        return arrived, is_told and id(request) not in self.unheard
+
+    def line(self, token, kind):
+        return self.lines[token[:2], kind]
+
+    # --- what was sent
+
+    def count(self):
+        failed = set()
+        for request in self.evidence.requests:
+            line, arrived = self.line(request.token, request.kind), self.effect(request)
+            line.sent += 1
+            line.met += request.fault is not None
+            line.applied += arrived[0]
+            name = request.token, request.kind, request.notification
+            line.again += name in failed
+            if arrived == (True, True):
+                failed.discard(name)
+            else:
+                failed.add(name)
+
+    def refused_for_no_reason(self):
+        """The simulator is strict: what it refuses without a command was sent wrongly."""
+        for request in self.evidence.requests:
+            self.report.check("as the provider asks", request.fault is not None or request.status == 200,
+                              lambda: f"a push was answered {request.status} {request.reason}, with no fault commanded")
+
+    # --- what was owed
+
+    def delivery(self, delivery):
+        copies = self._copies(delivery)
+        arrived = sum(self.effect(one)[0] for one in copies)
+        last = copies[-1] if copies else None
+        check, said = self.report.check, lambda: f"{delivery.id} is {delivery.state}, {self._told(copies)}"
+        if delivery.state == "accepted":
+            if not check("lost", arrived >= 1, said):
+                self._lost(delivery, copies)
+        elif delivery.state == "superseded":
+            check("superseded", delivery.attempts == 0, said)
+        elif delivery.state in ("rejected", "gone"):
+            token = delivery.token or (last and last.token)
+            explained = any(self._ended_by_fault(one, delivery.state) for one in
+                            (copies if delivery.state == "rejected" else self.by_token.get(token, copies)))
+            if not check(f"{delivery.state} for a reason", explained, said):
+                self._lost(delivery, copies)
+        elif delivery.state == "failed":
+            # An attempt over a connection that is just ending may not arrive at all.
+            if not check("given up for a reason", copies and delivery.attempts >= ATTEMPTS, said):
+                self._lost(delivery, copies)
+        else:
+            check("settled", False, said)
+            self._lost(delivery, copies)
+        identifiers = {one.apns_id for one in copies if one.service == "apns"}
+        check("the same apns-id", identifiers <= {delivery.id}, lambda: f"{delivery.id} went with {identifiers}")
+
+    def _copies(self, delivery):
+        if delivery.token is not None:
+            return self.copies.get((delivery.token, delivery.notification), [])
+        # Its device has left: the row no longer says which it was.
+        found = [one for one in self.copies_of(delivery.notification) if one.token not in self.evidence.living]
+        return [one for one in found if one.service == "fcm" or one.apns_id == delivery.id]
+
+    def copies_of(self, notification):
+        for token in self._tokens(notification):
+            yield from self.copies.get((token, notification), ())
+
+    def _tokens(self, notification):
+        if not hasattr(self, "_posted"):
+            self._posted = {one.replace("-", ""): user for one, user in self.evidence.posted.items()}
+        user = self._posted.get(notification)
+        return [device.token for device in user.devices] if user else []
+
+    @staticmethod
+    def _ended_by_fault(request, state):
+        return request.fault == "status" and faults.group(request.token).ends == state
+
+    def _told(self, copies):
+        return "the record has " + (", ".join(f"{one.status or 'no answer'} {one.reason or one.fault or ''}".strip()
+                                              for one in copies) or "nothing of it")
+
+    def _lost(self, delivery, copies):
+        token = delivery.token or (copies[-1].token if copies else "??")
+        self.line(token, "alert").lost += 1
+
+    def missing(self):
+        """What was acknowledged to the producer stands in the database, for each device that lived then."""
+        rows = {(one.token, one.notification) for one in self.evidence.deliveries}
+        for notification, user in self.evidence.posted.items():
+            for device in user.devices:
+                if device.token in self.evidence.living:
+                    self.report.check("owed", (device.token, notification.replace("-", "")) in rows,
+                                      lambda: f"{notification} owes nothing to a device of {user.name}")
+
+    # --- what came twice
+
+    def repeated(self, key, copies):
+        arrived = [one for one in copies if self.effect(one)[0]]
+        for before, after in zip(arrived, arrived[1:]):
+            self.duplicates += 1
+            self.line(after.token, after.kind).duplicates += 1
+            explained = not self.effect(before)[1] or key in self.evidence.excused \
+                or self._answer_was_lost(before, after)
+            self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
+
+    def _answer_was_lost(self, before, after):
+        """A late answer is lost with a connection that ends before it is written. The record doesn't tell which were late."""
+        late = faults.group(before.token).action(before.service) or {}
+        return late.get("type") in ("latency", "trickle") and after.connection != before.connection
+
+    # --- what the phones show
+
+    def icons(self):
+        for user in self.evidence.users:
+            count = self.evidence.badges[user.app, user.name]
+            for device in user.devices:
+                if device.token not in self.evidence.living:
+                    continue
+                phone = self.evidence.phones.get(device.token)
+                shown = phone and phone["badge"]
+                right = shown == count or self._may_differ(device)
+                if not self.report.check("icon", right, lambda: self._icon(user, device, shown, count)):
+                    self.line(device.token, "clearing").lost += 1
+
+    def _icon(self, user, device, shown, count):
+        last = [f"{one.kind} {one.badge}: {one.status or 'no answer'} {one.fault or ''}".strip()
+                for one in self.by_token[device.token][-4:]]
+        return f"{user.name}'s {device.provider} phone shows {shown}, GET /badge says {count}; last {last}"
+
+    def _may_differ(self, device):
+        """Two ways that are nobody's mistake: a badge push that was refused for good isn't repeated until the badge
+        changes, and an alert without a number lets an Android launcher count for itself."""
+        numbered = [one for one in self.by_token[device.token] if one.badge is not None]
+        if numbered and self._ended_by_fault(numbered[-1], faults.REFUSED):
+            return True
+        arrived = [one for one in self.by_token[device.token] if self.effect(one)[0]]
+        return bool(device.platform == "android" and arrived and arrived[-1].badge is None)
+
+
+# --- controls: what the checks must see
+
+def without_one(evidence, rng):
+    """One push that arrived is taken from the record."""
+    accepted = {(one.token, one.notification) for one in evidence.deliveries if one.state == "accepted" and one.token}
+    copies = defaultdict(list)
+    for request in evidence.requests:
+        if request.notification and evidence.effect(request)[0]:
+            copies[request.token, request.notification].append(request)
+    chosen = rng.choice(sorted(key for key in accepted if len(copies[key]) == 1))
+    return replace(evidence, requests=[one for one in evidence.requests if one is not copies[chosen][0]])
+
+
+def with_one_twice(evidence, rng):
+    silent = unheard(evidence.requests)
+    plain = [one for one in evidence.requests if one.notification and one.fault is None and one.status == 200
+             and id(one) not in silent and (one.token, one.notification) not in evidence.excused]
+    return replace(evidence, requests=evidence.requests + [rng.choice(plain)])
+
+
+def with_another_icon(evidence, rng):
+    """On an iPhone, where no launcher counts, and whose number was refused never."""
+    phones = dict(evidence.phones)
+    sure = sorted(device.token for user in evidence.users for device in user.devices
+                  if device.platform == "ios" and device.token in evidence.living
+                  and (evidence.effect is plain_effect or faults.group(device.token).ends != faults.REFUSED))
+    token = rng.choice(sure)
+    phones[token] = {**phones[token], "badge": phones[token]["badge"] + 1}
+    return replace(evidence, phones=phones)
+
+
+def unseen(evidence, new_report, seed):
+    """The names of the checks that don't see a fault planted in the evidence."""
+    rng, missed = random.Random(seed), []
+    for plant, kind in ((without_one, "lost"), (with_one_twice, "duplicate"), (with_another_icon, "icon")):
+        report = new_report()
+        Judge(plant(evidence, rng), report).all()
+        if kind not in report.kinds():
+            missed.append(kind)
+    return missed

@@ -1,0 +1,251 @@
+"""A simulator, a server that pushes to it, and users with devices: what pushes.py works with."""
+import base64
+import contextlib
+import hashlib
+import hmac
+import http.client
+import json
+import os
+import sqlite3
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import campanile_process as process
+import load
+
+RECIPIENTS = 1000        # of one POST, at most (the contract)
+CALLERS = 8              # threads that call the server
+RETRY_SCALE = 600        # a minute of the retries' ladder becomes a tenth of a second
+IDLE_SECONDS = 5         # a connection that rested so long is not used again
+QUIET_SECONDS = 240      # until nothing is owed any more: two unanswered pushes in a row take 45 s
+
+
+class Simulator:
+    """`campanile simulator` with keys of its own, and its control calls."""
+
+    def __init__(self, binary, folder, seed, more=()):
+        self.binary, self.folder = os.path.realpath(binary), os.path.join(folder, "simulator")
+        self.port, self.page = process.free_port(), process.free_port()
+        self.log = os.path.join(folder, "simulator.log")
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                [self.binary, "simulator", "--port", str(self.port), "--page", str(self.page), "--make-keys",
+                 self.folder, "--seed", str(seed % (1 << 31)), *more], cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, preexec_fn=process._die_with_parent)
+        process._children.append(self.process)
+        self.connection = process.Connection(self.page)
+        self._wait()
+
+    def _wait(self):
+        deadline = time.monotonic() + process.START_SECONDS
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                break
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                self.counters()
+                return
+            time.sleep(0.02)
+        with open(self.log, encoding="utf-8", errors="replace") as log:
+            raise process.TrustError(f"the simulator did not start:\n{log.read()[-2000:]}")
+
+    def call(self, method, path, body=None, connection=None):
+        answer = (connection or self.connection).request(method, path, body=body)
+        if answer.status != 200:
+            raise process.TrustError(f"simulator: {method} {path}: {answer!r}")
+        return answer.json()
+
+    def counters(self):
+        return self.call("GET", "/counters")
+
+    def phones(self):
+        """Device token → what its phone shows."""
+        return {one["token"]: one for one in self.call("GET", "/devices")["devices"]}
+
+    def set_faults(self, rules):
+        self.call("POST", "/faults", rules)
+
+    def certificate(self, change):
+        self.call("POST", "/certificate", {"change": change})
+
+    def settings(self, apps):
+        """The text of a campanile.yaml whose apps all push to this simulator, with one team's key."""
+        with open(os.path.join(self.folder, "simulator.json"), encoding="utf-8") as file:
+            names = json.load(file)
+        url = f"https://127.0.0.1:{self.port}"
+        one = {"apns": {"key_file": os.path.join(self.folder, f"AuthKey_{names['key_id']}.p8"),
+                        "key_id": names["key_id"], "team_id": names["team_id"], "topic": names["topic"], "url": url},
+               "fcm": {"service_account_file": os.path.join(self.folder, "service-account.json"), "url": url}}
+        # JSON is YAML.
+        return json.dumps({"apps": {app: one for app in apps}, "badge": {"android_data": True},
+                           "push": {"ca_file": os.path.join(self.folder, "simulator-ca.pem")}}, indent=1)
+
+
+@dataclass
+class Device:
+    token: str
+    platform: str = "ios"
+    provider: str = "apns"
+
+
+@dataclass
+class User:
+    name: str
+    app: str
+    credential: str
+    devices: list = field(default_factory=list)
+
+
+def user_token(user, app, lifetime=6 * 3600):
+    """A user token, signed as the server's secret signs (HS256, RFC 7519)."""
+    def encoded(raw):
+        return base64.urlsafe_b64encode(raw).rstrip(b"=")
+    claims = {"sub": user, "app": app, "exp": int(time.time()) + lifetime}
+    signed = encoded(b'{"alg":"HS256","typ":"JWT"}') + b"." + encoded(json.dumps(claims).encode())
+    signature = hmac.new(process.JWT_SECRET.encode(), signed, hashlib.sha256).digest()
+    return (signed + b"." + encoded(signature)).decode()
+
+
+class World:
+    """The two programs, the users, and what was acknowledged to the producers."""
+
+    def __init__(self, options, folder, apps=("default",)):
+        self.apps, self.folder = apps, folder
+        self.simulator = Simulator(options.simulator or options.binary, folder, options.seed)
+        self.server = process.Campanile(
+            options.binary, os.path.join(folder, "campanile.sqlite"), folder,
+            environment={"CAMPANILE_UNSAFE_RETRY_SCALE": str(RETRY_SCALE)})
+        with open(os.path.join(folder, "campanile.yaml"), "w", encoding="utf-8") as file:
+            file.write(self.simulator.settings(apps))
+        self.keys = {app: self.server.command("keys", "create", f"trust-{app}", "--app", app)[1] for app in apps}
+        self.users, self.posted = [], {}   # posted: notification id → user
+        self.pool = ThreadPoolExecutor(CALLERS)
+        self._connections = {}
+
+    def close(self):
+        self.pool.shutdown(cancel_futures=True)
+
+    # --- calls
+
+    def request(self, method, path, **more):
+        """One call over this thread's connection; one that rested may be closed by now, and is left."""
+        key = threading.get_ident(), self.server.process.pid
+        connection, used = self._connections.get(key, (process.Connection(self.server.port), 0))
+        if time.monotonic() - used > IDLE_SECONDS:
+            connection.close()
+        try:
+            return connection.request(method, path, **more)
+        finally:
+            self._connections[key] = connection, time.monotonic()
+
+    def ask(self, method, path, **more):
+        answer = self.request(method, path, **more)
+        if not 200 <= answer.status < 300:
+            raise process.TrustError(f"{method} {path}: {answer!r}")
+        return answer
+
+    def each(self, call, things):
+        return list(self.pool.map(call, things))
+
+    def add_users(self, users):
+        """Registers their devices."""
+        def register(user):
+            for device in user.devices:
+                self.ask("POST", "/device_tokens", credential=user.credential,
+                         body={"token": device.token, "platform": device.platform, "provider": device.provider})
+        self.users += users
+        self.each(register, users)
+
+    def post_all(self, title):
+        """A notification to every user. Gives how many alerts are owed with it."""
+        owed = 0
+        for app in self.apps:
+            users = {user.name: user for user in self.users if user.app == app}
+            names = list(users)
+            for first in range(0, len(names), RECIPIENTS):
+                answer = self.ask("POST", "/notifications", credential=self.keys[app], body={
+                    "user_ids": names[first:first + RECIPIENTS], "title": title, "body": "A fault, or none"})
+                for one in answer.json()["notifications"]:
+                    self.posted[one["id"]] = users[one["user_id"]]
+                    owed += len(users[one["user_id"]].devices)
+        return owed
+
+    def post(self, user, title):
+        answer = self.ask("POST", "/notifications", credential=self.keys[user.app],
+                          body={"user_id": user.name, "title": title, "body": "At once"})
+        self.posted[answer.json()["id"]] = user
+
+    def mark_read(self, user):
+        self.ask("POST", "/notifications/mark_all_read", credential=user.credential, body={})
+
+    def look(self, user):
+        """The first page, as a native app asks for it: clears the badge."""
+        self.ask("GET", "/notifications?limit=1", credential=user.credential, headers={"User-Agent": load.NATIVE})
+
+    def badges(self):
+        """User's (app, name) → the count that GET /badge gives."""
+        def one(user):
+            return (user.app, user.name), self.ask("GET", "/badge", credential=user.credential).json()["count"]
+        return dict(self.each(one, self.users))
+
+    def living_tokens(self):
+        """The device tokens that the server still has."""
+        def one(user):
+            found = self.ask("GET", "/device_tokens", credential=user.credential).json()["device_tokens"]
+            return [device["token"] for device in found]
+        return {token for tokens in self.each(one, self.users) for token in tokens}
+
+    # --- the file
+
+    def query(self, sql, *arguments):
+        with contextlib.closing(sqlite3.connect(f"file:{self.server.database}?mode=ro", uri=True, timeout=10)) as file:
+            return file.execute(sql, arguments).fetchall()
+
+    def owed(self):
+        """Devices that something is owed or in flight to."""
+        return self.query("SELECT count(*) FROM device_tokens WHERE due_at IS NOT NULL OR lease <> 0")[0][0]
+
+    def wait_until_quiet(self, seconds=QUIET_SECONDS):
+        """Whether nothing is owed any more."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            if self.owed() == 0:
+                return True
+            time.sleep(0.1)
+        return False
+
+    def deliveries(self):
+        """(notification id, token or None, delivery id, state, attempts, provider's answers) of every alert."""
+        return [Delivery(one.hex(), token, identifier.hex(), state, attempts, answers) for
+                one, token, identifier, state, attempts, answers in self.query(
+                    "SELECT d.notification_id, coalesce(d.token, t.token), d.id, d.state, d.attempts, d.answers "
+                    "FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id WHERE d.device_id <> 0")]
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One alert owed to one device. Ids are 32 hexadecimal digits."""
+    notification: str
+    token: str | None
+    id: str
+    state: str
+    attempts: int
+    answers: str | None
+
+
+@contextlib.contextmanager
+def world(options, name, apps=("default",)):
+    """Both programs running in a folder that is gone afterwards."""
+    with process.temporary_folder(f"campanile-pushes-{name}-") as folder:
+        made = World(options, folder, apps)
+        try:
+            made.server.start()
+            yield made
+        finally:
+            made.close()
+            for one in (made.server.process, made.simulator.process):
+                if one is not None and one.poll() is None:
+                    one.kill()
+                    one.wait()

@@ -1,0 +1,316 @@
+#!/usr/bin/env python3
+"""Real pushes under faults, against `campanile simulator`: none is lost, none comes twice without a reason, and every icon
+ends on the badge.
+
+- `faults`: every fault of the simulator (push_faults.py) × alert and clearing, all at once over many devices of two apps,
+  APNs and FCM; then a service that is down and a certificate that nobody trusts. Prints a line for each fault.
+- `kill`: SIGKILL of the server while thousands of pushes are under way. What comes twice was in flight at a kill.
+- `order`: an alert and a clearing for one device at the same moment, with retries and refused streams mixed in; after each
+  round every icon equals GET /badge.
+
+Without a name all three run. The server's delays between retries are divided by 600, nothing else is. Each mode ends with its
+control: evidence in which one push is missing, one is doubled and one icon is wrong must be found fault with. `--control`
+takes one push from the record of the run itself, which must then exit 1.
+"""
+import contextlib
+import http.client
+import random
+import sys
+import time
+
+import campanile_process as process
+import push_faults
+from push_judge import Evidence, Judge, effect, plain_effect, unseen, with_another_icon, without_one
+from push_record import Record
+from push_world import Device, User, user_token, world
+
+FIRST_PUSH_SECONDS = 1.0     # after the first answer of a restarted server
+
+
+def apns_token(rng, number=None):
+    rest = f"{rng.getrandbits(248):062x}"
+    return (push_faults.prefix(number) if number is not None else "ff") + rest
+
+
+def fcm_token(rng, number):
+    return push_faults.prefix(number) + f"-fcm:{rng.getrandbits(160):040x}"
+
+
+def new_user(name, app, devices):
+    return User(name, app, user_token(name, app), devices)
+
+
+def gather(here, record, sense=effect, excused=()):
+    requests = record.complete()
+    return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(), here.simulator.phones(),
+                    here.badges(), here.simulator.counters(), sense, set(excused))
+
+
+def judged(mode, evidence, report, options, plant=without_one):
+    """The checks, and the checks of the checks."""
+    if options.control:
+        evidence = plant(evidence, random.Random(options.seed))
+    judge = Judge(evidence, report).all()
+    missed = [] if options.control else unseen(evidence, process.Report, options.seed)
+    for kind in missed:
+        report.check("control", False, f"{mode}: the check '{kind}' did not see a planted fault")
+    return judge
+
+
+# --- faults
+
+def faults(options, report):
+    total = options.deliveries or (2_000 if options.short else 100_000)
+    waves = 5 if options.short else 25
+    rng = random.Random(options.seed)
+    with world(options, "faults", apps=("default", "second")) as here:
+        here.add_users(fault_users(rng, total // waves, here.apps))
+        record = Record(here.simulator)
+        record.start()
+        owed = trouble_of_a_service(here, record, options)
+        here.simulator.set_faults(push_faults.rules(options.short))
+        while owed < total:
+            owed += wave(here, record, f"Wave {owed}")
+        quiet = here.wait_until_quiet()
+        report.check("settled", quiet, lambda: f"{here.owed()} devices are still owed something")
+        evidence = gather(here, record)
+        here.server.stop()
+    judge = judged("faults", evidence, report, options)
+    return fault_table(judge, evidence, report)
+
+
+def fault_users(rng, devices, apps):
+    """Users with an iPhone each; some have an Android phone too, some an iPhone that is reached through FCM."""
+    apple, google = push_faults.for_service("apns"), push_faults.for_service("fcm")
+    users, made = [], 0
+    while made < devices:
+        number = len(users)
+        mine = [Device(apns_token(rng, apple[number % len(apple)]))]
+        # Each of the two counts on by itself, so that every fault meets every kind of device.
+        if number % 3 == 0:
+            mine.append(Device(fcm_token(rng, google[number // 3 % len(google)]), "android", "fcm"))
+        elif number % 3 == 1:
+            mine.append(Device(fcm_token(rng, google[number // 3 % len(google)]), "ios", "fcm"))
+        # Blocks of a whole round of faults take turns, so that both apps see all of them.
+        users.append(new_user(f"user-{number:06d}", apps[number // len(apple) % len(apps)], mine))
+        made += len(mine)
+    return users
+
+
+def wave(here, record, title):
+    """An alert to everybody, and a clearing when most of them have gone out."""
+    before = len(record.requests)
+    owed = here.post_all(title)
+    record.wait_for(before + owed * 9 // 10, 6)
+    here.each(here.mark_read, here.users)
+    record.wait_for(len(record.requests) + owed // 2, 2)
+    return owed
+
+
+def trouble_of_a_service(here, record, options):
+    """FCM is down, then both services show a certificate that nobody trusts. Gives how many alerts were owed."""
+    seconds = 1 if options.short else 5
+    here.simulator.set_faults([{"match": {"service": "fcm"}, "action": {"type": "outage"}}])
+    owed = here.post_all("While FCM is down")
+    time.sleep(seconds)
+    here.simulator.set_faults([])
+    here.simulator.certificate("other_ca")
+    here.each(here.mark_read, here.users)
+    time.sleep(seconds)
+    here.simulator.certificate("leaf")
+    record.wait_for(owed, 10)
+    return owed
+
+
+def fault_table(judge, evidence, report):
+    lines = ["| fault | push | sent | met it | arrived | sent again | twice | lost |", "|---|---|--:|--:|--:|--:|--:|--:|"]
+    counters = evidence.counters
+    for number, fault in enumerate(push_faults.FAULTS):
+        for kind in fault.kinds:
+            line = judge.lines[push_faults.prefix(number), kind]
+            name = fault.name if fault.apns and fault.fcm else f"{fault.name} ({'APNs' if fault.apns else 'FCM'})"
+            # The record doesn't name delays; the simulator counts them.
+            met = counters["faults"].get("latency", 0) if "latency" in name else line.met
+            report.check("coverage", met > 0, f"{name}, {kind}: no push met it")
+            lines.append(f"| {name} | {kind} | {line.sent:,} | {met:,} | {line.applied:,} | {line.again:,} "
+                         f"| {line.duplicates:,} | {line.lost:,} |")
+    states = {}
+    for delivery in evidence.deliveries:
+        states[delivery.state] = states.get(delivery.state, 0) + 1
+    return "\n".join(lines + [
+        "", f"{len(evidence.deliveries):,} deliveries: " + ", ".join(f"{n:,} {state}" for state, n in sorted(states.items()))
+        + f". {len(evidence.requests):,} requests over {counters['connections']:,} connections, "
+        f"{counters['stream_limit_violations']} streams above the limit, {judge.duplicates:,} alerts twice, "
+        f"{sum(line.lost for line in judge.lines.values())} lost, "
+        f"{report.checked.get('the same apns-id', 0):,} deliveries with one `apns-id`, "
+        f"{report.checked.get('icon', 0):,} icons compared."])
+
+
+# --- kill
+
+def kill(options, report):
+    kills, many = options.kills or (2 if options.short else 25), options.deliveries or (3_000 if options.short else 10_000)
+    rng = random.Random(options.seed)
+    with world(options, "kill") as here:
+        here.add_users([new_user(f"user-{n:06d}", "default", [Device(apns_token(rng))]) for n in range(many)])
+        # Answers take their time, so that there is always a lot in flight, and the record can follow.
+        here.simulator.set_faults([{"action": {"type": "latency", "from_ms": 500, "to_ms": 900}}])
+        record = Record(here.simulator)
+        record.start()
+        excused, delays, owed = set(), [], 0
+        for number in range(kills):
+            if here.owed() < many // 2:
+                owed += here.post_all(f"Round {number}")
+            record.wait_for(len(record.requests) + rng.randrange(many // 50, many // 3), 20)
+            excused |= kill_once(here, record, delays)
+        quiet = here.wait_until_quiet()
+        report.check("settled", quiet, lambda: f"{here.owed()} devices are still owed something")
+        evidence = gather(here, record, plain_effect, excused)
+        here.server.stop()
+    judge = judged("kill", evidence, report, options)
+    slowest = max(delays)
+    if not options.short:
+        report.check("first push", slowest <= FIRST_PUSH_SECONDS, f"{slowest:.2f} s after the restart's first answer")
+    return (f"{kills} times SIGKILL, {owed:,} deliveries, {len(excused):,} of them in flight at a kill, "
+            f"{judge.duplicates:,} came twice, all of those in flight; first push after a restart's first answer: "
+            f"{sorted(delays)[len(delays) // 2] * 1000:.0f} ms (median), {slowest * 1000:.0f} ms (longest)")
+
+
+def kill_once(here, record, delays):
+    """SIGKILL and restart. Gives what was in flight; adds how long after the first answer the first push came."""
+    here.server.kill()
+    killed = time.time()
+    in_flight = {(token, one.hex()) for token, one in here.query(
+        "SELECT t.token, d.notification_id FROM deliveries d JOIN device_tokens t ON t.id = d.device_id "
+        "WHERE d.state = 'sending'")}
+    record.read()
+    newest = max((one.connection for one in record.requests), default=0)
+    here.server.start(wait=False)
+    answered = first_answer(here.server)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        first = next((one.at for one in reversed(record.requests[-5000:])
+                      if one.at >= killed and one.connection > newest), None)
+        if first is not None:
+            # The newest are looked at first: the oldest of the new connections is wanted.
+            delays.append(max(0.0, min(one.at for one in record.requests[-5000:]
+                                       if one.at >= killed and one.connection > newest) - answered))
+            return in_flight
+        time.sleep(0.02)
+    raise process.TrustError("the restarted server sent nothing within 20 s")
+
+
+def first_answer(server):
+    """The time of the first answer of a server that is starting, in seconds since 1970."""
+    deadline = time.monotonic() + process.START_SECONDS
+    while time.monotonic() < deadline and server.process.poll() is None:
+        with contextlib.suppress(OSError, http.client.HTTPException):
+            if server.connection().request("GET", "/healthz").status == 200:
+                return time.time()
+        time.sleep(0.002)
+    raise process.TrustError(f"the server did not start again:\n{server.log_tail()}")
+
+
+# --- order
+
+ORDER_FAULTS = [
+    {"action": {"type": "latency", "from_ms": 0, "to_ms": 40}, "probability": 0.5},
+    {"action": {"type": "refused_stream"}, "probability": 0.05},
+    {"match": {"service": "apns"}, "action": {"type": "status", "reason": "InternalServerError"}, "probability": 0.04},
+    {"match": {"service": "fcm"}, "action": {"type": "status", "reason": "UNAVAILABLE"}, "probability": 0.04},
+    {"action": {"type": "reset_stream", "code": 2, "applied": True}, "probability": 0.04},
+    {"action": {"type": "reset_stream", "code": 2, "applied": False}, "probability": 0.04},
+    {"action": {"type": "goaway", "last": "older", "by": 3}, "probability": 0.005},
+]
+
+
+def order(options, report):
+    pairs = options.pairs or (300 if options.short else 10_000)
+    rng = random.Random(options.seed)
+    wrong, rounds = 0, 0
+    with world(options, "order") as here:
+        here.add_users([new_user(f"user-{n:06d}", "default", [order_device(rng, n)])
+                        for n in range(min(pairs, 100 if options.short else 250))])
+        here.simulator.set_faults(ORDER_FAULTS)
+        done = 0
+        while done < pairs:
+            calls = [call for user in here.users for call in at_once(here, user, rounds, rng)]
+            here.each(lambda call: call(), calls)
+            done, rounds = done + len(here.users), rounds + 1
+            report.check("settled", here.wait_until_quiet(), "something is still owed")
+            wrong += compare(here, report, options, rounds, planted=options.control and done >= pairs)
+        counters = here.simulator.counters()
+        planted = process.Report()
+        compare(here, planted, options, rounds, planted=True)
+        here.server.stop()
+    report.check("stream limit", counters["stream_limit_violations"] == 0, f"{counters['stream_limit_violations']} above it")
+    if not options.control:
+        report.check("control", "icon" in planted.kinds(), "order: a wrong icon was not seen")
+    return (f"{done:,} times an alert and a clearing at once, in {rounds} rounds, {counters['requests']:,} requests, "
+            f"faults: {', '.join(f'{n:,} {name}' for name, n in sorted(counters['faults'].items()))}; "
+            f"{counters['older_badges']} times an older number came later; {wrong} icons differ from GET /badge")
+
+
+def order_device(rng, number):
+    return Device(apns_token(rng), "ios", "apns") if number % 4 else Device(f"ff-fcm:{rng.getrandbits(160):040x}", "ios", "fcm")
+
+
+def at_once(here, user, number, rng):
+    """The two calls, in either order; they run side by side in two threads."""
+    clear = here.look if rng.random() < 0.5 else here.mark_read
+    calls = [lambda: here.post(user, f"Round {number}"), lambda: clear(user)]
+    rng.shuffle(calls)
+    return calls
+
+
+def compare(here, report, options, number, planted):
+    """How many icons differ from GET /badge."""
+    evidence = Evidence([], [], {}, here.users, {one.token for user in here.users for one in user.devices},
+                        here.simulator.phones(), here.badges(), {}, plain_effect)
+    if planted:
+        evidence = with_another_icon(evidence, random.Random(options.seed))
+    wrong = 0
+    for user in here.users:
+        count, phone = evidence.badges[user.app, user.name], evidence.phones.get(user.devices[0].token)
+        shown = phone["badge"] if phone else "nothing"
+        wrong += not report.check("icon", shown == count, lambda: f"round {number}: {user.name}'s phone shows {shown}, "
+                                  f"GET /badge says {count}; history {phone and phone['history'][-4:]}")
+    return wrong
+
+
+MODES = {"faults": faults, "kill": kill, "order": order}
+
+
+def main():
+    parser = process.arguments(__doc__, short="a minute in all, for `make test`; judges no time")
+    parser.add_argument("modes", nargs="*", metavar="faults|kill|order", help="which (default: all three)")
+    parser.add_argument("--simulator", help="the program that has `simulator` (default: --binary)")
+    parser.add_argument("--deliveries", type=int, help="faults: 100,000 in all; kill: 10,000 under way")
+    parser.add_argument("--kills", type=int, help="25")
+    parser.add_argument("--pairs", type=int, help="order: 10,000")
+    parser.add_argument("--control", action="store_true", help="take one push from the record: must fail")
+    parser.add_argument("--results", help="a file for the tables, in Markdown")
+    options = process.begin(parser)
+    if set(options.modes) - set(MODES):
+        parser.error(f"unknown: {', '.join(sorted(set(options.modes) - set(MODES)))}")
+    failed, texts = False, []
+    for mode in options.modes or MODES:
+        report, started = process.Report(), time.monotonic()
+        text = MODES[mode](options, report)
+        failed = failed or bool(report.wrong)
+        print(f"{text}\npushes {mode}: {sum(report.checked.values()):,} checks, {len(report.wrong)} wrong "
+              f"({time.monotonic() - started:.0f} s)", flush=True)
+        report.print_wrong()
+        texts.append(f"### {mode}\n\n{text}\n")
+    if options.results:
+        with open(options.results, "w", encoding="utf-8") as file:
+            file.write("\n".join(texts))
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except process.TrustError as trouble:
+        print(f"pushes: WRONG: {trouble}")
+        sys.exit(1)
