@@ -49,7 +49,7 @@ def contents(connection):
         found[("idempotency", key)] = True
     for one, token in connection.execute(
             "SELECT n.notification_id, coalesce(n.token, d.token) FROM deliveries n "
-            "LEFT JOIN device_tokens d ON d.id = n.device_id"):
+            "LEFT JOIN device_tokens d ON d.id = n.device_id WHERE n.device_id <> 0"):
         if token is None:     # settled, and its device has left since: the row no longer says which it was
             found[("unnamed deliveries", one)] = found.get(("unnamed deliveries", one), 0) + 1
         else:
@@ -83,7 +83,7 @@ def plant_lost_idempotency_key(connection, key):
 
 
 def plant_lost_delivery(connection, one):
-    connection.execute("DELETE FROM deliveries WHERE notification_id = ?", (identifier(one),))
+    connection.execute("DELETE FROM deliveries WHERE notification_id = ? AND device_id <> 0", (identifier(one),))
     return connection.execute("SELECT changes()").fetchone()[0] >= 1
 
 

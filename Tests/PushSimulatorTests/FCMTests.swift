@@ -115,13 +115,16 @@ import Testing
         }
     }
 
-    @Test("a dead token is 404 with UNREGISTERED; a dry run reaches nobody")
+    @Test("a dead token is 404 with UNREGISTERED; a dry run and a topic reach no phone")
     func gone() async throws {
         try await withSimulator { fixture in
             let sender = try await fixture.connect()
             let access = try await fixture.accessToken(sender)
             let dry = #"{"validate_only":true,"message":{"token":"d1","data":{"a":"b"}}}"#
-            #expect(try await sender.answer(fixture.message(dry, token: access)).status == 200)
+            let topic = #"{"message":{"topic":"news","data":{"a":"b"}}}"#
+            for body in [dry, topic] {
+                #expect(try await sender.answer(fixture.message(body, token: access)).status == 200)
+            }
             #expect(fixture.simulator.devices().isEmpty)
             fixture.simulator.markGone("d1", since: 5)
             let answer = try await sender.answer(

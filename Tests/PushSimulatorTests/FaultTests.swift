@@ -168,6 +168,37 @@ import Testing
         }
     }
 
+    @Test("of pushes that came at once, those before the end are answered, and those after it aren't looked at")
+    func closeInTheMiddle() async throws {
+        for action in [FaultAction.close(isApplied: true), .halfOpen(isApplied: true)] {
+            try await withSimulator { fixture in
+                let sender = try await fixture.connect()
+                _ = try await sender.answer(fixture.push())
+                _ = try await sender.settled()
+                fixture.simulator.setFaults([FaultRule(action, every: 4, times: 1)])
+                let pushes = try (0..<10).map { index in
+                    try fixture.push(["apns-id": "01900000-0000-7000-8000-00000000001\(index)"])
+                }
+                var bytes: [UInt8] = []
+                var streams: [Int] = []
+                for push in pushes {
+                    let frames = sender.frames(push.fields, body: push.body)
+                    bytes += frames.bytes
+                    streams.append(frames.stream)
+                }
+                sender.write(bytes)
+                _ = try await sender.answer(streams[2])
+                let again = try await fixture.connect()
+                while fixture.simulator.counters.requests < 5 { _ = try await again.settled() }
+                #expect(fixture.simulator.counters.accepted == 1 + 4)
+                for push in pushes[3...] { #expect(try await again.answer(push).verdict == "200") }
+                #expect(fixture.simulator.counters.duplicates == 1)
+                #expect(fixture.simulator.counters.unexplainedDuplicates == 0)
+                #expect(sender.seen.answers.count == 1 + 3)
+            }
+        }
+    }
+
     @Test("a trickled answer comes byte by byte")
     func trickle() async throws {
         try await withSimulator { fixture in

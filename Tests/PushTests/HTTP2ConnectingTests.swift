@@ -16,9 +16,7 @@ import Testing
 
     @Test("nobody listens: the request comes back soon, unsent, with the reason")
     func refused() async throws {
-        let server = try await ScriptedServer.start { _ in [] }
-        try await server.stopListening()
-        let failure = try #require(await Self.failure(server.url))
+        let failure = try #require(await Self.failure("https://127.0.0.1:1"))
         #expect(failure.kind == .unsent)
         #expect(failure.reason.contains("connection refused"))
     }
@@ -54,13 +52,15 @@ import Testing
         await other.stop()
     }
 
-    @Test("a server without HTTP/2 is named as such")
+    @Test("a server without HTTP/2 is named as such, and what it sends does no harm")
     func noHTTP2() async throws {
-        let server = try await ScriptedServer.start(alpn: ["http/1.1"]) { _ in [.answer(200)] }
-        let failure = try #require(await Self.failure(server.url))
-        #expect(failure.kind == .unsent)
-        #expect(failure.reason.contains("HTTP/2"))
-        await server.stop()
+        for _ in 0..<20 {
+            let server = try await ScriptedServer.start(alpn: ["http/1.1"]) { _ in [.answer(200)] }
+            let failure = try #require(await Self.failure(server.url))
+            #expect(failure.kind == .unsent)
+            #expect(failure.reason.contains("HTTP/2"))
+            await server.stop()
+        }
     }
 
     @Test("after failed attempts the backoff holds: requests come back at once and nobody connects")

@@ -65,10 +65,13 @@ extension HTTP2Client {
         try channel.pipeline.syncOperations.addHandler(tls)
         let negotiation = channel.configureHTTP2SecureUpgrade(
             h2ChannelConfigurator: { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    let handler = HTTP2Client.framing(channel)
+                do {
+                    let handler = HTTP2Client.framing()
                     try channel.pipeline.syncOperations.addHandler(handler, position: .before(connection))
+                } catch {
+                    connection.close(HTTP2Sentences.connection(error, to: self.endpoint))
                 }
+                return channel.eventLoop.makeSucceededVoidFuture()
             },
             http1ChannelConfigurator: { channel in
                 connection.close("\(self.endpoint.name) doesn't speak HTTP/2.")
@@ -80,7 +83,7 @@ extension HTTP2Client {
 
     /// NIOHTTP2 ends a connection whose peer resets many streams, as servers must; here the peer is chosen by us, and
     /// resetting is how it says that it is busy.
-    private static func framing(_ channel: any Channel) -> NIOHTTP2Handler {
+    private static func framing() -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         connection.initialSettings = [
             HTTP2Setting(parameter: .enablePush, value: 0),

@@ -41,6 +41,8 @@ extension HTTP2Connection {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // Until TLS has said goodbye more may arrive, and bytes instead of frames if HTTP/2 wasn't agreed upon.
+        if case .closed = phase { return }
         let frame = unwrapInboundIn(data)
         let streamID = Int(frame.streamID)
         switch frame.payload {

@@ -120,7 +120,7 @@ extension SimulatorCore {
             verdict.reason = refusal.refusal.reason
             if let seconds = refusal.retryAfter { verdict.answer.fields.append(("retry-after", String(seconds))) }
         }
-        guard fault?.leavesPush ?? true, !push.isDryRun else { return verdict }
+        guard fault?.leavesPush ?? true, !push.isForNobody else { return verdict }
         // FCM has one world only: a device's environment is the app's business.
         let environment = state.phones[push.token]?.environment ?? .production
         switch state.phones.receive(phonePush, token: push.token, environment: environment, now: now) {

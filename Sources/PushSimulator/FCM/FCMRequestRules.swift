@@ -4,8 +4,8 @@ import CampanileCore
 struct FCMPush {
     let project: String
     let token: String
-    /// Only checked, sent to nobody.
-    let isDryRun: Bool
+    /// Whether no phone gets it: it was to be checked only, or is for a topic, whose subscribers nobody knows here.
+    let isForNobody: Bool
     let message: JSONValue
 
     /// FCM knows no ids of the sender's. An alert that names its notification's id is the same one when it comes to the
@@ -77,7 +77,9 @@ enum FCMRequestRules {
         }
         try checkValues(message)
         return FCMPush(
-            project: project, token: token, isDryRun: body["validate_only"] == .bool(true), message: message)
+            project: project, token: token,
+            isForNobody: body["validate_only"] == .bool(true) || name == "topic" || name == "condition",
+            message: message)
     }
 
     /// What the schema can't say.

@@ -158,7 +158,7 @@ extension FaultAction {
         case "refused_stream": .refusedStream
         case "settings":
             .settings(
-                maxConcurrentStreams: try object.integer("max_concurrent_streams") ?? 1,
+                maxConcurrentStreams: try object.integer("max_concurrent_streams", in: 1...100_000) ?? 1,
                 requests: try object.integer("requests") ?? 100)
         case "silence": .silence(isApplied: try object.bool("applied") ?? false)
         case "half_open": .halfOpen(isApplied: try object.bool("applied") ?? false)

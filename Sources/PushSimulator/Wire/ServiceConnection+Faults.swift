@@ -25,6 +25,7 @@ extension ServiceConnection {
             break
         case .halfOpen?:
             flushIfNeeded()
+            giveUpStreams()
             wire.freeze()
         case .trickle(let gap)?:
             trickle(verdict.answer, on: id, gap: gap)

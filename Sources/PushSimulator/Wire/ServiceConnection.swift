@@ -68,11 +68,17 @@ final class ServiceConnection: ChannelInboundHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         core.closed()
+        giveUpStreams()
+        context.fireChannelInactive()
+    }
+
+    /// Whatever is open gets no answer any more. To be said at once: its sender may come back on another connection
+    /// before this one has ended.
+    func giveUpStreams() {
         for stream in streams.values {
             if let id = stream.acceptedID { core.leftUnanswered(id) }
         }
         streams.removeAll()
-        context.fireChannelInactive()
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -96,6 +102,8 @@ final class ServiceConnection: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        // What came in one piece with the request that ended the connection isn't looked at.
+        guard !wire.isDeaf else { return }
         isReading = true
         let frame = unwrapInboundIn(data)
         switch frame.payload {
@@ -257,6 +265,7 @@ final class ServiceConnection: ChannelInboundHandler {
     func leave() {
         guard let context, !wire.isDeaf else { return }
         flushIfNeeded()
+        giveUpStreams()
         wire.goDeaf()
         context.close(mode: .output, promise: nil)
         context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(500)) {

@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
@@ -66,6 +67,8 @@ final class ScriptedServer: Sendable {
             var log = Log()
             var watchers: [Watcher] = []
             var channels: [Int: any Channel] = [:]
+            /// Bound and not listening.
+            var heldSocket: Int32?
         }
 
         let state = Mutex(State())
@@ -151,12 +154,26 @@ final class ScriptedServer: Sendable {
         react(reactions, connection: request.connection, streamID: request.streamID)
     }
 
-    /// Refuses new connections from now on.
-    func stopListening() async throws { try await channel.close() }
+    /// Refuses new connections from now on. The port stays taken, so that no other server gets it.
+    func stopListening() async throws {
+        try await channel.close()
+        let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        var reuse: Int32 = 1
+        setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &reuse, 4)
+        _ = withUnsafeBytes(of: &address) { bytes in
+            bytes.withMemoryRebound(to: sockaddr.self) { bind(socket, $0.baseAddress, 16) }
+        }
+        shared.state.withLock { $0.heldSocket = socket }
+    }
 
     func stop() async {
         let channels = shared.state.withLock { Array($0.channels.values) }
         try? await channel.close()
         for channel in channels { try? await channel.close() }
+        if let socket = shared.state.withLock({ $0.heldSocket }) { close(socket) }
     }
 }
