@@ -27,7 +27,8 @@ async def send_all(settings: dict) -> dict:
     async def sender() -> None:
         nonlocal succeeded
         for number in numbers:
-            succeeded += await one(number)
+            is_good = await one(number)
+            succeeded += is_good
 
     if not await one(0):
         raise SystemExit("the first push was refused")
