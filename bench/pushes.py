@@ -46,7 +46,7 @@ class Bench:
         self.programs.simulator("--fast").stop()   # makes the keys
         owing = self.programs.owing("owing.sqlite", count)
         senders = {"campanile": lambda simulator: self._drain(owing, simulator, count),
-                   "h2load": lambda simulator: h2load(self.programs, simulator, count)}
+                   "h2load": lambda simulator: self._h2load(simulator, count)}
         if python:
             senders["aioapns"] = lambda simulator: aioapns(self.programs, simulator, python, count)
         found: dict[str, list[Sent]] = {name: [] for name in senders}
@@ -104,6 +104,12 @@ class Bench:
         return Sent((count - before) / seconds, used * 1e6 / (count - before),
                     note=f"over {counters['connections']} connection{'s' * (counters['connections'] > 1)}, "
                          f"{counters['stream_limit_violations']} streams above the limit")
+
+    def _h2load(self, simulator: Simulator, count: int) -> Sent:
+        sent = h2load(self.programs, simulator, count)
+        if simulator.counters()["distinct_paths"] < count * 0.9:
+            raise BenchError("h2load didn't send each request to a path of its own")
+        return sent
 
     @staticmethod
     def _must_be_right(database: Path, counters: dict, count: int) -> None:

@@ -1,7 +1,7 @@
 """The faults of the simulator, each with what has to come of a push that meets it.
 
-Every fault has a group of devices to itself, told by the first two digits of their tokens, so that a request's fault says
-which it was. All groups share the connections: what breaks one meets the others' pushes as well.
+Every fault has a group of devices to itself, told by the first two digits of their tokens, so that a request's fault
+says which it was. All groups share the connections: what breaks one meets the others' pushes as well.
 """
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What has to hold when everything that was owed is settled: the database, the simulator's record and the phones agree."""
+"""What has to hold when all that was owed is settled: the database, the simulator's record and the phones agree."""
 import random
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
@@ -25,8 +25,8 @@ def plain_effect(request):
 
 
 def unheard(requests):
-    """Of the requests that came over a connection after it was broken on command, with the same bytes: they are taken, and
-    their answers go nowhere. Their `id`s."""
+    """The `id`s of the requests that came over a connection after it was broken on command, with the same bytes: they are
+    taken, and their answers go nowhere."""
     found, broken = set(), set()
     for request in requests:
         if request.connection in broken:
@@ -197,7 +197,8 @@ class Judge:
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
 
     def _answer_was_lost(self, before, after):
-        """A late answer is lost with a connection that ends before it is written. The record doesn't tell which were late."""
+        """A late answer is lost with a connection that ends before it is written. Which were late the record doesn't
+        tell."""
         late = faults.group(before.token).action(before.service) or {}
         return late.get("type") in ("latency", "trickle") and after.connection != before.connection
 

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Real pushes under faults, against `campanile simulator`: none is lost, none comes twice without a reason, and every icon
-ends on the badge.
+"""Real pushes under faults, against `campanile simulator`: none is lost, none comes twice without a reason, and every
+icon ends on the badge.
 
-- `faults`: every fault of the simulator (push_faults.py) × alert and clearing, all at once over many devices of two apps,
-  APNs and FCM; then a service that is down and a certificate that nobody trusts. Prints a line for each fault.
+- `faults`: a service that is down and a certificate that nobody trusts, then every fault of the simulator (push_faults.py)
+  × alert and clearing, all at once over many devices of two apps, APNs and FCM. Prints a line for each fault.
 - `kill`: SIGKILL of the server while thousands of pushes are under way. What comes twice was in flight at a kill.
-- `order`: an alert and a clearing for one device at the same moment, with retries and refused streams mixed in; after each
-  round every icon equals GET /badge.
+- `order`: an alert and a clearing for one device at the same moment, with retries and refused streams mixed in; after
+  each round every icon equals GET /badge.
 
-Without a name all three run. The server's delays between retries are divided by 600, nothing else is. Each mode ends with its
-control: evidence in which one push is missing, one is doubled and one icon is wrong must be found fault with. `--control`
-takes one push from the record of the run itself, which must then exit 1.
+Without a name all three run. The server's delays between retries are divided by 600, nothing else is. Each mode ends
+with its control: evidence in which one push is missing, one is doubled and one icon is wrong must be found fault with
+(order: one wrong icon). `--control` takes one push from the record of the run itself, which must then exit 1.
 """
 import contextlib
 import http.client
@@ -42,8 +42,8 @@ def new_user(name, app, devices):
 
 def gather(here, record, sense=effect, excused=()):
     requests = record.complete()
-    return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(), here.simulator.phones(),
-                    here.badges(), here.simulator.counters(), sense, set(excused))
+    return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(),
+                    here.simulator.phones(), here.badges(), here.simulator.counters(), sense, set(excused))
 
 
 def judged(mode, evidence, report, options, plant=without_one):
@@ -123,7 +123,8 @@ def trouble_of_a_service(here, record, options):
 
 
 def fault_table(judge, evidence, report):
-    lines = ["| fault | push | sent | met it | arrived | sent again | twice | lost |", "|---|---|--:|--:|--:|--:|--:|--:|"]
+    lines = ["| fault | push | sent | met it | arrived | sent again | twice | lost |",
+             "|---|---|--:|--:|--:|--:|--:|--:|"]
     counters = evidence.counters
     for number, fault in enumerate(push_faults.FAULTS):
         for kind in fault.kinds:
@@ -138,8 +139,8 @@ def fault_table(judge, evidence, report):
     for delivery in evidence.deliveries:
         states[delivery.state] = states.get(delivery.state, 0) + 1
     return "\n".join(lines + [
-        "", f"{len(evidence.deliveries):,} deliveries: " + ", ".join(f"{n:,} {state}" for state, n in sorted(states.items()))
-        + f". {len(evidence.requests):,} requests over {counters['connections']:,} connections, "
+        "", f"{len(evidence.deliveries):,} deliveries: "
+        + ", ".join(f"{n:,} {state}" for state, n in sorted(states.items())) + f". {len(evidence.requests):,} requests over {counters['connections']:,} connections, "
         f"{counters['stream_limit_violations']} streams above the limit, {judge.duplicates:,} alerts twice, "
         f"{sum(line.lost for line in judge.lines.values())} lost, "
         f"{report.checked.get('the same apns-id', 0):,} deliveries with one `apns-id`, "
@@ -149,7 +150,8 @@ def fault_table(judge, evidence, report):
 # --- kill
 
 def kill(options, report):
-    kills, many = options.kills or (2 if options.short else 25), options.deliveries or (3_000 if options.short else 10_000)
+    kills = options.kills or (2 if options.short else 25)
+    many = options.deliveries or (3_000 if options.short else 10_000)
     rng = random.Random(options.seed)
     with world(options, "kill") as here:
         here.add_users([new_user(f"user-{n:06d}", "default", [Device(apns_token(rng))]) for n in range(many)])
@@ -243,7 +245,8 @@ def order(options, report):
         planted = process.Report()
         compare(here, planted, options, rounds, planted=True)
         here.server.stop()
-    report.check("stream limit", counters["stream_limit_violations"] == 0, f"{counters['stream_limit_violations']} above it")
+    violations = counters["stream_limit_violations"]
+    report.check("stream limit", violations == 0, f"{violations} streams above the limit")
     if not options.control:
         report.check("control", "icon" in planted.kinds(), "order: a wrong icon was not seen")
     return (f"{done:,} times an alert and a clearing at once, in {rounds} rounds, {counters['requests']:,} requests, "
@@ -252,7 +255,8 @@ def order(options, report):
 
 
 def order_device(rng, number):
-    return Device(apns_token(rng), "ios", "apns") if number % 4 else Device(f"ff-fcm:{rng.getrandbits(160):040x}", "ios", "fcm")
+    """Every fourth iPhone is reached through FCM."""
+    return Device(apns_token(rng)) if number % 4 else Device(f"ff-fcm:{rng.getrandbits(160):040x}", "ios", "fcm")
 
 
 def at_once(here, user, number, rng):

@@ -13,6 +13,8 @@ package final class Courier: Sendable {
         /// What changed for whole lanes and isn't written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
+        /// Between taking what was answered and knowing what was claimed.
+        var isExchanging = false
 
         mutating func note(_ change: LaneBook.Change?, _ lane: Lane) {
             switch change {
@@ -157,6 +159,7 @@ package final class Courier: Sendable {
     private func exchange(_ plan: Plan) async throws -> [ClaimedPush] {
         let (answered, changes) = takeAnswered()
         let now = world.now()
+        defer { state.withLock { $0.isExchanging = false } }
         do {
             let spared = try judge(answered, now: now)
             let claimed = try await database.write { [claims, settlements] connection in
@@ -248,6 +251,7 @@ package final class Courier: Sendable {
             let answered = Array(state.answered.prefix(count))
             state.answered.removeFirst(count)
             defer { state.changes = [:] }
+            state.isExchanging = true
             return (answered, state.changes)
         }
     }
@@ -308,9 +312,14 @@ extension Courier {
         }
     }
 
+    private var isResting: Bool { state.withLock { !$0.isExchanging } && isIdle }
+
     /// Whether nothing is due, in flight or waiting to be settled.
     var isQuiet: Bool {
-        get throws { try isIdle && lookAround().plan.isEmpty }
+        get throws {
+            // Asked twice: what was due a moment ago may be claimed now.
+            try isResting && lookAround().plan.isEmpty && isResting
+        }
     }
 }
 
