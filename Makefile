@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build run test ci lint unit tour contract trust-short bench-short bench crash powerloss faults fuzz clean
+.PHONY: help setup build run demo test ci lint unit tour contract trust-short bench-short bench crash powerloss faults fuzz clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -33,6 +33,10 @@ build: setup ## Build the release binary
 run: build ## Build and serve, with the data in data/; Ctrl-C stops it
 	@echo "==> run: serving with the data in $(CURDIR)/data; Ctrl-C stops it"
 	@exec "$(RELEASE)" serve $(ARGS)
+
+demo: build ## A server and the simulator of Apple and Google, with phones to look at; Ctrl-C stops both
+	@echo "==> demo: pushes to simulated phones, with the data in $(CURDIR)/data/demo"
+	@scripts/demo.sh "$(RELEASE)"
 
 test: setup unit lint tour contract trust-short bench-short ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"

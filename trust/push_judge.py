@@ -25,8 +25,8 @@ def plain_effect(request):
 
 
 def unheard(requests):
-    """The `id`s of the requests that came over a connection after it was broken on command, with the same bytes: they are
-    taken, and their answers go nowhere."""
+    """The `id`s of the requests that came over a connection after it was broken on command, with the same bytes: they
+    are taken, and their answers go nowhere."""
     found, broken = set(), set()
     for request in requests:
         if request.connection in broken:
@@ -210,8 +210,7 @@ class Judge:
             for device in user.devices:
                 if device.token not in self.evidence.living:
                     continue
-                phone = self.evidence.phones.get(device.token)
-                shown = phone and phone["badge"]
+                shown = icon(self.evidence.phones, device)
                 right = shown == count or self._may_differ(device)
                 if not self.report.check("icon", right, lambda: self._icon(user, device, shown, count)):
                     self.line(device.token, "clearing").lost += 1
@@ -229,6 +228,11 @@ class Judge:
             return True
         arrived = [one for one in self.by_token[device.token] if self.effect(one)[0]]
         return bool(device.platform == "android" and arrived and arrived[-1].badge is None)
+
+
+def icon(phones, device):
+    """The number on the icon; a phone that never heard of anything has none, which is 0."""
+    return phones.get(device.token, {"badge": 0})["badge"]
 
 
 # --- controls: what the checks must see
@@ -255,7 +259,7 @@ def with_another_icon(evidence, rng):
     """On an iPhone, where no launcher counts, and whose number was refused never."""
     phones = dict(evidence.phones)
     sure = sorted(device.token for user in evidence.users for device in user.devices
-                  if device.platform == "ios" and device.token in evidence.living
+                  if device.platform == "ios" and device.token in evidence.living and device.token in phones
                   and (evidence.effect is plain_effect or faults.group(device.token).ends != faults.REFUSED))
     token = rng.choice(sure)
     phones[token] = {**phones[token], "badge": phones[token]["badge"] + 1}

@@ -2,8 +2,8 @@
 """Real pushes under faults, against `campanile simulator`: none is lost, none comes twice without a reason, and every
 icon ends on the badge.
 
-- `faults`: a service that is down and a certificate that nobody trusts, then every fault of the simulator (push_faults.py)
-  × alert and clearing, all at once over many devices of two apps, APNs and FCM. Prints a line for each fault.
+- `faults`: a service that is down and a certificate that nobody trusts, then every fault of the simulator
+  (push_faults.py) × alert and clearing, all at once over many devices of two apps, APNs and FCM. A line for each.
 - `kill`: SIGKILL of the server while thousands of pushes are under way. What comes twice was in flight at a kill.
 - `order`: an alert and a clearing for one device at the same moment, with retries and refused streams mixed in; after
   each round every icon equals GET /badge.
@@ -20,7 +20,7 @@ import time
 
 import campanile_process as process
 import push_faults
-from push_judge import Evidence, Judge, effect, plain_effect, unseen, with_another_icon, without_one
+from push_judge import Evidence, Judge, effect, icon, plain_effect, unseen, with_another_icon, without_one
 from push_record import Record
 from push_world import Device, User, user_token, world
 
@@ -140,7 +140,8 @@ def fault_table(judge, evidence, report):
         states[delivery.state] = states.get(delivery.state, 0) + 1
     return "\n".join(lines + [
         "", f"{len(evidence.deliveries):,} deliveries: "
-        + ", ".join(f"{n:,} {state}" for state, n in sorted(states.items())) + f". {len(evidence.requests):,} requests over {counters['connections']:,} connections, "
+        + ", ".join(f"{n:,} {state}" for state, n in sorted(states.items()))
+        + f". {len(evidence.requests):,} requests over {counters['connections']:,} connections, "
         f"{counters['stream_limit_violations']} streams above the limit, {judge.duplicates:,} alerts twice, "
         f"{sum(line.lost for line in judge.lines.values())} lost, "
         f"{report.checked.get('the same apns-id', 0):,} deliveries with one `apns-id`, "
@@ -151,7 +152,7 @@ def fault_table(judge, evidence, report):
 
 def kill(options, report):
     kills = options.kills or (2 if options.short else 25)
-    many = options.deliveries or (3_000 if options.short else 10_000)
+    many = options.deliveries or (2_000 if options.short else 10_000)
     rng = random.Random(options.seed)
     with world(options, "kill") as here:
         here.add_users([new_user(f"user-{n:06d}", "default", [Device(apns_token(rng))]) for n in range(many)])
@@ -174,29 +175,26 @@ def kill(options, report):
     if not options.short:
         report.check("first push", slowest <= FIRST_PUSH_SECONDS, f"{slowest:.2f} s after the restart's first answer")
     return (f"{kills} times SIGKILL, {owed:,} deliveries, {len(excused):,} of them in flight at a kill, "
-            f"{judge.duplicates:,} came twice, all of those in flight; first push after a restart's first answer: "
+            f"{judge.duplicates:,} came twice, {sum(kind == 'duplicate' for kind, _ in report.wrong)} of those not in "
+            f"flight; first push after a restart's first answer: "
             f"{sorted(delays)[len(delays) // 2] * 1000:.0f} ms (median), {slowest * 1000:.0f} ms (longest)")
 
 
 def kill_once(here, record, delays):
     """SIGKILL and restart. Gives what was in flight; adds how long after the first answer the first push came."""
     here.server.kill()
-    killed = time.time()
     in_flight = {(token, one.hex()) for token, one in here.query(
         "SELECT t.token, d.notification_id FROM deliveries d JOIN device_tokens t ON t.id = d.device_id "
         "WHERE d.state = 'sending'")}
     record.read()
-    newest = max((one.connection for one in record.requests), default=0)
+    newest, seen = max((one.connection for one in record.requests), default=0), len(record.requests)
     here.server.start(wait=False)
     answered = first_answer(here.server)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        first = next((one.at for one in reversed(record.requests[-5000:])
-                      if one.at >= killed and one.connection > newest), None)
+        first = min((one.at for one in record.requests[seen:] if one.connection > newest), default=None)
         if first is not None:
-            # The newest are looked at first: the oldest of the new connections is wanted.
-            delays.append(max(0.0, min(one.at for one in record.requests[-5000:]
-                                       if one.at >= killed and one.connection > newest) - answered))
+            delays.append(max(0.0, first - answered))
             return in_flight
         time.sleep(0.02)
     raise process.TrustError("the restarted server sent nothing within 20 s")
@@ -275,10 +273,10 @@ def compare(here, report, options, number, planted):
         evidence = with_another_icon(evidence, random.Random(options.seed))
     wrong = 0
     for user in here.users:
-        count, phone = evidence.badges[user.app, user.name], evidence.phones.get(user.devices[0].token)
-        shown = phone["badge"] if phone else "nothing"
+        count, shown = evidence.badges[user.app, user.name], icon(evidence.phones, user.devices[0])
+        heard = evidence.phones.get(user.devices[0].token, {"history": []})["history"][-4:]
         wrong += not report.check("icon", shown == count, lambda: f"round {number}: {user.name}'s phone shows {shown}, "
-                                  f"GET /badge says {count}; history {phone and phone['history'][-4:]}")
+                                  f"GET /badge says {count}; it heard {heard}")
     return wrong
 
 
