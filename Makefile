@@ -78,14 +78,18 @@ trust-short: ## The short forms of crash, powerloss and faults, with the debug b
 	@python3 trust/powerloss.py --short --binary "$(DEBUG)"
 	@echo "==> trust: full disk, failing disk, locked database"
 	@python3 trust/faults.py --short --binary "$(DEBUG)"
+	@echo "==> trust: pushes under faults, kill -9 and at once, in short"
+	@python3 trust/pushes.py --short --binary "$(DEBUG)"
 
 bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
 	@echo "==> bench: a short run that judges no figure"
 	@python3 bench/bench.py --short --binary "$(DEBUG)" --results .build/bench-short.md
+	@python3 bench/pushes.py --short --binary "$(DEBUG)" --results .build/bench-pushes-short.md
 
 bench: build ## Measure the release binary against a bare C program, about 12 minutes; bench/results.md
 	@echo "==> bench: about 12 minutes; leave the machine alone meanwhile"
 	@python3 bench/bench.py --binary "$(RELEASE)"
+	@python3 bench/pushes.py --binary "$(RELEASE)" --results bench/results-pushes.md
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"
@@ -95,9 +99,11 @@ powerloss: build ## Power loss at 2,000 points, and the controls that must lose 
 	@echo "==> powerloss: 2,000 points with synchronous FULL, 200 each with NORMAL and OFF"
 	@python3 trust/powerloss.py --points 2000 --synchronous all --binary "$(RELEASE)"
 
-faults: build ## Full disk, failing disk, read-only and locked database
+faults: build ## Full disk, failing disk, locked database; every fault of Apple and Google over 100,000 deliveries
 	@echo "==> faults: full disk, failing disk, read-only and locked database"
 	@python3 trust/faults.py --binary "$(RELEASE)"
+	@echo "==> faults: pushes under faults, kill -9 and at once"
+	@python3 trust/pushes.py --binary "$(RELEASE)" --results .build/pushes.md
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

@@ -3,10 +3,10 @@
 # there. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
 set -euo pipefail
 
-# Libraries and the compiler for the program; python3, sqlite3, curl and wrk for tests and measurements.
+# Libraries and the compiler for the program; python3, sqlite3, curl, wrk and nghttp2 for tests and measurements.
 packages=(
     libmicrohttpd-dev libsqlite3-dev pkg-config binutils gcc libc6-dev
-    python3 python3-venv sqlite3 curl wrk git ca-certificates
+    python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 swift_needed=6.3
 

@@ -48,7 +48,7 @@ class Evidence:
     badges: dict
     counters: dict
     effect: object = effect
-    excused: set = field(default_factory=set)   # (token, notification) in flight when the server was killed
+    kills: list = field(default_factory=list)   # (when, the (token, notification) in flight) of each kill of the server
 
 
 @dataclass
@@ -192,8 +192,8 @@ class Judge:
         for before, after in zip(arrived, arrived[1:]):
             self.duplicates += 1
             self.line(after.token, after.kind).duplicates += 1
-            explained = not self.effect(before)[1] or key in self.evidence.excused \
-                or self._answer_was_lost(before, after)
+            explained = not self.effect(before)[1] or self._answer_was_lost(before, after) or any(
+                before.at <= when <= after.at and key in in_flight for when, in_flight in self.evidence.kills)
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
 
     def _answer_was_lost(self, before, after):
@@ -249,10 +249,14 @@ def without_one(evidence, rng):
 
 
 def with_one_twice(evidence, rng):
-    silent = unheard(evidence.requests)
-    plain = [one for one in evidence.requests if one.notification and one.fault is None and one.status == 200
-             and id(one) not in silent and (one.token, one.notification) not in evidence.excused]
-    return replace(evidence, requests=evidence.requests + [rng.choice(plain)])
+    """One push that arrived once, and whose answer was heard, is entered again."""
+    silent, arrived = unheard(evidence.requests), defaultdict(list)
+    for one in evidence.requests:
+        if one.notification and evidence.effect(one)[0]:
+            arrived[one.token, one.notification].append(one)
+    once = [copies[0] for copies in arrived.values() if len(copies) == 1]
+    plain = [one for one in once if one.fault is None and id(one) not in silent]
+    return replace(evidence, requests=evidence.requests + [replace(rng.choice(plain))])
 
 
 def with_another_icon(evidence, rng):

@@ -40,10 +40,10 @@ def new_user(name, app, devices):
     return User(name, app, user_token(name, app), devices)
 
 
-def gather(here, record, sense=effect, excused=()):
+def gather(here, record, sense=effect, kills=()):
     requests = record.complete()
     return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(),
-                    here.simulator.phones(), here.badges(), here.simulator.counters(), sense, set(excused))
+                    here.simulator.phones(), here.badges(), here.simulator.counters(), sense, list(kills))
 
 
 def judged(mode, evidence, report, options, plant=without_one):
@@ -160,29 +160,32 @@ def kill(options, report):
         here.simulator.set_faults([{"action": {"type": "latency", "from_ms": 500, "to_ms": 900}}])
         record = Record(here.simulator)
         record.start()
-        excused, delays, owed = set(), [], 0
+        killed, delays, owed = [], [], 0
         for number in range(kills):
             if here.owed() < many // 2:
                 owed += here.post_all(f"Round {number}")
             record.wait_for(len(record.requests) + rng.randrange(many // 50, many // 3), 20)
-            excused |= kill_once(here, record, delays)
+            killed.append(kill_once(here, record, delays))
         quiet = here.wait_until_quiet()
         report.check("settled", quiet, lambda: f"{here.owed()} devices are still owed something")
-        evidence = gather(here, record, plain_effect, excused)
+        evidence = gather(here, record, plain_effect, killed)
         here.server.stop()
     judge = judged("kill", evidence, report, options)
     slowest = max(delays)
     if not options.short:
         report.check("first push", slowest <= FIRST_PUSH_SECONDS, f"{slowest:.2f} s after the restart's first answer")
-    return (f"{kills} times SIGKILL, {owed:,} deliveries, {len(excused):,} of them in flight at a kill, "
+    return (f"{kills} times SIGKILL, {owed:,} deliveries, "
+            f"{sum(len(in_flight) for _, in_flight in killed):,} times one in flight at a kill, "
             f"{judge.duplicates:,} came twice, {sum(kind == 'duplicate' for kind, _ in report.wrong)} of those not in "
             f"flight; first push after a restart's first answer: "
             f"{sorted(delays)[len(delays) // 2] * 1000:.0f} ms (median), {slowest * 1000:.0f} ms (longest)")
 
 
 def kill_once(here, record, delays):
-    """SIGKILL and restart. Gives what was in flight; adds how long after the first answer the first push came."""
+    """SIGKILL and restart. Gives when it was and what was in flight; adds how long after the restarted server's first
+    answer its first push came."""
     here.server.kill()
+    when = time.time()
     in_flight = {(token, one.hex()) for token, one in here.query(
         "SELECT t.token, d.notification_id FROM deliveries d JOIN device_tokens t ON t.id = d.device_id "
         "WHERE d.state = 'sending'")}
@@ -195,7 +198,7 @@ def kill_once(here, record, delays):
         first = min((one.at for one in record.requests[seen:] if one.connection > newest), default=None)
         if first is not None:
             delays.append(max(0.0, first - answered))
-            return in_flight
+            return when, in_flight
         time.sleep(0.02)
     raise process.TrustError("the restarted server sent nothing within 20 s")
 
