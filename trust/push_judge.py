@@ -48,7 +48,8 @@ class Evidence:
     badges: dict
     counters: dict
     effect: object = effect
-    kills: list = field(default_factory=list)   # (when, the (token, notification) in flight) of each kill of the server
+    # Of each kill of the server: its last connection, and the (token, notification) in flight.
+    kills: list = field(default_factory=list)
 
 
 @dataclass
@@ -193,7 +194,8 @@ class Judge:
             self.duplicates += 1
             self.line(after.token, after.kind).duplicates += 1
             explained = not self.effect(before)[1] or self._answer_was_lost(before, after) or any(
-                before.at <= when <= after.at and key in in_flight for when, in_flight in self.evidence.kills)
+                before.connection <= last < after.connection and key in in_flight
+                for last, in_flight in self.evidence.kills)
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
 
     def _answer_was_lost(self, before, after):

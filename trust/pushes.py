@@ -182,23 +182,22 @@ def kill(options, report):
 
 
 def kill_once(here, record, delays):
-    """SIGKILL and restart. Gives when it was and what was in flight; adds how long after the restarted server's first
-    answer its first push came."""
+    """SIGKILL and restart. Gives the last connection and what was in flight; adds how long after the restarted server's
+    first answer its first push came."""
     here.server.kill()
-    when = time.time()
     in_flight = {(token, one.hex()) for token, one in here.query(
         "SELECT t.token, d.notification_id FROM deliveries d JOIN device_tokens t ON t.id = d.device_id "
         "WHERE d.state = 'sending'")}
     record.read()
-    newest, seen = max((one.connection for one in record.requests), default=0), len(record.requests)
+    last, seen = max((one.connection for one in record.requests), default=0), len(record.requests)
     here.server.start(wait=False)
     answered = first_answer(here.server)
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        first = min((one.at for one in record.requests[seen:] if one.connection > newest), default=None)
+        first = min((one.at for one in record.requests[seen:] if one.connection > last), default=None)
         if first is not None:
             delays.append(max(0.0, first - answered))
-            return when, in_flight
+            return last, in_flight
         time.sleep(0.02)
     raise process.TrustError("the restarted server sent nothing within 20 s")
 

@@ -94,22 +94,40 @@ extension DeviceTokenRepository {
         }
     }
 
-    /// The lanes that something is or will be due in, each with its first moment: one look into the index for each.
+    /// The lanes that something is or will be due in, each with its first moment: two looks into the index for each, however
+    /// much is due. (Compared as a pair, app and provider would make SQLite walk over a whole lane to find the next.)
     static func dueLanes(in connection: Connection) throws -> [(lane: Lane, at: Timestamp)] {
         var lanes: [(lane: Lane, at: Timestamp)] = []
-        var last = ("", "")
-        while let next = try connection.first(
-            """
-            SELECT app, provider, due_at FROM device_tokens
-            WHERE due_at IS NOT NULL AND lease = 0 AND (app, provider) > (?1, ?2)
-            ORDER BY app, provider, due_at LIMIT 1
-            """, last.0, last.1,
-            map: { ($0.text(0), $0.text(1), Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.time(2)) })
-        {
-            lanes.append((next.2, next.3))
-            last = (next.0, next.1)
+        var next = try firstLane(afterApp: "", in: connection)
+        while let found = next {
+            lanes.append(found)
+            next = try nextLane(after: found.lane, in: connection) ?? firstLane(afterApp: found.lane.app, in: connection)
         }
         return lanes
+    }
+
+    private static func firstLane(
+        afterApp app: String, in connection: Connection
+    ) throws -> (lane: Lane, at: Timestamp)? {
+        try connection.first(
+            """
+            SELECT app, provider, due_at FROM device_tokens
+            WHERE due_at IS NOT NULL AND lease = 0 AND app > ?1 ORDER BY app, provider, due_at LIMIT 1
+            """, app, map: dueLane)
+    }
+
+    private static func nextLane(
+        after lane: Lane, in connection: Connection
+    ) throws -> (lane: Lane, at: Timestamp)? {
+        try connection.first(
+            """
+            SELECT app, provider, due_at FROM device_tokens
+            WHERE due_at IS NOT NULL AND lease = 0 AND app = ?1 AND provider > ?2 ORDER BY provider, due_at LIMIT 1
+            """, lane.app, lane.provider.rawValue, map: dueLane)
+    }
+
+    private static func dueLane(_ row: borrowing Row) -> (lane: Lane, at: Timestamp) {
+        (Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.time(2))
     }
 
     /// A device whose push was answered; nil when it left meanwhile.
