@@ -12,16 +12,17 @@ DROP INDEX deliveries_unsettled;
 UPDATE deliveries SET state = 'gone', settled_at = coalesce(due_at, 0), due_at = NULL
 WHERE settled_at IS NULL AND device_id NOT IN (SELECT id FROM device_tokens);
 UPDATE deliveries SET state = 'owed' WHERE state = 'sending';
-UPDATE device_tokens SET lease = 0 WHERE lease = 1;
+UPDATE device_tokens SET lease = 0, told_count = NULL, told_at = NULL WHERE lease = 1;
 ALTER TABLE device_tokens ADD COLUMN sending_id BLOB; -- the notification whose alert is in flight; NULL: none, or a badge push
-CREATE INDEX deliveries_owed ON deliveries (device_id) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_owed ON deliveries (device_id, due_at) WHERE due_at IS NOT NULL;
 
 -- Why nothing was owed stands in a row of the device 0, so that a notification is found by its id without an index for it.
 ALTER TABLE deliveries ADD COLUMN reason TEXT; -- of device 0: 'push_false', 'expired' or 'no_devices'
 INSERT OR IGNORE INTO deliveries (notification_id, device_id, id, inbox_id, state, settled_at, reason)
 SELECT id, 0, id, inbox_id, 'superseded', created_at,
     CASE WHEN push = 0 THEN 'push_false' WHEN expires_at <= created_at THEN 'expired' ELSE 'no_devices' END
-FROM notifications n WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.notification_id = n.id);
+FROM notifications n WHERE NOT EXISTS (SELECT 1 FROM deliveries d WHERE d.notification_id = n.id)
+    AND created_at > unixepoch() * 1000 - 2592000000; -- 30 days: deliveries of older ones may have had their time
 DROP INDEX notifications_by_id;
 
 ALTER TABLE program_state ADD COLUMN starts INTEGER NOT NULL DEFAULT 1;

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 import push_faults as faults
 
 ATTEMPTS = 7             # after so many a delivery is given up (docs/limits.md)
-BREAKING = ("close", "half_open", "certificate")
+BREAKING = ("close", "half_open")
 
 
 def effect(request):
@@ -24,15 +24,22 @@ def plain_effect(request):
     return request.status == 200, True
 
 
-def unheard(requests):
+def unheard(requests, changes=()):
     """The `id`s of the requests that came over a connection after it was broken on command, with the same bytes: they
-    are taken, and their answers go nowhere."""
-    found, broken = set(), set()
+    are taken, and their answers go nowhere. Another certificate ends all connections.
+    `changes`: when the certificate was changed by a control call, in seconds since 1970."""
+    found, broken, last, ended, changes = set(), set(), 0, 0, sorted(changes)
     for request in requests:
-        if request.connection in broken:
+        while changes and changes[0] <= request.at:
+            changes.pop(0)
+            ended = last
+        last = max(last, request.connection)
+        if request.connection in broken or request.connection <= ended:
             found.add(id(request))
         if request.fault in BREAKING:
             broken.add(request.connection)
+        elif request.fault == "certificate":
+            ended = last
     return found
 
 
@@ -48,6 +55,7 @@ class Evidence:
     badges: dict
     counters: dict
     effect: object = effect
+    changes: list = field(default_factory=list)     # of the certificate
     # Of each kill of the server: its last connection, and the (token, notification) in flight.
     kills: list = field(default_factory=list)
 
@@ -72,7 +80,7 @@ class Judge:
         self.copies = defaultdict(list)     # (token, notification) → its requests
         self.by_token = defaultdict(list)
         self.duplicates = 0
-        self.unheard = unheard(evidence.requests)
+        self.unheard = unheard(evidence.requests, evidence.changes)
         for request in evidence.requests:
             self.by_token[request.token].append(request)
             if request.notification:
@@ -252,7 +260,7 @@ def without_one(evidence, rng):
 
 def with_one_twice(evidence, rng):
     """One push that arrived once, and whose answer was heard, is entered again."""
-    silent, arrived = unheard(evidence.requests), defaultdict(list)
+    silent, arrived = unheard(evidence.requests, evidence.changes), defaultdict(list)
     for one in evidence.requests:
         if one.notification and evidence.effect(one)[0]:
             arrived[one.token, one.notification].append(one)

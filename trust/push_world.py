@@ -37,6 +37,7 @@ class Simulator:
                 stderr=log, preexec_fn=process._die_with_parent)
         process._children.append(self.process)
         self.connection = process.Connection(self.page)
+        self.changes = []       # when the certificate was changed, in seconds since 1970
         self._wait()
 
     def _wait(self):
@@ -68,6 +69,7 @@ class Simulator:
         self.call("POST", "/faults", rules)
 
     def certificate(self, change):
+        self.changes.append(time.time())
         self.call("POST", "/certificate", {"change": change})
 
     def settings(self, apps):

@@ -43,7 +43,8 @@ def new_user(name, app, devices):
 def gather(here, record, sense=effect, kills=()):
     requests = record.complete()
     return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(),
-                    here.simulator.phones(), here.badges(), here.simulator.counters(), sense, list(kills))
+                    here.simulator.phones(), here.badges(), here.simulator.counters(), sense, here.simulator.changes,
+                    list(kills))
 
 
 def judged(mode, evidence, report, options, plant=without_one):

@@ -95,7 +95,8 @@ package final class App: Sendable {
         watch = CredentialWatch(
             configuration: configuration, providers: providers, courier: courier, logger: logger)
         let leaseWalk = LeaseWalk(
-            database: database, world: world, lease: lease, resendsUnanswered: delivery.resendsUnanswered)
+            database: database, world: world, lease: lease, resendsUnanswered: delivery.resendsUnanswered,
+            logger: logger)
         work = [
             Task { await courier.run() },
             Task {
@@ -135,15 +136,10 @@ package final class App: Sendable {
     }
 
     private static func walk(_ walk: LeaseWalk, courier: Courier, logger: Logger) async {
-        do {
-            let released = try await walk.run()
-            guard released > 0 else { return }
-            logger.notice(
-                "Pushes that were in flight when the last server ended go again.", metadata: ["devices": "\(released)"])
-            courier.wake()
-        } catch {
-            logger.error("The leases of the last server couldn't be freed.", metadata: ["error": "\(error)"])
-        }
+        let released = await walk.run { courier.wake() }
+        guard released > 0 else { return }
+        logger.notice(
+            "Pushes that were in flight when the last server ended go again.", metadata: ["devices": "\(released)"])
     }
 
     /// - Returns: whether the work ended in time.
@@ -178,8 +174,11 @@ package final class App: Sendable {
         if await !App.finish(work, within: App.courierStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }
+        // Every push has an answer then; the last ones are still to be settled.
         await providers.shutDown()
+        _ = await App.finish(work, within: App.courierStop)
         do {
+            try await database.write { try LaneConditionRepository.clear(in: $0) }
             try database.checkpoint(truncate: true)
         } catch {
             logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])

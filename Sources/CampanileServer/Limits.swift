@@ -66,9 +66,16 @@ package enum Limits {
     // A lane (app and provider) that fails
     /// Failures in a row that close it.
     static let outageFailures = 10
+    /// Answers in a row that call the configuration wrong and close it, while others were accepted this long ago at most.
+    static let misconfiguredInRow = 3
+    static let flowingMilliseconds: Int64 = 60_000
     static let firstProbeMilliseconds: Int64 = 1_000
     static let outageProbeMilliseconds: Int64 = 60_000
     static let parkedProbeMilliseconds: Int64 = 15 * 60_000
+    /// So many tokens are believed to be another app's before any push of the lane was accepted.
+    static let foreignTokensTolerated = 2
+    /// A clock set back by more than this is noticed.
+    static let clockJumpMilliseconds: Int64 = 60_000
     /// So many tokens of an app may die in a minute whatever their share is.
     static let deadTokensTolerated = 10
     static let sparingMilliseconds: Int64 = 10 * 60_000
@@ -77,7 +84,7 @@ package enum Limits {
 
     // The database's memory and log
     static let readerCacheKibibytes: Int32 = 32 * 1_024
-    static let writerCacheKibibytes: Int32 = 64 * 1_024
+    static let writerCacheKibibytes: Int32 = 24 * 1_024
     static let walAutocheckpointPages: Int32 = 8_000
 
     // The program's own log

@@ -9,7 +9,8 @@ package struct PushMessage: Sendable {
         case badge
     }
 
-    /// The same on every attempt at one delivery: `apns-id`.
+    /// `apns-id`: the same on every attempt at one delivery. A badge push has none behind it: each attempt carries the number
+    /// of its own moment, and an id of its own.
     package let id: UUIDv7
     package let kind: Kind
     package let app: String

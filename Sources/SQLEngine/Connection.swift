@@ -236,6 +236,7 @@ extension Connection {
     func rollback() {
         if sqlite3_get_autocommit(handle) == 0 { try? control("ROLLBACK") }
         guard sqlite3_get_autocommit(handle) != 0 else { misuse("ROLLBACK failed on \(path)") }
+        LogBuffer.discard(of: handle)
         isInTransaction = false
         rollbackCause = nil
         notes.removeAll(keepingCapacity: true)

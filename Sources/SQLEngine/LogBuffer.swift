@@ -134,12 +134,22 @@ enum LogBuffer {
     }
 
     private static func close(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
-        // Without a sync nobody was promised these bytes; the next one to open the log sees where it ends.
-        let code = flush(file)
+        // What was not synced was promised to nobody, and its place in the log may be another process' by now.
         head(file).pointee.bytes.deallocate()
         let inner = inner(file)
-        let closed = inner.pointee.pMethods.pointee.xClose(inner)
-        return code == SQLITE_OK ? closed : code
+        return inner.pointee.pMethods.pointee.xClose(inner)
+    }
+
+    /// After a rollback: what was gathered for the transaction must not reach the log any more, where another process may
+    /// have committed in its place; and no gap of it concerns the next transaction.
+    static func discard(of database: OpaquePointer) {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        let code = withUnsafeMutablePointer(to: &file) {
+            sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, $0)
+        }
+        guard code == SQLITE_OK, let file, file.pointee.pMethods == methods else { return }
+        head(file).pointee.count = 0
+        head(file).pointee.lostFrom = nil
     }
 
     /// What SQLite calls. Everything that looks at the file sees what was gathered: it is written first.

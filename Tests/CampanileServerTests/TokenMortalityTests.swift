@@ -110,13 +110,15 @@ import Testing
     @Test("when most of the dead are tokens of other apps, the lane they came through is named")
     func foreign() {
         var mortality = TokenMortality(share: 0.1)
-        let mostly = Self.answers(.tokenForeign, 12, provider: .fcm) + Self.dead(8)
+        // The lane works for others.
+        let accepted = Self.answers(.accepted, 20, provider: .fcm)
+        let mostly = accepted + Self.answers(.tokenForeign, 12, provider: .fcm) + Self.dead(8)
         let verdict = mortality.judge(mostly, now: Self.start) { _, _ in false }
         #expect(verdict.foreign == [Lane(app: "a", provider: .fcm): 12])
         #expect(verdict.spared == ["a"])
 
         mortality = TokenMortality(share: 0.1)
-        let hardly = Self.answers(.tokenForeign, 5, provider: .fcm) + Self.dead(15)
+        let hardly = accepted + Self.answers(.tokenForeign, 5, provider: .fcm) + Self.dead(15)
         let other = mortality.judge(hardly, now: Self.start) { _, _ in false }
         #expect(other.foreign.isEmpty)
         #expect(other.spared == ["a"])
@@ -124,6 +126,18 @@ import Testing
         mortality = TokenMortality(share: 0.1)
         let ofMany = mortality.judge(mostly, now: Self.start) { _, _ in true }
         #expect(ofMany == TokenMortality.Verdict(), "an app of many tokens may also hold some of other apps")
+    }
+
+    @Test("where nothing is accepted, a wrong topic is found out however slowly the pushes come, at the price of two tokens")
+    func slowlyForeign() {
+        var mortality = TokenMortality(share: 0.1)
+        for number in 1...20 {
+            let verdict = mortality.judge(
+                Self.answers(.tokenForeign, 1, provider: .fcm), now: Self.later(Int64(number) * 3_600_000)
+            ) { _, _ in true }
+            #expect(verdict.spared == (number <= 2 ? [] : ["a"]))
+            #expect(verdict.foreign == (number <= 2 ? [:] : [Lane(app: "a", provider: .fcm): number]))
+        }
     }
 
     @Test("the other apps' tokens die as they did before")

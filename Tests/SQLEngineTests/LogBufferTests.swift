@@ -49,3 +49,32 @@ struct LogBufferTests {
         }
     }
 }
+
+extension LogBufferTests {
+    @Test("what a rolled back transaction left in the buffer never reaches the log, where another process has written since")
+    func rolledBack() async throws {
+        struct Undone: Error {}
+        // So small a cache that the transaction spills into the log, so that bytes of it are gathered.
+        let fixture = try Fixture {
+            $0.synchronous = .full
+            $0.writerCacheKibibytes = 16
+        }
+        try await fixture.database.write { try insertThing($0, "before") }
+        let other = try Database(path: fixture.folder.file())
+        for round in 0..<3 {
+            let spilled = Task {
+                try await fixture.database.write { connection in
+                    for number in 0..<200 { try insertThing(connection, "\(number) " + String(repeating: "x", count: 4_000)) }
+                    throw Undone()
+                }
+            }
+            await #expect(throws: Undone.self) { try await spilled.value }
+            try other.writeBlocking { try insertThing($0, "other \(round)") }
+            try await fixture.database.write { try insertThing($0, "after \(round)") }
+        }
+        other.close()
+        let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
+        #expect(damage == "ok")
+        #expect(try fixture.names == ["before"] + (0..<3).flatMap { ["other \($0)", "after \($0)"] })
+    }
+}

@@ -13,6 +13,8 @@ package final class Courier: Sendable {
         /// What changed for whole lanes and isn't written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
+        /// When the courier last looked at the clock.
+        var lastLook: Timestamp?
         /// Between taking what was answered and knowing what was claimed.
         var isExchanging = false
 
@@ -110,6 +112,7 @@ package final class Courier: Sendable {
     private func step() async -> Bool {
         var lookAgainAt: Timestamp?
         do {
+            try await noticeClock()
             let (plan, next) = try lookAround()
             if hasAnswered || !plan.isEmpty {
                 send(try await exchange(plan))
@@ -122,8 +125,27 @@ package final class Courier: Sendable {
             lookAgainAt = Timestamp(milliseconds: world.now().milliseconds + 1_000)
         }
         if isStopping, isIdle { return false }
-        await signal.wait(milliseconds: lookAgainAt.map { max($0.milliseconds - world.now().milliseconds, 1) })
+        // Not longer than a minute: a clock that is set back has to be noticed.
+        let wait = lookAgainAt.map { min(max($0.milliseconds - world.now().milliseconds, 1), Limits.clockJumpMilliseconds) }
+        await signal.wait(milliseconds: wait)
         return true
+    }
+
+    /// A clock that was set back would let everything wait for the time that it claimed before.
+    private func noticeClock() async throws {
+        let now = world.now()
+        let back = state.withLock { state -> Int64 in
+            defer { state.lastLook = now }
+            let back = (state.lastLook ?? now).milliseconds - now.milliseconds
+            if back > Limits.clockJumpMilliseconds { state.lanes.tryAgain(now: now) }
+            return back
+        }
+        guard back > Limits.clockJumpMilliseconds else { return }
+        logger.notice("The clock was set back; what waits comes as much earlier.", metadata: ["seconds": "\(back / 1_000)"])
+        try await database.write { connection in
+            try DeviceTokenRepository.comeEarlier(by: back, after: now, in: connection)
+            try DeliveryRepository.comeEarlier(by: back, after: now, in: connection)
+        }
     }
 
     /// - Returns: what may be claimed now, and when there may be more without anybody waking the courier.
@@ -157,12 +179,13 @@ package final class Courier: Sendable {
 
     /// One transaction: settles what was answered and claims what is due.
     private func exchange(_ plan: Plan) async throws -> [ClaimedPush] {
-        let (answered, changes) = takeAnswered()
+        var (answered, changes) = takeAnswered()
         let now = world.now()
         defer { state.withLock { $0.isExchanging = false } }
         do {
             let spared = try judge(answered, now: now)
-            let claimed = try await database.write { [claims, settlements] connection in
+            for index in answered.indices { answered[index].isJudged = true }
+            let claimed = try await database.write { [claims, settlements, answered, changes] connection in
                 for (lane, condition) in changes { try LaneConditionRepository.set(condition, lane, in: connection) }
                 for push in answered {
                     let isSpared = spared.contains(push.push.message.app)
@@ -301,6 +324,7 @@ extension Courier {
     /// Sends everything that is due now and settles it: what a test steps by, with the clock in its hand.
     package func sendDue() async throws {
         while true {
+            try await noticeClock()
             let (plan, _) = try lookAround()
             if hasAnswered || !plan.isEmpty {
                 send(try await exchange(plan))

@@ -21,8 +21,11 @@ final class CredentialWatch: Sendable {
     /// Takes the credentials of another configuration.
     /// - Throws: sentences about what is wrong; then the present ones stay.
     func use(_ new: Configuration) throws {
-        let isChanged = try providers.apply(new)
-        configuration.withLock { $0 = new }
+        let isChanged = try configuration.withLock { configuration in
+            let isChanged = try providers.apply(new)
+            configuration = new
+            return isChanged
+        }
         // Also what waits for another reason than a wrong key is worth a try, since somebody asks.
         courier.tryAgain()
         logger.notice("The push credentials were read again.", metadata: ["changed": "\(isChanged)"])
@@ -36,7 +39,7 @@ final class CredentialWatch: Sendable {
     /// A file that is being written may be half there: what can't be used is left for the next look.
     func look() {
         do {
-            guard try providers.apply(configuration.withLock { $0 }) else { return }
+            guard try configuration.withLock({ try providers.apply($0) }) else { return }
             courier.tryAgain()
             logger.notice("The push credentials were replaced.")
         } catch {

@@ -9,7 +9,7 @@ package struct Explanation: Sendable {
     /// Why nothing was owed to anybody, if that was so.
     let reason: NothingOwed?
     let deliveries: [DeliveryRecord]
-    /// The lanes of the deliveries that don't run.
+    /// The lanes that don't run, of the deliveries that wait.
     let conditions: [(lane: Lane, condition: LaneCondition)]
 
     /// Nil when the notification is unknown, was created before the deliveries that are kept, or is another app's.
@@ -19,10 +19,14 @@ package struct Explanation: Sendable {
             guard let inbox = try DeliveryRepository.inbox(ofNotification: id, in: connection),
                 let owner = try InboxRepository.owner(inbox, in: connection), app == nil || owner.app == app
             else { return nil }
+            let deliveries = try DeliveryRepository.list(notification: id, in: connection)
+            let waiting = Set(deliveries.filter { $0.settledAt == nil }.compactMap(\.provider))
             return Explanation(
                 notification: id, reason: try DeliveryRepository.nothingOwed(notification: id, in: connection),
-                deliveries: try DeliveryRepository.list(notification: id, in: connection),
-                conditions: try LaneConditionRepository.all(in: connection).filter { $0.lane.app == owner.app })
+                deliveries: deliveries,
+                conditions: try LaneConditionRepository.all(in: connection).filter {
+                    $0.lane.app == owner.app && waiting.contains($0.lane.provider.rawValue)
+                })
         }
         guard let found else { return nil }
         self = found

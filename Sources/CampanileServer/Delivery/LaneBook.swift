@@ -16,6 +16,9 @@ struct LaneBook: Sendable {
         var condition: LaneCondition?
         /// Failures since the last answer that showed a provider at work.
         var failures = 0
+        /// Answers in a row that call the configuration wrong, and when a push was last accepted.
+        var misconfigured = 0
+        var acceptedAt: Timestamp?
         /// Failed probes since the lane closed.
         var probes = 0
         var probeAt = Timestamp(milliseconds: 0)
@@ -73,14 +76,23 @@ struct LaneBook: Sendable {
         inFlight -= 1
         defer { entries[lane] = entry }
         switch answer.outcome {
-        case .accepted, .acceptedElsewhere: return open(&entry)
-        case .deviceBusy, .tokenGone, .rejected: return entry.isForeign ? nil : open(&entry)
+        case .accepted, .acceptedElsewhere:
+            entry.acceptedAt = now
+            entry.misconfigured = 0
+            return open(&entry)
+        case .deviceBusy, .tokenGone, .rejected:
+            guard entry.isForeign else { return open(&entry) }
+            fallthrough
         case .tokenForeign:
             guard entry.isForeign, let condition = entry.condition else { return nil }
             return close(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
         case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
         case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
+            // Among pushes that are accepted it concerns some devices only: those of an environment that the key isn't for.
+            entry.misconfigured += 1
+            let isFlowing = entry.acceptedAt.map { now.milliseconds - $0.milliseconds < Limits.flowingMilliseconds } ?? false
+            if entry.condition == nil, isFlowing, entry.misconfigured < Limits.misconfiguredInRow { return nil }
             return close(
                 &entry, .parked, answer.reason ?? "the provider gave no reason", after: nil, now: now, jitter: jitter)
         }

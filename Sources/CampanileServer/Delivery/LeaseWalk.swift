@@ -1,4 +1,5 @@
 import CampanileCore
+import Logging
 import SQLEngine
 
 /// Frees what an earlier start of the server had in flight when it ended. It walks over the devices in small
@@ -9,15 +10,33 @@ struct LeaseWalk: Sendable {
     /// The number of this start.
     let lease: Int64
     let resendsUnanswered: Bool
+    let logger: Logger
 
-    /// - Returns: how many devices had a push in flight.
-    func run() async throws -> Int {
-        let last = try database.read { try DeviceTokenRepository.lastID(in: $0) }
+    private static let pause = Duration.seconds(1)
+
+    /// Walks to the end, whatever it takes: a database that can't be written now is asked again, because a device that is
+    /// left out would get no push any more.
+    /// - Parameter isFree: called after each part in which a device was freed.
+    /// - Returns: how many devices had a push in flight; fewer than there were if the task was cancelled.
+    func run(isFree: () -> Void = {}) async -> Int {
         var released = 0
         var first: Int64 = 1
-        while first <= last {
-            released += try await release(first...(first + Limits.leaseWalkRows - 1))
-            first += Limits.leaseWalkRows
+        var last: Int64?
+        while !Task.isCancelled {
+            do {
+                let end = try last ?? database.read { try DeviceTokenRepository.lastID(in: $0) }
+                last = end
+                guard first <= end else { break }
+                let count = try await release(first...(first + Limits.leaseWalkRows - 1))
+                if count > 0 { isFree() }
+                released += count
+                first += Limits.leaseWalkRows
+            } catch {
+                logger.error(
+                    "What the last server had in flight can't be freed now; it is tried again.",
+                    metadata: ["error": "\(error)"])
+                try? await Task.sleep(for: LeaseWalk.pause)
+            }
         }
         return released
     }
@@ -27,7 +46,8 @@ struct LeaseWalk: Sendable {
         return try await database.write { [lease, resendsUnanswered] connection in
             try DeliveryRepository.release(
                 devices: devices, lease: lease, resends: resendsUnanswered, now: now, in: connection)
-            return try DeviceTokenRepository.release(devices, lease: lease, now: now, in: connection)
+            return try DeviceTokenRepository.release(
+                devices, lease: lease, resends: resendsUnanswered, now: now, in: connection)
         }
     }
 }

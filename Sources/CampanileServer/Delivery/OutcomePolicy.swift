@@ -48,7 +48,9 @@ struct OutcomePolicy: Sendable {
         case .misconfigured: return again(in: Limits.misconfiguredMilliseconds, circumstances, isCounted: false)
         case .tokenGone(let since): return gone(since: since, circumstances)
         case .tokenForeign:
-            guard circumstances.isSpared else { return .dropDevice }
+            // A registration while the push was under way wins.
+            let isOutdated = circumstances.lastRegisteredAt > circumstances.sentAt
+            guard circumstances.isSpared || isOutdated else { return .dropDevice }
             return again(in: Limits.misconfiguredMilliseconds, circumstances, isCounted: false)
         case .deviceBusy(let after), .unavailable(let after): return retry(after: after, circumstances)
         case .unanswered:

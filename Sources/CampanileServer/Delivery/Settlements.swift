@@ -7,6 +7,8 @@ struct AnsweredPush: Sendable {
     let push: ClaimedPush
     let answer: PushAnswer
     let at: Timestamp
+    /// Whether it was counted already among the tokens that died.
+    var isJudged = false
 }
 
 /// Settling: notes what the provider said and what the device was told, and computes what is owed to it next.
@@ -31,11 +33,13 @@ struct Settlements: Sendable {
             try DeviceRegistry.remove(push.device, now: now, in: connection)
             return
         }
-        if case .acceptedElsewhere(let environment) = answered.answer.outcome {
+        if case .acceptedElsewhere(let environment) = answered.answer.outcome,
+            device.lastRegisteredAt <= push.message.sentAt
+        {
             try DeviceTokenRepository.setEnvironment(environment, push.device, in: connection)
         }
         var schedule = device.schedule
-        settleBadge(&schedule, push, decision, now: now)
+        settleBadge(&schedule, answered, decision, now: now)
         if case .deviceBusy = answered.answer.outcome, case .retry(let at, _) = decision {
             // It would take the others no better.
             try DeliveryRepository.postpone(device: push.device, until: at, in: connection)
@@ -71,8 +75,11 @@ struct Settlements: Sendable {
     }
 
     private func settleBadge(
-        _ schedule: inout DeviceSchedule, _ push: ClaimedPush, _ decision: OutcomePolicy.Decision, now: Timestamp
+        _ schedule: inout DeviceSchedule, _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, now: Timestamp
     ) {
+        let push = answered.push
+        // The badge changed while this badge push was in flight: the newer one doesn't wait for the older one's retry.
+        let isReplanned = push.delivery == nil && schedule.badgeAttempts != push.attempt
         switch decision {
         case .settle(.accepted):
             if let count = push.toldCount {
@@ -85,12 +92,18 @@ struct Settlements: Sendable {
             // It may have arrived all the same: what the device shows is not known.
             if push.toldCount != nil { schedule.toldCount = nil }
             guard push.delivery == nil else { return }
+            if isReplanned {
+                if case .deviceBusy = answered.answer.outcome, let planned = schedule.badgeDueAt {
+                    schedule.badgeDueAt = max(planned, dueAt)
+                }
+                return
+            }
             schedule.badgeDueAt = dueAt
             if !isCounted { schedule.badgeAttempts = max(0, schedule.badgeAttempts - 1) }
         case .settle(let state):
             // Given up without an answer, it may have arrived.
             if state == .failed, push.toldCount != nil { schedule.toldCount = nil }
-            guard push.delivery == nil else { return }
+            guard push.delivery == nil, !isReplanned else { return }
             schedule.badgeDueAt = nil
             schedule.badgeAttempts = Int64(Limits.deliveryAttempts)
         case .dropDevice: return

@@ -21,7 +21,28 @@ struct TokenMortality: Sendable {
         var sparedUntil: Timestamp?
     }
 
+    /// What a lane's answers said since the start, the older ones counting less.
+    private struct Belonging: Sendable {
+        var accepted = 0
+        var foreign = 0
+
+        /// A topic or project that is wrong makes every token another app's, however slowly the pushes come.
+        var isDoubtful: Bool { foreign > Limits.foreignTokensTolerated && foreign >= accepted }
+
+        mutating func count(_ outcome: PushOutcome) {
+            switch outcome {
+            case .accepted, .acceptedElsewhere: accepted += 1
+            case .tokenForeign: foreign += 1
+            default: return
+            }
+            guard accepted + foreign >= 10_000 else { return }
+            accepted /= 2
+            foreign /= 2
+        }
+    }
+
     private var windows: [String: Window] = [:]
+    private var belongings: [Lane: Belonging] = [:]
     private let share: Double
 
     /// - Parameter share: of an app's tokens that may die within a minute, 0…1.
@@ -35,8 +56,12 @@ struct TokenMortality: Sendable {
     ) rethrows -> Verdict {
         var verdict = Verdict()
         var isCounted: Set<String> = []
-        for push in answered {
+        for push in answered where !push.isJudged {
             let app = push.push.message.app
+            belongings[push.push.lane, default: Belonging()].count(push.answer.outcome)
+            if push.answer.outcome == .tokenForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
+                verdict.foreign[push.push.lane] = belonging.foreign
+            }
             switch push.answer.outcome {
             case .tokenGone, .tokenForeign: break
             default: continue
@@ -59,6 +84,7 @@ struct TokenMortality: Sendable {
             }
         }
         verdict.spared = Set(windows.filter { ($0.value.sparedUntil ?? now) > now }.keys)
+            .union(verdict.foreign.keys.map(\.app))
         return verdict
     }
 

@@ -73,7 +73,7 @@ enum DeliveryRepository {
         try connection.first(
             """
             SELECT notification_id, id, inbox_id, attempts FROM deliveries
-            WHERE device_id = ?1 AND due_at <= ?2 ORDER BY notification_id LIMIT 1
+            WHERE device_id = ?1 AND due_at <= ?2 ORDER BY due_at, notification_id LIMIT 1
             """, device, now
         ) { DueDelivery(notificationID: $0.id(0), id: $0.id(1), inbox: $0.int(2), attempts: $0.int(3)) }
     }
@@ -89,6 +89,12 @@ enum DeliveryRepository {
     static func postpone(device: Int64, until: Timestamp, in connection: Connection) throws {
         _ = try connection.run(
             "UPDATE deliveries SET due_at = ?2 WHERE device_id = ?1 AND due_at < ?2", device, until)
+    }
+
+    /// The clock was set back: what waits comes as much earlier.
+    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in connection: Connection) throws {
+        _ = try connection.run(
+            "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2", milliseconds, now)
     }
 
     static func claim(notification: UUIDv7, device: Int64, in connection: Connection) throws {

@@ -175,16 +175,26 @@ extension DeviceTokenRepository {
     // MARK: The leases of an earlier start
 
     /// A push that an earlier start had in flight is owed again. Whether it arrived nobody knows, so what the device was
-    /// told is unknown too.
+    /// told is unknown too; where the alert doesn't go again, a badge push tells it.
     /// - Returns: how many devices of the range had one.
     static func release(
-        _ devices: ClosedRange<Int64>, lease: Int64, now: Timestamp, in connection: Connection
+        _ devices: ClosedRange<Int64>, lease: Int64, resends: Bool, now: Timestamp, in connection: Connection
     ) throws -> Int {
         try connection.run(
             """
-            UPDATE device_tokens SET lease = 0, sending_id = NULL, due_at = ?4, told_count = NULL, told_at = NULL
+            UPDATE device_tokens SET lease = 0, sending_id = NULL, due_at = ?4, told_count = NULL, told_at = NULL,
+                badge_due_at = iif(?5, badge_due_at, ?4)
             WHERE id BETWEEN ?1 AND ?2 AND lease NOT IN (0, ?3)
-            """, devices.lowerBound, devices.upperBound, lease, now)
+            """, devices.lowerBound, devices.upperBound, lease, now, resends)
+    }
+
+    /// The clock was set back: what waits comes as much earlier.
+    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in connection: Connection) throws {
+        _ = try connection.run(
+            """
+            UPDATE device_tokens SET due_at = max(?2, due_at - ?1), badge_due_at = max(?2, badge_due_at - ?1)
+            WHERE due_at > ?2 AND lease = 0
+            """, milliseconds, now)
     }
 
     /// The highest id there is; 0 without devices.

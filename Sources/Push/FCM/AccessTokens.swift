@@ -70,7 +70,7 @@ final class AccessTokens: Sendable {
         guard !state.isFetching, now < state.nextFetchAt, let trouble = state.trouble else { return nil }
         guard case .unavailable = trouble.outcome else { return .failure(trouble) }
         let pause = (state.nextFetchAt - now) / 1_000_000 + 1
-        return .failure(PushTrouble(outcome: .unavailable(afterMilliseconds: pause), reason: trouble.reason))
+        return .failure(PushTrouble(outcome: .unprocessed, reason: trouble.reason))
     }
 
     /// FCM answered 401 to a token.

@@ -4,8 +4,9 @@ package struct PushTrouble: Error, Sendable, Equatable {
     /// A sentence without secrets.
     package let reason: String
 
+    /// Nothing was sent for want of a token: no attempt.
     static func busy(_ reason: String) -> PushTrouble {
-        PushTrouble(outcome: .unavailable(afterMilliseconds: nil), reason: reason)
+        PushTrouble(outcome: .unprocessed, reason: reason)
     }
 
     var answer: PushAnswer { PushAnswer(outcome: outcome, status: nil, reason: reason) }

@@ -180,8 +180,9 @@ struct Fixture: Sendable {
 
     /// What a start does about the pushes of the start before it.
     func releaseLeases(resendsUnanswered: Bool = true) async throws -> Int {
-        try await LeaseWalk(
-            database: database, world: world, lease: Fixture.lease, resendsUnanswered: resendsUnanswered
+        await LeaseWalk(
+            database: database, world: world, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         ).run()
     }
 
