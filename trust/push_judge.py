@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 import push_faults as faults
 
 ATTEMPTS = 7             # after so many a delivery is given up (docs/limits.md)
-BREAKING = ("close", "half_open")
+ENDING = ("close", "half_open", "goaway")   # end a connection, and with it answers that are still on their way
+ENDING_SECONDS = 2       # from or to the answer: a slow simulator judges what it has read already
 
 
 def effect(request):
@@ -24,22 +25,21 @@ def plain_effect(request):
     return request.status == 200, True
 
 
-def unheard(requests, changes=()):
-    """The `id`s of the requests that came over a connection after it was broken on command, with the same bytes: they
-    are taken, and their answers go nowhere. Another certificate ends all connections.
-    `changes`: when the certificate was changed by a control call, in seconds since 1970."""
-    found, broken, last, ended, changes = set(), set(), 0, 0, sorted(changes)
+def ends(requests, changes):
+    """Connection → when it was ended on command, in seconds since 1970. Another certificate ends all connections.
+    `changes`: when the certificate was changed by a control call."""
+    found, last, changes = defaultdict(list), 0, sorted(changes)
     for request in requests:
         while changes and changes[0] <= request.at:
+            for connection in range(1, last + 1):
+                found[connection].append(changes[0])
             changes.pop(0)
-            ended = last
         last = max(last, request.connection)
-        if request.connection in broken or request.connection <= ended:
-            found.add(id(request))
-        if request.fault in BREAKING:
-            broken.add(request.connection)
+        if request.fault in ENDING:
+            found[request.connection].append(request.at)
         elif request.fault == "certificate":
-            ended = last
+            for connection in range(1, last + 1):
+                found[connection].append(request.at)
     return found
 
 
@@ -80,7 +80,8 @@ class Judge:
         self.copies = defaultdict(list)     # (token, notification) → its requests
         self.by_token = defaultdict(list)
         self.duplicates = 0
-        self.unheard = unheard(evidence.requests, evidence.changes)
+        self.ends = ends(evidence.requests, evidence.changes)
+        self.answers = {(one.token, one.notification): one.answers or "" for one in evidence.deliveries}
         for request in evidence.requests:
             self.by_token[request.token].append(request)
             if request.notification:
@@ -99,28 +100,25 @@ class Judge:
         self.report.check("stream limit", violations == 0, f"{violations} streams above the limit")
         return self
 
-    def effect(self, request):
-        arrived, is_told = self.evidence.effect(request)
-        return arrived, is_told and id(request) not in self.unheard
-
     def line(self, token, kind):
         return self.lines[token[:2], kind]
 
     # --- what was sent
 
     def count(self):
-        failed = set()
+        seen = set()
         for request in self.evidence.requests:
-            line, arrived = self.line(request.token, request.kind), self.effect(request)
+            line, arrived = self.line(request.token, request.kind), self.evidence.effect(request)
             line.sent += 1
             line.met += request.fault is not None
             line.applied += arrived[0]
+            # An alert has an identity; a badge push is again one if the one before it failed.
             name = request.token, request.kind, request.notification
-            line.again += name in failed
-            if arrived == (True, True):
-                failed.discard(name)
+            line.again += name in seen
+            if arrived == (True, True) and not request.notification:
+                seen.discard(name)
             else:
-                failed.add(name)
+                seen.add(name)
 
     def refused_for_no_reason(self):
         """The simulator is strict: what it refuses without a command was sent wrongly."""
@@ -132,7 +130,7 @@ class Judge:
 
     def delivery(self, delivery):
         copies = self._copies(delivery)
-        arrived = sum(self.effect(one)[0] for one in copies)
+        arrived = sum(self.evidence.effect(one)[0] for one in copies)
         last = copies[-1] if copies else None
         check, said = self.report.check, lambda: f"{delivery.id} is {delivery.state}, {self._told(copies)}"
         if delivery.state == "accepted":
@@ -175,7 +173,9 @@ class Judge:
 
     @staticmethod
     def _ended_by_fault(request, state):
-        return request.fault == "status" and faults.group(request.token).ends == state
+        """A dead token is believed only as long as few die; else its push is refused."""
+        ends_as = faults.group(request.token).ends
+        return request.fault == "status" and (ends_as == state or (ends_as, state) == (faults.DEAD, faults.REFUSED))
 
     def _told(self, copies):
         return "the record has " + (", ".join(f"{one.status or 'no answer'} {one.reason or one.fault or ''}".strip()
@@ -197,20 +197,19 @@ class Judge:
     # --- what came twice
 
     def repeated(self, key, copies):
-        arrived = [one for one in copies if self.effect(one)[0]]
+        arrived = [one for one in copies if self.evidence.effect(one)[0]]
         for before, after in zip(arrived, arrived[1:]):
             self.duplicates += 1
             self.line(after.token, after.kind).duplicates += 1
-            explained = not self.effect(before)[1] or self._answer_was_lost(before, after) or any(
+            explained = not self.evidence.effect(before)[1] or self._answer_was_lost(key, before) or any(
                 before.connection <= last < after.connection and key in in_flight
                 for last, in_flight in self.evidence.kills)
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
 
-    def _answer_was_lost(self, before, after):
-        """A late answer is lost with a connection that ends before it is written. Which were late the record doesn't
-        tell."""
-        late = faults.group(before.token).action(before.service) or {}
-        return late.get("type") in ("latency", "trickle") and after.connection != before.connection
+    def _answer_was_lost(self, key, before):
+        """Its connection was ended on command at that moment, and the server noted that it heard nothing."""
+        at_the_end = any(abs(when - before.at) <= ENDING_SECONDS for when in self.ends[before.connection])
+        return at_the_end and '"unanswered"' in self.answers.get(key, '"unanswered"')
 
     # --- what the phones show
 
@@ -236,7 +235,7 @@ class Judge:
         numbered = [one for one in self.by_token[device.token] if one.badge is not None]
         if numbered and self._ended_by_fault(numbered[-1], faults.REFUSED):
             return True
-        arrived = [one for one in self.by_token[device.token] if self.effect(one)[0]]
+        arrived = [one for one in self.by_token[device.token] if self.evidence.effect(one)[0]]
         return bool(device.platform == "android" and arrived and arrived[-1].badge is None)
 
 
@@ -259,14 +258,15 @@ def without_one(evidence, rng):
 
 
 def with_one_twice(evidence, rng):
-    """One push that arrived once, and whose answer was heard, is entered again."""
-    silent, arrived = unheard(evidence.requests, evidence.changes), defaultdict(list)
+    """One push that arrived once, and was answered at once by the server's own word, is entered again."""
+    arrived = defaultdict(list)
     for one in evidence.requests:
         if one.notification and evidence.effect(one)[0]:
             arrived[one.token, one.notification].append(one)
-    once = [copies[0] for copies in arrived.values() if len(copies) == 1]
-    plain = [one for one in once if one.fault is None and id(one) not in silent]
-    return replace(evidence, requests=evidence.requests + [replace(rng.choice(plain))])
+    plain = [(one.token, one.notification) for one in evidence.deliveries
+             if one.state == "accepted" and one.answers is None]
+    once = [arrived[key][0] for key in plain if len(arrived[key]) == 1 and evidence.effect(arrived[key][0])[1]]
+    return replace(evidence, requests=evidence.requests + [replace(rng.choice(once))])
 
 
 def with_another_icon(evidence, rng):

@@ -40,6 +40,12 @@ def new_user(name, app, devices):
     return User(name, app, user_token(name, app), devices)
 
 
+def settled(here, report, options):
+    """Waits until nothing is owed any more."""
+    quiet = here.wait_until_quiet(*((100,) if options.short else ()))
+    report.check("settled", quiet, here.unsettled)
+
+
 def gather(here, record, sense=effect, kills=()):
     requests = record.complete()
     return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(),
@@ -71,9 +77,8 @@ def faults(options, report):
         owed = trouble_of_a_service(here, record, options)
         here.simulator.set_faults(push_faults.rules(options.short))
         while owed < total:
-            owed += wave(here, record, f"Wave {owed}")
-        quiet = here.wait_until_quiet()
-        report.check("settled", quiet, lambda: f"{here.owed()} devices are still owed something")
+            owed += wave(here, record, f"Wave {owed}", 3 if options.short else 6)
+        settled(here, report, options)
         evidence = gather(here, record)
         here.server.stop()
     judge = judged("faults", evidence, report, options)
@@ -98,13 +103,13 @@ def fault_users(rng, devices, apps):
     return users
 
 
-def wave(here, record, title):
-    """An alert to everybody, and a clearing when most of them have gone out."""
+def wave(here, record, title, patience):
+    """An alert to everybody, and a clearing when most of them have gone out, or after so many seconds."""
     before = len(record.requests)
     owed = here.post_all(title)
-    record.wait_for(before + owed * 9 // 10, 6)
+    record.wait_for(before + owed * 9 // 10, patience)
     here.each(here.mark_read, here.users)
-    record.wait_for(len(record.requests) + owed // 2, 2)
+    record.wait_for(len(record.requests) + owed // 2, patience / 3)
     return owed
 
 
@@ -167,8 +172,7 @@ def kill(options, report):
                 owed += here.post_all(f"Round {number}")
             record.wait_for(len(record.requests) + rng.randrange(many // 50, many // 3), 20)
             killed.append(kill_once(here, record, delays))
-        quiet = here.wait_until_quiet()
-        report.check("settled", quiet, lambda: f"{here.owed()} devices are still owed something")
+        settled(here, report, options)
         evidence = gather(here, record, plain_effect, killed)
         here.server.stop()
     judge = judged("kill", evidence, report, options)
@@ -240,7 +244,7 @@ def order(options, report):
             calls = [call for user in here.users for call in at_once(here, user, rounds, rng)]
             here.each(lambda call: call(), calls)
             done, rounds = done + len(here.users), rounds + 1
-            report.check("settled", here.wait_until_quiet(), "something is still owed")
+            settled(here, report, options)
             wrong += compare(here, report, options, rounds, planted=options.control and done >= pairs)
         counters = here.simulator.counters()
         planted = process.Report()

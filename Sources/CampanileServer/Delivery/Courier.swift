@@ -115,7 +115,9 @@ package final class Courier: Sendable {
             try await noticeClock()
             let (plan, next) = try lookAround()
             if hasAnswered || !plan.isEmpty {
-                send(try await exchange(plan))
+                let claimed = try await exchange(plan)
+                // Beside the next exchange: the writer needn't wait for the payloads.
+                if !claimed.isEmpty { Task { self.send(claimed) } }
                 await giveWay()
                 return true
             }
