@@ -28,6 +28,7 @@ struct LaneCondition: Sendable, Equatable {
     /// A sentence for `/readyz`, the log and `campanile doctor`.
     func sentence(_ lane: Lane) -> String {
         let name = lane.provider == .apns ? "APNs" : "FCM"
+        let reason = reason.hasSuffix(".") ? String(reason.dropLast()) : reason
         return switch kind {
         case .outage: "\(name) doesn't take the pushes of the app \(lane.app) at the moment: \(reason)."
         case .parked: "\(name) refuses the pushes of the app \(lane.app), which wait until it is mended: \(reason)."
