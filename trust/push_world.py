@@ -221,10 +221,11 @@ class World:
     def unsettled(self):
         """A sentence on what is still owed, for whoever has to find out why."""
         now = int(time.time() * 1000)
-        rows = self.query("SELECT id, provider, lease, due_at - ?1, badge_due_at - ?1, badge_attempts FROM device_tokens "
-                          "WHERE due_at IS NOT NULL OR lease <> 0 LIMIT 3", now)
-        return (f"{self.owed()} devices are still owed something; (id, provider, lease, due in ms, badge due in ms, badge "
-                f"attempts) of some: {rows}; the log ends with\n{self.server.log_tail(1500)}")
+        rows = self.query(
+            "SELECT id, provider, lease, due_at - ?1, badge_due_at - ?1, badge_attempts FROM device_tokens "
+            "WHERE due_at IS NOT NULL OR lease <> 0 LIMIT 3", now)
+        return (f"{self.owed()} devices are still owed something; (id, provider, lease, due in ms, badge due in ms, "
+                f"badge attempts) of some: {rows}; the log ends with\n{self.server.log_tail(1500)}")
 
     def deliveries(self):
         """(notification id, token or None, delivery id, state, attempts, provider's answers) of every alert."""
