@@ -64,6 +64,7 @@ let package = Package(
             ],
             resources: [
                 .embedInCode("page.html"), .embedInCode("page.css"), .embedInCode("page.js"), .embedInCode("phones.js"),
+                .embedInCode("phones.css"),
             ],
             swiftSettings: strict),
         .target(
@@ -74,7 +75,7 @@ let package = Package(
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            resources: [.embedInCode("migrations"), .embedInCode("openapi.yaml")],
+            resources: [.embedInCode("migrations"), .embedInCode("openapi.yaml"), .embedInCode("web")],
             swiftSettings: strict),
         .executableTarget(
             name: "campanile",

@@ -15,6 +15,7 @@ import http.client
 import json
 import pathlib
 import signal
+import socket
 import sys
 import time
 import uuid
@@ -107,8 +108,26 @@ class Credentials:
 # --- requests
 
 class Answer:
+    """An answer; of a stream the first event only, because it has no end."""
+
     def __init__(self, response):
-        self.status, self.headers, self.body = response.status, response.headers, response.read()
+        self.status, self.headers = response.status, response.headers
+        if self.headers.get("Content-Type", "").startswith("text/event-stream"):
+            self.body = self.block(response) + self.block(response)  # what to wait before coming back, and the event
+        else:
+            self.body = response.read()
+
+    @staticmethod
+    def block(response):
+        lines = []
+        while (line := response.readline()).strip():
+            lines.append(line)
+        return b"".join(lines)
+
+    def event(self):
+        """The name of the event, and its data."""
+        fields = dict(line.split(": ", 1) for line in self.body.decode().splitlines() if ": " in line)
+        return fields["event"], json.loads(fields["data"])
 
     def json(self):
         return json.loads(self.body)
@@ -172,15 +191,28 @@ def answers(expected, holds, wanted):
     return check
 
 
+def stream(holds, wanted):
+    def check(answer):
+        name, data = answer.event() if answer.status == 200 else ("", {})
+        return name == "badge" and holds(data)
+    check.wanted = f"a stream that begins with {wanted}"
+    return check
+
+
 NOT_THERE = status(404)
 EMPTY_INBOX = answers(200, lambda page: page["notifications"] == [] and page["badge"]["unread_count"] == 0, "nothing in it")
 NOTHING_MARKED = answers(200, lambda marked: marked["updated"] == 0, "nothing marked")
 ZEROS = answers(200, lambda badge: badge["count"] == badge["unread_count"] == 0, "zeros")
+HEARS_ZEROS = stream(lambda badge: badge["count"] == 0, "zeros")
 NO_DEVICES = answers(200, lambda answer: answer["device_tokens"] == [], "no devices")
 NO_PUSHES = answers(200, lambda answer: answer["pushes"] == [], "no pushes")
 CREATED = status(201)
 # A device token belongs to one user of an app: who registers it again takes it over; in another app it is another one.
 TAKES_OVER = status(200, 201)
+
+# Where a stream's token may stand.
+LISTENERS = {"userToken", "accessToken", "streamCookie"}
+COOKIE = "matrix_token"
 
 EXPECTATIONS = {
     "listNotifications": Case("/notifications", stranger=EMPTY_INBOX, other_app=EMPTY_INBOX),
@@ -196,7 +228,12 @@ EXPECTATIONS = {
     "deleteDeviceToken": Case("/device_tokens/{token}", stranger=NOT_THERE, other_app=NOT_THERE),
     "getBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
     "clearBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
+    "streamBadge": Case("/badge/stream", stranger=HEARS_ZEROS, other_app=HEARS_ZEROS),
+    "streamNotifications": Case("/notifications/stream", stranger=HEARS_ZEROS, other_app=HEARS_ZEROS),
+    "createStreamToken": Case("/stream_tokens", stranger=CREATED, other_app=CREATED),
     "listSandboxPushes": Case("/sandbox/pushes?user_id=" + OWNER, other_app=NO_PUSHES),
+    "getAsset": Case("/assets/campanile-badge.js"),
+    "getConsole": Case("/console"),
     "getHealth": Case("/healthz"),
     "getReadiness": Case("/readyz"),
     "getContract": Case("/openapi.yaml"),
@@ -209,6 +246,9 @@ class Operation:
     def __init__(self, method, path, raw, shared_security):
         self.method, self.path, self.id = method.upper(), path, raw["operationId"]
         schemes = {name for choice in raw.get("security", shared_security) for name in choice}
+        self.is_stream = schemes == LISTENERS
+        if self.is_stream:
+            schemes = {"userToken"}
         self.kind = schemes.pop() if len(schemes) == 1 else None if not schemes else "?"
         self.success = sorted(int(code) for code in raw["responses"] if code.startswith("2"))
 
@@ -260,8 +300,8 @@ class Matrix:
         page, badge, devices = (answer.json() for answer in seen)
         return {"inbox": page["notifications"], "badge": badge, "devices": [device["token"] for device in devices["device_tokens"]]}
 
-    def call(self, operation, path, authorization, method=None):
-        return self.client.send(method or operation.method, path, authorization, EXPECTATIONS[operation.id].body)
+    def call(self, operation, path, authorization, method=None, headers=()):
+        return self.client.send(method or operation.method, path, authorization, EXPECTATIONS[operation.id].body, headers)
 
     def refused(self, operation, path, cell, authorization, expected):
         """A refusal is a problem with its status; a 401 says how to authenticate. HEAD is refused as GET is."""
@@ -329,8 +369,54 @@ class Matrix:
                  "producer": bearer(self.credentials.producer)}
         for cell, authorization in cells.items():
             for method in ("GET", "HEAD"):
-                answer = self.call(operation, operation.path, authorization, method)
-                self.check(operation, cell, answer.status == 200, f"{method} got {answer.status}, expected 200")
+                answer = self.call(operation, EXPECTATIONS[operation.id].path, authorization, method)
+                self.check(operation, cell, answer.status in (200, 302), f"{method} got {answer.status}, expected 200 or 302")
+
+    def elsewhere(self, operation):
+        """A stream's token in its address or in the cookie: held to the same; and every other operation takes neither."""
+        path, credentials = EXPECTATIONS[operation.id].path, self.credentials
+        tokens = {"expired": (credentials.expired, 401), "a revoked key": (credentials.revoked, 403), "a key": (credentials.producer, 403)}
+        tokens |= {f"malformed ({name})": (token, 401) for name, token in self.tokens.items() if not token.startswith("cmp_")}
+        for name, (token, expected) in tokens.items():
+            for place, answer in (
+                    ("access_token", self.call(operation, f"{path}?access_token={quote(token, safe='')}", None)),
+                    ("cookie", self.call(operation, path, None, headers=[("Cookie", f"{COOKIE}={token}")]))):
+                self.check(operation, f"{name} in {place}", answer.status == expected, f"got {answer.status}, expected {expected}")
+        for place, headers, query in (("access_token", (), f"access_token={credentials.owner}"), ("cookie", [("Cookie", f"{COOKIE}={credentials.owner}")], "")):
+            answer = self.call(operation, f"{path}?{query}", None, headers=headers)
+            self.check(operation, f"the owner in {place}", answer.status == 200, f"got {answer.status}")
+            for other in ("/badge", "/notifications", "/device_tokens"):
+                refused = self.client.send("GET", f"{other}?{query}", None, headers=headers).status
+                self.check(operation, f"{place} at {other}", refused == 401, f"got {refused}, expected 401")
+
+    def cable(self, operation):
+        """The connection is accepted, so that a browser can be told: nobody is welcome but who is known."""
+        credentials = self.credentials
+        cells = {f"malformed ({name})": bearer(token) for name, token in self.tokens.items() if "\n" not in token}
+        cells |= {"none": None, "expired": bearer(credentials.expired), "revoked": bearer(credentials.revoked), "wrong kind": bearer(credentials.producer)}
+        for cell, authorization in cells.items():
+            said = self.first_words(authorization)
+            self.check(operation, cell, said == {"type": "disconnect", "reason": "unauthorized", "reconnect": False}, f"it was told {said}")
+        said = self.first_words(bearer(credentials.owner))
+        self.check(operation, "the owner", said == {"type": "welcome"}, f"it was told {said}")
+        plain = self.call(operation, "/cable", bearer(credentials.owner)).status
+        self.check(operation, "no WebSocket", plain == 426, f"got {plain}, expected 426")
+
+    def first_words(self, authorization):
+        """The first text of a cable connection (RFC 6455: a frame of the server is not masked)."""
+        head = ["GET /cable HTTP/1.1", "Host: 127.0.0.1", "Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13",
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: actioncable-v1-json"]
+        head += [f"Authorization: {authorization}"] if authorization else []
+        with socket.create_connection(("127.0.0.1", self.server.port), timeout=30) as connection:
+            connection.sendall("\r\n".join([*head, "", ""]).encode())
+            stream = connection.makefile("rb")
+            status = stream.readline()
+            if b" 101 " not in status:
+                return status.decode().strip()
+            while stream.readline().strip():
+                pass
+            length = stream.read(2)[1]
+            return json.loads(stream.read(length))
 
     def revoke(self):
         """The key works, is revoked by the command while the server runs, and soon doesn't work."""
@@ -353,10 +439,14 @@ class Matrix:
             if operation.id not in EXPECTATIONS:
                 continue
             passed, failed = self.passed, len(self.failed)
-            if operation.kind is None:
+            if operation.id == "openCable":
+                self.cable(operation)
+            elif operation.kind is None:
                 self.run_open(operation)
             elif operation.kind in ("userToken", "producerKey"):
                 self.run_closed(operation)
+                if operation.is_stream:
+                    self.elsewhere(operation)
             else:
                 self.failed.append(f"{operation.label}: its security is not one scheme")
             wrong = len(self.failed) - failed
@@ -374,7 +464,7 @@ def main():
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
     with temporary_folder("campanile-matrix-") as folder:
-        server = Campanile(str(options.binary), f"{folder}/matrix.sqlite", folder)
+        server = Campanile(str(options.binary), f"{folder}/matrix.sqlite", folder, {"CAMPANILE_STREAMS_COOKIE": COOKIE, "CAMPANILE_CONSOLE": "true"})
         server.start()
         failed = Matrix(server).run()
         server.stop()

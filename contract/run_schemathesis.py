@@ -63,7 +63,9 @@ class Schemathesis:
         self.command = [
             str(pathlib.Path(sys.executable).parent / "schemathesis"), "--config-file", str(HERE / "schemathesis.toml"),
             "run", str(ROOT / "openapi.yaml"), "--url", f"http://127.0.0.1:{server.port}", "--checks", "all",
-            "--max-examples", str(options.examples), "--generation-database", "none"]
+            "--max-examples", str(options.examples), "--generation-database", "none",
+            # A stream has no end to wait for; authorization_matrix.py and the Swift tests hold them to their contract.
+            "--exclude-tag", "streams"]
         self.environment = {
             **os.environ, **fixtures(server), "SCHEMATHESIS_HOOKS": str(HERE / "hooks.py"), "PYTHONDONTWRITEBYTECODE": "1"}
 

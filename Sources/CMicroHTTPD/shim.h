@@ -5,9 +5,11 @@
 
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 #include <microhttpd.h>
-#include <sys/socket.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 
 /* What a daemon is started with. Every callback receives `cls` first. */
 struct cmhd_options {
@@ -91,5 +93,39 @@ cmhd_name_thread (pthread_t thread, const char *name)
 /* Looks at what a socket holds without taking it and without waiting. Swift imports the two constants as Int on one
    toolchain set-up and as an enumeration on another. */
 static const int cmhd_peek_flags = MSG_PEEK | MSG_DONTWAIT;
+
+/* epoll(7) and eventfd(2), which the Glibc module leaves out. The constants are enumerations in C. */
+static const uint32_t cmhd_epoll_in = EPOLLIN;
+static const uint32_t cmhd_epoll_out = EPOLLOUT;
+static const uint32_t cmhd_epoll_hangup = EPOLLRDHUP | EPOLLHUP | EPOLLERR;
+static const uint32_t cmhd_epoll_edges = EPOLLET;
+
+static inline int
+cmhd_epoll_create (void)
+{
+  return epoll_create1 (EPOLL_CLOEXEC);
+}
+
+static inline int
+cmhd_epoll_add (int epoll, int descriptor, uint32_t events)
+{
+  struct epoll_event event = { .events = events, .data = { .fd = descriptor } };
+  return epoll_ctl (epoll, EPOLL_CTL_ADD, descriptor, &event);
+}
+
+static inline int
+cmhd_epoll_remove (int epoll, int descriptor)
+{
+  return epoll_ctl (epoll, EPOLL_CTL_DEL, descriptor, NULL);
+}
+
+static inline int
+cmhd_eventfd (void)
+{
+  return eventfd (0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* How a stream's socket is written to: no signal for a client that is gone, no waiting for a slow one. */
+static const int cmhd_send_flags = MSG_NOSIGNAL | MSG_DONTWAIT;
 
 #endif

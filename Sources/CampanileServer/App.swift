@@ -17,6 +17,7 @@ package final class App: Sendable {
     package let providers: Providers
 
     private let server: HTTPServer
+    let realtime: Realtime
     private let health: HealthResource
     private let watch: CredentialWatch
     private let lock: ServerLock
@@ -69,17 +70,29 @@ package final class App: Sendable {
             database: database, world: world, badgePushes: badgePushes, options: delivery, lease: lease,
             providers: { provider ?? providers.provider($0) }, ids: ids, logger: logger)
         self.courier = courier
+        let streamTokens = StreamTokens(key: try await App.streamTokenKey(database, world: world))
         let authenticator = Authenticator(
-            verifier: try await UserTokenVerifier(configuration.jwt), database: database, world: world)
+            verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: streamTokens,
+            streamCookie: configuration.streams.cookie, database: database, world: world)
         let board = BadgeBoard(capacity: Limits.rememberedBadges)
-        database.onCommit { board.takeOff($0) }
+        let realtime = Realtime(
+            database: database, policy: badgePushes.policy, streams: configuration.streams, world: world, logger: logger)
+        self.realtime = realtime
+        database.onCommit {
+            board.takeOff($0)
+            realtime.noticed($0)
+        }
+        let origins = AllowedOrigins(configuration.allowedOrigins)
         health = HealthResource(database: database, world: world, conditions: { courier.conditions })
         routes = Routes(
             database: database, world: world, badgePushes: badgePushes, board: board, ids: ids, courier: courier,
+            streams: StreamResource(
+                database: database, world: world, realtime: realtime, tokens: streamTokens, origins: origins),
             sandbox: SandboxResource(sandbox: sandbox, providers: providers), health: health,
             configuration: configuration
         ).all
-        let dispatcher = Dispatcher(router: Router(routes), authenticator: authenticator, logger: logger)
+        let dispatcher = Dispatcher(
+            router: Router(routes), authenticator: authenticator, origins: origins, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world)
         server = HTTPServer(
             options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port)),
@@ -89,7 +102,9 @@ package final class App: Sendable {
             authenticator.forgetAll()
             board.takeOffAll()
             courier.wake()
+            realtime.noticedForeignChange()
         }
+        realtime.start()
         try server.start()
         let housekeeping = Housekeeping(database: database, world: world, logger: logger)
         watch = CredentialWatch(
@@ -135,6 +150,16 @@ package final class App: Sendable {
         return lease
     }
 
+    /// What signs the tokens that open streams: made once, and kept in the database, so that they outlive a restart.
+    private static func streamTokenKey(_ database: Database, world: World) async throws -> [UInt8] {
+        let made = world.randomBytes(32)
+        return try await database.write { connection in
+            if let known = try ProgramStateRepository.streamTokenKey(in: connection) { return known }
+            try ProgramStateRepository.setStreamTokenKey(made, in: connection)
+            return made
+        }
+    }
+
     private static func walk(_ walk: LeaseWalk, courier: Courier, logger: Logger) async {
         let released = await walk.run { courier.wake() }
         guard released > 0 else { return }
@@ -166,8 +191,11 @@ package final class App: Sendable {
     /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
     package func stop() async {
         health.startDraining()
+        await realtime.endAll()
         let isQuiet = await server.shutDown(within: App.drainNanoseconds)
         if !isQuiet { logger.warning("Requests were still in flight when the server stopped.") }
+        // After the requests: the last of them may still have opened one.
+        realtime.stop()
         courier.stop()
         for task in work.dropFirst() { task.cancel() }
         // What hangs on a provider is left to its lease: the next process sends it again.
@@ -234,7 +262,7 @@ extension UserTokenVerifier {
 extension Routes {
     fileprivate init(
         database: Database, world: World, badgePushes: BadgePushes, board: BadgeBoard, ids: UUIDv7Generator,
-        courier: Courier, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
+        courier: Courier, streams: StreamResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
     ) {
         let wakeCourier: @Sendable () -> Void = { courier.wake() }
         let inboxes = Inboxes(
@@ -251,8 +279,10 @@ extension Routes {
                 sounds: configuration.categories.compactMapValues(\.sound)),
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),
+            streams: streams,
             deliveries: DeliveryResource(database: database),
             sandbox: sandbox,
+            assets: AssetResource(console: configuration.console),
             health: health)
     }
 }

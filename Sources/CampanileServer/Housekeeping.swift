@@ -2,7 +2,7 @@ import CampanileCore
 package import Logging
 package import SQLEngine
 
-/// Forgets what has had its time: answers to idempotency keys after 24 h, settled deliveries after 30 days. In small
+/// Forgets what has had its time: answers to idempotency keys and events after 24 h, settled deliveries after 30 days. In small
 /// transactions, so that nobody waits for it.
 package struct Housekeeping: Sendable {
     static let period = Duration.seconds(600)
@@ -34,6 +34,10 @@ package struct Housekeeping: Sendable {
         try await repeatedly { limit, connection in
             try IdempotencyRepository.purge(
                 before: Timestamp(milliseconds: now - Limits.idempotencyKeyMilliseconds), limit: limit, in: connection)
+        }
+        try await repeatedly { limit, connection in
+            try EventRepository.purge(
+                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: limit, in: connection)
         }
         try await repeatedly { limit, connection in
             try DeliveryRepository.purge(

@@ -16,6 +16,7 @@ package enum Limits {
     static let threadIDBytes = 64
     static let idempotencyKeyBytes = 255
     static let appNameBytes = 64
+    static let cookieNameBytes = 64
     static let apiKeyNameBytes = 64
 
     // What a device sends
@@ -42,6 +43,28 @@ package enum Limits {
     static let rememberedBadges = 65_536
     /// A bearer token beyond this is refused unread.
     static let bearerTokenBytes = 8_192
+
+    // Streams
+    /// The defaults of `streams.per_user` and `streams.total`.
+    static let streamsPerUser = 50
+    static let streamsInTotal = 10_000
+    /// Threads that keep streams, at most; not more than processors.
+    static let streamThreads = 4
+    /// What happened is kept so long for who comes back.
+    static let eventMilliseconds: Int64 = 24 * 3_600_000
+    /// Who missed more than this starts anew with the list.
+    static let replayedEvents = 1_000
+    static let replayedBytes = 128 * 1_024
+    /// Unsent bytes of a reader from which on it is cut off.
+    static let streamPendingBytes = 256 * 1_024
+    /// A stream token opens streams for so long.
+    static let streamTokenMilliseconds: Int64 = 60_000
+    static let streamLifetimeMilliseconds: ClosedRange<Int64> = 1_800_000...3_600_000
+    /// What clients wait before they come back: by themselves, and after the server has sent them away at most.
+    static let streamRetryMilliseconds: Int64 = 2_000
+    static let streamReturnMilliseconds: Int64 = 5_000
+    /// Revocations of so long ago are looked at again: another process' clock may differ.
+    static let revocationOverlapMilliseconds: Int64 = 60_000
 
     // The courier
     /// In flight together; from there on each lane has only its reserved places.

@@ -74,6 +74,19 @@ package struct Operations: Sendable {
         }
     }
 
+    // MARK: Users
+
+    /// Ends every token of a user that was issued before now, and the streams that were opened with one. A token issued
+    /// in this same second counts as before: `iat` is in whole seconds.
+    package func revoke(user: String, app: String) throws {
+        try Operations.check(app)
+        if let mistake = UserID.mistake(user) { throw Refusal("The user's id \(mistake.sentence)") }
+        let next = Timestamp(milliseconds: (world.now().milliseconds / 1_000 + 1) * 1_000)
+        try database.writeBlocking {
+            try RevocationRepository.revoke(app: app, userID: user, tokensBefore: next, in: $0)
+        }
+    }
+
     // MARK: Notifications and badges
 
     /// Creates a notification: the same checks and the same transaction as a producer's.
@@ -124,8 +137,10 @@ extension Configuration {
         if let mistake = UserID.mistake(user) { throw Operations.Refusal("The user's id \(mistake.sentence)") }
         try Operations.check(app)
         guard let secret = jwt.secret else { throw Operations.Refusal("There is no jwt.secret to sign with.") }
+        let now = world.now()
         return try await UserTokenSigner.sign(
-            userID: user, app: app, expiresAt: Timestamp(milliseconds: world.now().milliseconds + lifetime * 1_000),
-            secret: secret, issuer: jwt.issuer, audience: jwt.audience)
+            userID: user, app: app, issuedAt: now,
+            expiresAt: Timestamp(milliseconds: now.milliseconds + lifetime * 1_000), secret: secret,
+            issuer: jwt.issuer, audience: jwt.audience)
     }
 }

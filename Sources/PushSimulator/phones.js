@@ -45,24 +45,30 @@ function badgeText(count) {
 /**
  * A new phone.
  * @param {object} device as /devices lists it
- * @param {(token: string, isOnline: boolean) => void} onSwitch called when its switch is used
+ * @param {(token: string, isOnline: boolean) => void} [onSwitch] called when its switch is used; without it there is none
  */
 export function phone(device, onSwitch) {
   const node = element("li", "phone");
-  const toggle = element("button", "phone-switch", element("span", "phone-power"), element("i", ""));
-  toggle.type = "button";
-  toggle.setAttribute("role", "switch");
-  toggle.addEventListener("click", () => onSwitch(device.token, toggle.getAttribute("aria-checked") !== "true"));
+  const foot = element("div", "phone-foot", element("span", "phone-token"));
+  if (onSwitch) foot.append(powerSwitch(device, onSwitch));
   const icon = element("span", "phone-icon");
   node.append(
     element("div", "phone-screen",
       element("div", "phone-status", element("span", "phone-kind"), element("span", "phone-line")),
       element("ul", "phone-banners"),
       element("div", "phone-app", icon, element("span", "phone-name"))),
-    element("div", "phone-foot", element("span", "phone-token"), toggle),
+    foot,
     element("p", "phone-note"));
   redraw(node, device);
   return node;
+}
+
+function powerSwitch(device, onSwitch) {
+  const toggle = element("button", "phone-switch", element("span", "phone-power"), element("i", ""));
+  toggle.type = "button";
+  toggle.setAttribute("role", "switch");
+  toggle.addEventListener("click", () => onSwitch(device.token, toggle.getAttribute("aria-checked") !== "true"));
+  return toggle;
 }
 
 /** Draws a phone again; only what changed moves. */
@@ -77,9 +83,11 @@ export function redraw(node, device) {
   find(".phone-token").title = device.token;
   find(".phone-note").textContent = note(device);
   const toggle = find(".phone-switch");
-  toggle.setAttribute("aria-checked", String(device.online));
-  find(".phone-power").textContent = device.online ? "on" : "off";
-  toggle.setAttribute("aria-label", `${name}, phone ${device.token.slice(0, 8)}: on`);
+  if (toggle) {
+    toggle.setAttribute("aria-checked", String(device.online));
+    find(".phone-power").textContent = device.online ? "on" : "off";
+    toggle.setAttribute("aria-label", `${name}, phone ${device.token.slice(0, 8)}: on`);
+  }
   redrawIcon(find(".phone-icon"), device, name);
   redrawBanners(find(".phone-banners"), device.notifications);
 }

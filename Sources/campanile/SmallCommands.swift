@@ -106,6 +106,38 @@ struct Token: AsyncParsableCommand {
     }
 }
 
+struct Revoke: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Sign a user out everywhere: every token issued before now is refused, and its streams end within a second.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The user's id.") var user: String
+    @Option(help: "The user's app.") var app = AppName.standard
+
+    func run() async throws {
+        let operations = try common.operations(try common.load())
+        defer { operations.close() }
+        try Failure.naming { try operations.revoke(user: user, app: app) }
+        say("The tokens of \(user) are revoked. A token that says no time of issue (iat) is refused from now on.")
+    }
+}
+
+struct StreamName: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "stream-name", abstract: "Sign the name of a stream, as Rails' turbo_stream_from does.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The name, such as notifications:17.") var name: String
+
+    func run() async throws {
+        let configuration = try common.load()
+        guard false else {
+            throw Failure("Set cable.signed_stream_key or cable.secret_key_base: the key that Rails signs with.")
+        }
+        print(name)
+    }
+}
+
 struct Notify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Create a notification. A running server sends its pushes within a second.")

@@ -96,7 +96,8 @@ import Testing
         let before = try fixture.badge()
         await #expect(throws: Stop.self) {
             try await fixture.database.write { connection in
-                let (inbox, state) = try InboxRepository.making(app: "default", userID: "alice", in: connection)
+                let found = try InboxRepository.making(app: "default", userID: "alice", in: connection)
+                let (inbox, state) = (found.id, found.state)
                 var changed = state
                 changed.created(fixture.ids.next())
                 try InboxRepository.store(changed, inbox, in: connection)

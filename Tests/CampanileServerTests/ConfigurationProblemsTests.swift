@@ -68,10 +68,10 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init(
             "cable: {stream_name: all}",
             "file:1: cable.stream_name must hold {user_id}: without it all users would share one stream"),
-        .init("cable: {stream_name: '{user_id}{x}'}", "file:1: cable.stream_name knows no placeholder but {user_id}"),
+        .init("cable: {stream_name: '{user_id}{x}'}", "file:1: cable.stream_name knows no placeholders but {user_id} and {app}"),
         .init(
             "cable: {signed_streams_only: true}",
-            "file:1: cable.signed_streams_only refuses everything without cable.signed_stream_key or cable.secret_key_base"),
+            "file:1: cable.signed_streams_only gives nothing without cable.signed_stream_key or cable.secret_key_base"),
         .init("metrics: {token: short}", "file:1: metrics.token must be at least 16 bytes long, and is 5"),
         .init(
             "metrics: {token: 'sixteen bytes or more'}",

@@ -178,6 +178,16 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
             ("CAMPANILE_PUSH_CA_FILE", "{dir}/other.pem", "{dir}/other.pem")
         ) { $0.push.caFile ?? "nil" },
         .init(
+            "streams.cookie", "streams: {cookie: session_token}", "session_token",
+            ("CAMPANILE_STREAMS_COOKIE", "other", "other")
+        ) { $0.streams.cookie ?? "nil" },
+        .init(
+            "streams.per_user", "streams: {per_user: 3}", "3", ("CAMPANILE_STREAMS_PER_USER", "4", "4")
+        ) { "\($0.streams.perUser)" },
+        .init(
+            "streams.total", "streams: {total: 30}", "30", ("CAMPANILE_STREAMS_TOTAL", "40", "40")
+        ) { "\($0.streams.total)" },
+        .init(
             "cable.signed_stream_key", "cable: {signed_stream_key: \(longA)}", longA,
             ("CAMPANILE_CABLE_SIGNED_STREAM_KEY", longB, longB)
         ) { $0.cable.signedStreamKey?.exposed ?? "nil" },

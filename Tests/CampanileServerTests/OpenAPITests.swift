@@ -47,6 +47,7 @@ import Yams
                 let access = switch route.handler {
                 case .anyone: "anyone"
                 case .user: "userToken"
+                case .listener: "userToken or accessToken or streamCookie"
                 case .producer: "producerKey"
                 }
                 return Operation(
@@ -72,7 +73,7 @@ import Yams
 
     @Test("every code of the catalogue has a status that the contract names")
     func catalogue() {
-        let named: Set = [400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 431, 500, 503]
+        let named: Set = [400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 426, 429, 431, 500, 503]
         for code in Problem.Code.allCases { #expect(named.contains(code.status), "\(code)") }
     }
 }

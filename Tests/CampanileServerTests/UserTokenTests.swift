@@ -41,7 +41,7 @@ import Testing
     func accepted() async throws {
         let token = token(claims: #"{"sub":"alice","exp":1795000100,"app":"mail"}"#)
         let verified = try await verifier().verify(token, now: now)
-        #expect((verified.userID, verified.app, verified.expiresAt.milliseconds) == ("alice", "mail", 1_795_000_100_000))
+        #expect((verified.userID, verified.app, verified.life.expiresAt.milliseconds) == ("alice", "mail", 1_795_000_100_000))
     }
 
     @Test("sub, exp and a sane app are required", arguments: [

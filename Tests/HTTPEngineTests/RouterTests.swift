@@ -38,6 +38,25 @@ struct RouterTests {
         #expect(try find(.get, "/notifications/mark_all_read") == "405 POST, OPTIONS")
     }
 
+    @Test("A literal segment beats a parameter among many paths that have nothing in common, in every order")
+    func literalWinsAmongMany() throws {
+        let patterns: [StaticString] = [
+            "/notifications", "/notifications/mark_all_read", "/notifications/{id}", "/notifications/{id}/deliveries",
+            "/device_tokens", "/device_tokens/{token}", "/badge", "/badge/stream", "/notifications/stream", "/healthz",
+        ]
+        for turn in patterns.indices {
+            let turned = Array(patterns[turn...] + patterns[..<turn])
+            let router = Router(turned.map { Route(.get, $0, operationID: $0, handler: "\($0)") })
+            for literal in patterns where !"\(literal)".contains("{") {
+                guard case .found(let route, _) = router.match(try Request(.get, "\(literal)")) else {
+                    Issue.record("\(literal) is not found after \(turn) turns")
+                    continue
+                }
+                #expect(route.handler == "\(literal)", "after \(turn) turns")
+            }
+        }
+    }
+
     @Test("HEAD is answered by GET and stays HEAD")
     func head() throws {
         let request = try Request(.head, "/notifications")

@@ -8,18 +8,23 @@ import SQLEngine
 package struct Dispatcher: Sendable {
     let router: Router<Endpoint>
     let authenticator: Authenticator
+    let origins: AllowedOrigins
     let logger: Logger
 
     /// Every answer names its request, as its line in the log does.
     package func answer(_ request: Request) -> Answer {
         switch route(request) {
-        case .now(let response): return .now(Dispatcher.named(response, request))
-        case .later(let work): return .later { Dispatcher.named(await work(), request) }
+        case .now(let response): return .now(named(response, request))
+        case .later(let work): return .later { named(await work(), request) }
         }
     }
 
-    private static func named(_ response: Response, _ request: Request) -> Response {
+    private func named(_ response: Response, _ request: Request) -> Response {
         var response = response
+        let headers = origins.headers(for: request)
+        // What is open to everybody has said so itself.
+        let isOpen = headers.isEmpty || response.headers.contains { "\($0.name)" == "Access-Control-Allow-Origin" }
+        if !isOpen { response.headers += headers }
         response.lastHeader = .init("X-Request-Id", .text(request.id))
         return response
     }
@@ -27,7 +32,8 @@ package struct Dispatcher: Sendable {
     private func route(_ request: Request) -> Answer {
         switch router.find(request) {
         case .found(let index, _): return answer(request, router.routes[index].handler)
-        case .options(let allow): return .now(.options(allow: allow))
+        case .options(let allow):
+            return .now(origins.preflight(request, allow: allow) ?? .options(allow: allow))
         case .methodNotAllowed(let allow):
             let problem = Problem(.methodNotAllowed, headers: [.init("Allow", .text(allow))])
             return .now(response(to: problem, request))
@@ -37,6 +43,9 @@ package struct Dispatcher: Sendable {
 
     private func answer(_ request: Request, _ endpoint: Endpoint) -> Answer {
         if case .anyone(let handler) = endpoint { return settle(request) { try handler(request) } }
+        if case .listener(let handler) = endpoint {
+            return .later { await finish(request) { try handler(request, await authenticator.listener(request)) } }
+        }
         if let principal = authenticator.remembered(request) {
             return settle(request) { try reply(request, principal, endpoint) }
         }
@@ -49,6 +58,7 @@ package struct Dispatcher: Sendable {
     private func reply(_ request: Request, _ principal: Principal, _ endpoint: Endpoint) throws -> Reply {
         switch (endpoint, principal) {
         case (.anyone(let handler), _): return try handler(request)
+        case (.listener, _): throw Problem(.internalError)
         case (.user(let handler), .user(let user)): return try handler(request, user)
         case (.producer(let handler), .producer(let producer)): return try handler(request, producer)
         case (.user, .producer): throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
@@ -89,8 +99,9 @@ package struct Dispatcher: Sendable {
             case .headersTooLarge: Problem(.headersTooLarge)
             case .bodyTooLarge: Problem(.bodyTooLarge)
             case .stopping: Problem.unavailable("The server is stopping.")
+            case .exhausted: Problem.unavailable("The server has no room for another connection.")
             }
-        return Dispatcher.named(response(to: problem, request), request)
+        return named(response(to: problem, request), request)
     }
 
     private func response(to error: any Error, _ request: Request) -> Response {

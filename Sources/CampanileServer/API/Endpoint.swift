@@ -10,5 +10,7 @@ package enum Reply: Sendable {
 package enum Endpoint: Sendable {
     case anyone(@Sendable (Request) throws -> Reply)
     case user(@Sendable (Request, User) throws -> Reply)
+    /// Who opens a stream may show the token in other places too; the endpoint decides what becomes of who shows none.
+    case listener(@Sendable (Request, StreamIdentity) throws -> Reply)
     case producer(@Sendable (Request, Producer) throws -> Reply)
 }

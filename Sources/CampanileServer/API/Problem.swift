@@ -17,6 +17,8 @@ package struct Problem: Error, Sendable {
         case uriTooLong = "uri_too_long"
         case unsupportedMediaType = "unsupported_media_type"
         case invalid
+        case upgradeRequired = "upgrade_required"
+        case tooManyStreams = "too_many_streams"
         case headersTooLarge = "headers_too_large"
         case unavailable
         case internalError = "internal_error"
@@ -33,6 +35,8 @@ package struct Problem: Error, Sendable {
             case .uriTooLong: 414
             case .unsupportedMediaType: 415
             case .invalid, .idempotencyMismatch: 422
+            case .upgradeRequired: 426
+            case .tooManyStreams: 429
             case .headersTooLarge: 431
             case .internalError: 500
             case .unavailable: 503
@@ -53,6 +57,8 @@ package struct Problem: Error, Sendable {
             case .uriTooLong: "The URI is too long"
             case .unsupportedMediaType: "The body must be application/json"
             case .invalid: "The request is invalid"
+            case .upgradeRequired: "This speaks WebSocket only"
+            case .tooManyStreams: "There are too many streams"
             case .headersTooLarge: "The header fields are too large"
             case .unavailable: "The service can't do that now"
             case .internalError: "Something went wrong here"
@@ -81,6 +87,10 @@ package struct Problem: Error, Sendable {
     /// RFC 6750 section 3: no error code when there were no credentials at all.
     static func unauthorized(_ detail: String, challenge: StaticString) -> Problem {
         Problem(.unauthorized, detail: detail, headers: [Response.Header("WWW-Authenticate", .constant(challenge))])
+    }
+
+    static func tooManyStreams(_ detail: String) -> Problem {
+        Problem(.tooManyStreams, detail: detail, headers: [Response.Header("Retry-After", "5")])
     }
 
     static func unavailable(_ detail: String, retryAfterSeconds: Int = 1) -> Problem {

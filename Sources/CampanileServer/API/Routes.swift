@@ -6,8 +6,10 @@ struct Routes {
     let notifications: NotificationResource
     let devices: DeviceTokenResource
     let badge: BadgeResource
+    let streams: StreamResource
     let deliveries: DeliveryResource
     let sandbox: SandboxResource
+    let assets: AssetResource
     let health: HealthResource
 
     var all: [Route<Endpoint>] {
@@ -31,8 +33,17 @@ struct Routes {
             // The badge
             Route(.get, "/badge", operationID: "getBadge", handler: .user(badge.get)),
             Route(.delete, "/badge", operationID: "clearBadge", handler: .user(badge.delete)),
+            // What happens, as it happens
+            Route(.get, "/badge/stream", operationID: "streamBadge", handler: .listener(streams.badge)),
+            Route(
+                .get, "/notifications/stream", operationID: "streamNotifications",
+                handler: .listener(streams.notifications)),
+            Route(.post, "/stream_tokens", operationID: "createStreamToken", handler: .user(streams.createToken)),
             // The sandbox
             Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),
+            // Pages
+            Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),
+            Route(.get, "/console", operationID: "getConsole", handler: .anyone(assets.console)),
             // The server itself
             Route(.get, "/healthz", operationID: "getHealth", handler: .anyone(health.health)),
             Route(.get, "/readyz", operationID: "getReadiness", handler: .anyone(health.readiness)),

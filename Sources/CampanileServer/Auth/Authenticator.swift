@@ -8,12 +8,19 @@ final class Authenticator: Sendable {
     private static let invalidToken: StaticString = "Bearer realm=\"campanile\", error=\"invalid_token\""
 
     private let verifier: UserTokenVerifier
+    private let streamTokens: StreamTokens
+    /// The cookie that may hold a user token on streams; nil: none.
+    private let streamCookie: String?
     private let database: Database
     private let world: World
     private let cache = PrincipalCache(capacity: Limits.rememberedTokens)
 
-    init(verifier: UserTokenVerifier, database: Database, world: World) {
+    init(
+        verifier: UserTokenVerifier, streamTokens: StreamTokens, streamCookie: String?, database: Database, world: World
+    ) {
         self.verifier = verifier
+        self.streamTokens = streamTokens
+        self.streamCookie = streamCookie
         self.database = database
         self.world = world
     }
@@ -37,8 +44,7 @@ final class Authenticator: Sendable {
             throw Problem.unauthorized(
                 "Send a user token or an API key as Authorization: Bearer.", challenge: Authenticator.noCredentials)
         }
-        let token = Array(field.utf8).withUnsafeBytes { Authenticator.token(in: $0).map { [UInt8]($0) } }
-        guard fields.count == 1, let token, token.count <= Limits.bearerTokenBytes else {
+        guard fields.count == 1, let token = Authenticator.bearerToken(field) else {
             throw Problem.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
         }
         if token.starts(with: APIKey.prefix.utf8) { return try apiKey(token) }
@@ -53,9 +59,20 @@ final class Authenticator: Sendable {
         } catch let error as UserTokenError {
             throw Problem.unauthorized(error.sentence, challenge: Authenticator.invalidToken)
         }
-        let principal = Principal.user(User(app: verified.app, userID: verified.userID))
-        cache.remember(principal, for: token, until: verified.expiresAt, generation: generation)
+        let principal = Principal.user(try user(verified))
+        cache.remember(principal, for: token, until: verified.life.expiresAt, generation: generation)
         return principal
+    }
+
+    /// Who a verified token speaks for, unless the user's tokens were revoked after it was issued.
+    private func user(_ verified: VerifiedUserToken) throws -> User {
+        let revoked = try database.read {
+            try RevocationRepository.notBefore(app: verified.app, userID: verified.userID, in: $0)
+        }
+        guard !verified.life.isRevoked(by: revoked) else {
+            throw Problem.unauthorized("The token was revoked.", challenge: Authenticator.invalidToken)
+        }
+        return User(app: verified.app, userID: verified.userID, life: verified.life)
     }
 
     private func apiKey(_ key: [UInt8]) throws -> Principal {
@@ -69,6 +86,13 @@ final class Authenticator: Sendable {
         return principal
     }
 
+    /// The token of an Authorization field; nil when the field is malformed.
+    private static func bearerToken(_ field: String) -> [UInt8]? {
+        let token = Array(field.utf8).withUnsafeBytes { bytes in Authenticator.token(in: bytes).map { Array($0) } }
+        guard let token, token.count <= Limits.bearerTokenBytes else { return nil }
+        return token
+    }
+
     /// The credentials after the scheme, which is compared without case (RFC 9110 section 11.1).
     private static func token(in field: UnsafeRawBufferPointer?) -> UnsafeRawBufferPointer? {
         guard let field, field.count > 7, field[6] == 0x20 else { return nil }
@@ -78,5 +102,59 @@ final class Authenticator: Sendable {
         let token = UnsafeRawBufferPointer(rebasing: field[start...])
         // RFC 6750's b64token has neither spaces nor commas; nothing that could be two credentials.
         return token.isEmpty || token.contains(where: { $0 <= 0x20 || $0 == 0x2C || $0 >= 0x7F }) ? nil : token
+    }
+}
+
+// MARK: - Streams
+
+extension Authenticator {
+    /// Who opens a stream: the token may also stand in `access_token`, because a browser's EventSource and WebSocket can
+    /// send no header of their own, or in the configured cookie; and it may be a stream token.
+    func listener(_ request: Request) async -> StreamIdentity {
+        do {
+            return .user(try await streamUser(request))
+        } catch let problem as Problem {
+            return .nobody(problem)
+        } catch {
+            return .nobody(Problem.unavailable("The token can't be verified now; try again."))
+        }
+    }
+
+    /// - Throws: `Problem` when nobody can tell, or no user may.
+    private func streamUser(_ request: Request) async throws -> StreamUser {
+        let (token, source) = try streamToken(request)
+        if token.starts(with: StreamTokens.prefix.utf8) {
+            guard let verified = streamTokens.verify(token, now: world.now()) else {
+                throw Problem.unauthorized("The stream token is invalid or has expired.", challenge: Authenticator.invalidToken)
+            }
+            return StreamUser(user: try user(verified), source: source)
+        }
+        guard !token.starts(with: APIKey.prefix.utf8) else {
+            throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
+        }
+        guard case .user(let user) = try await userToken(token) else {
+            throw Problem(.forbidden, detail: "This needs a user token.")
+        }
+        return StreamUser(user: user, source: source)
+    }
+
+    private func streamToken(_ request: Request) throws -> (token: [UInt8], source: StreamUser.Source) {
+        let fields = request.headers("authorization")
+        let query = request.query("access_token")
+        guard fields.isEmpty || query == nil else {
+            throw Problem(.malformedRequest, detail: "Send the token in Authorization or in access_token, not in both.")
+        }
+        if let field = fields.first {
+            guard fields.count == 1, let token = Authenticator.bearerToken(field) else {
+                throw Problem.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
+            }
+            return (token, .header)
+        }
+        if let query, !query.isEmpty, query.utf8.count <= Limits.bearerTokenBytes { return (Array(query.utf8), .query) }
+        if let cookie = streamCookie.flatMap({ request.cookie($0) }), cookie.utf8.count <= Limits.bearerTokenBytes {
+            return (Array(cookie.utf8), .cookie)
+        }
+        throw Problem.unauthorized(
+            "Send a user token as Authorization: Bearer, or as access_token.", challenge: Authenticator.noCredentials)
     }
 }

@@ -6,12 +6,15 @@ import Synchronization
 package final class User: Sendable {
     let app: String
     let userID: String
+    /// The life of the token that was shown.
+    let life: TokenLife
     /// The row of the user's inbox once there is one, else 0. It never changes, so it is remembered with the token.
     private let rememberedInbox = Atomic<Int64>(0)
 
-    init(app: String, userID: String) {
+    init(app: String, userID: String, life: TokenLife = .endless) {
         self.app = app
         self.userID = userID
+        self.life = life
     }
 
     /// The user's inbox, if it was found before.

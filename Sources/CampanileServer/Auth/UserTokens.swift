@@ -11,6 +11,7 @@ import JWTKit
 struct UserClaims: JWTPayload {
     var sub: SubjectClaim
     var exp: ExpirationClaim
+    var iat: IssuedAtClaim?
     var nbf: NotBeforeClaim?
     var iss: IssuerClaim?
     var aud: AudienceClaim?
@@ -23,7 +24,23 @@ struct UserClaims: JWTPayload {
 struct VerifiedUserToken: Sendable {
     let app: String
     let userID: String
+    let life: TokenLife
+}
+
+/// When a token was issued and when it ends.
+struct TokenLife: Hashable, Sendable {
+    /// Nil when the token doesn't say: a revocation then takes it for older than itself.
+    let issuedAt: Timestamp?
     let expiresAt: Timestamp
+
+    /// Of who was not named by a token.
+    static let endless = TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: .max))
+
+    /// Whether a revocation of everything issued before a moment ends the token.
+    func isRevoked(by notBefore: Timestamp?) -> Bool {
+        guard let notBefore else { return false }
+        return issuedAt.map { $0 < notBefore } ?? true
+    }
 }
 
 /// Why a user token is refused: a sentence for the one who sent it.
@@ -140,7 +157,9 @@ package final class UserTokenVerifier: Sendable {
         if let mistake = UserID.mistake(claims.sub.value) { throw UserTokenError("The token's sub \(mistake.sentence)") }
         let app = claims.app ?? AppName.standard
         guard AppName.isValid(app) else { throw UserTokenError("The token's app is not the name of an app.") }
-        return VerifiedUserToken(app: app, userID: claims.sub.value, expiresAt: expiresAt)
+        let issuedAt = try claims.iat.map { try UserTokenVerifier.timestamp($0.value) }
+        return VerifiedUserToken(
+            app: app, userID: claims.sub.value, life: TokenLife(issuedAt: issuedAt, expiresAt: expiresAt))
     }
 
     /// A time far outside of any clock is a mistake and must not overflow.
@@ -154,13 +173,16 @@ package final class UserTokenVerifier: Sendable {
 /// Signs user tokens with the shared secret: for `campanile token` and for trying things out.
 package enum UserTokenSigner {
     package static func sign(
-        userID: String, app: String, expiresAt: Timestamp, secret: Secret, issuer: String?, audience: String?
+        userID: String, app: String, issuedAt: Timestamp, expiresAt: Timestamp, secret: Secret, issuer: String?,
+        audience: String?
     ) async throws -> String {
         let key = JWTKeyCollection()
         await key.add(hmac: HMACKey(from: secret.exposed), digestAlgorithm: .sha256)
         let expiration = Date(timeIntervalSince1970: Double(expiresAt.milliseconds / 1_000))
+        let issue = Date(timeIntervalSince1970: Double(issuedAt.milliseconds / 1_000))
         let claims = UserClaims(
-            sub: SubjectClaim(value: userID), exp: ExpirationClaim(value: expiration), nbf: nil,
+            sub: SubjectClaim(value: userID), exp: ExpirationClaim(value: expiration),
+            iat: IssuedAtClaim(value: issue), nbf: nil,
             iss: issuer.map { IssuerClaim(value: $0) }, aud: audience.map { AudienceClaim(value: [$0]) },
             app: app == AppName.standard ? nil : app)
         return try await key.sign(claims)

@@ -22,6 +22,7 @@ package struct Configuration: Sendable, Equatable {
     /// sandbox.
     package var apps: [String: App] = [:]
     package var push = Push()
+    package var streams = Streams()
     package var cable = Cable()
     /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
     package var allowedOrigins: [String] = []
@@ -128,15 +129,27 @@ package struct Configuration: Sendable, Equatable {
         }
     }
 
+    /// Realtime streams of every kind.
+    package struct Streams: Sendable, Equatable {
+        /// The cookie in which a browser may send its user token when it opens a stream; nil: none.
+        package var cookie: String?
+        /// Open streams of one user at once.
+        package var perUser = Limits.streamsPerUser
+        /// Open streams in total.
+        package var total = Limits.streamsInTotal
+
+        package init() {}
+    }
+
     /// Realtime streams in Rails' ActionCable protocol.
     package struct Cable: Sendable, Equatable {
         /// The key that signed stream names are verified with. Never together with ``secretKeyBase``.
         package var signedStreamKey: Secret?
         /// The `secret_key_base` of a Rails application, which that key can be derived from.
         package var secretKeyBase: Secret?
-        /// The name of a user's stream; `{user_id}` stands for the user's id.
+        /// The name of a user's stream; `{user_id}` stands for the user's id, `{app}` for the user's app.
         package var streamName = "notifications:{user_id}"
-        /// Whether subscriptions by an unsigned name are refused.
+        /// Whether a connection without a user token is welcomed, and may subscribe to signed streams only.
         package var signedStreamsOnly = false
 
         package init() {}

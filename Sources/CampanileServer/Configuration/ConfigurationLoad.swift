@@ -35,6 +35,7 @@ extension Configuration {
         apps = App.all(in: root)
         setEndpoints(flags, reader: reader, root: root)
         push = Push(root.section("push"), flags)
+        streams = Streams(root.section("streams"))
         cable = Cable(root.section("cable"))
         root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }
         deepLinks = Screen.tree(in: root, under: "deep_links")

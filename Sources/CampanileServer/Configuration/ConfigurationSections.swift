@@ -110,6 +110,16 @@ extension Configuration.Push {
     }
 }
 
+extension Configuration.Streams {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        cookie = section.value("cookie", .cookieName)?.value
+        section.value("per_user", .wholeNumber(1...1_000_000)).map { perUser = $0.value }
+        section.value("total", .wholeNumber(1...1_000_000)).map { total = $0.value }
+        section.close()
+    }
+}
+
 extension Configuration.Cable {
     init(_ section: ConfigurationSection) {
         self.init()
@@ -124,7 +134,7 @@ extension Configuration.Cable {
         if let signedOnly, signedOnly.value, key == nil, base == nil {
             section.reader.reportMissing(
                 signedOnly.origin,
-                "cable.signed_streams_only refuses everything without cable.signed_stream_key or cable.secret_key_base")
+                "cable.signed_streams_only gives nothing without cable.signed_stream_key or cable.secret_key_base")
         }
         section.close()
     }
@@ -159,6 +169,16 @@ extension SettingType where Value == String {
         refined { name in
             let rule = "must be at most \(Limits.appNameBytes) letters, digits and . _ -"
             return AppName.isValid(name) ? nil : "\(rule), and is \(quotedForMessage(name))"
+        }
+    }
+
+    /// A token of RFC 9110 section 5.6.2, as RFC 6265 wants a cookie's name.
+    fileprivate static var cookieName: Self {
+        refined { name in
+            let marks = "!#$%&'*+-.^_`|~"
+            let isToken = !name.isEmpty && name.utf8.count <= Limits.cookieNameBytes
+                && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || marks.contains($0)) }
+            return isToken ? nil : "must be the name of a cookie, and is \(quotedForMessage(name))"
         }
     }
 

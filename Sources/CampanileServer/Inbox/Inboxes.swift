@@ -97,7 +97,7 @@ struct Inboxes: Sendable {
     private func clear(
         _ inbox: Int64, acting device: String?, now: Timestamp, in connection: Connection
     ) throws -> Badge {
-        try change(inbox, acting: device, isTold: true, now: now, in: connection) { $0.cleared() }
+        try change(inbox, nil, acting: device, isTold: true, now: now, in: connection) { $0.cleared() }
     }
 
     // MARK: Changing
@@ -111,7 +111,7 @@ struct Inboxes: Sendable {
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? now : nil
             try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: connection)
-            _ = try change(inbox, acting: device, isTold: false, now: now, in: connection) { state in
+            _ = try change(inbox, .updated(id), acting: device, isTold: false, now: now, in: connection) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
             return notification
@@ -127,7 +127,7 @@ struct Inboxes: Sendable {
                 let notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
             else { throw Problem.notFound }
             try NotificationRepository.delete(id, inbox: inbox, in: connection)
-            _ = try change(inbox, acting: device, isTold: false, now: now, in: connection) { state in
+            _ = try change(inbox, .deleted(id), acting: device, isTold: false, now: now, in: connection) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
             }
         }
@@ -139,7 +139,8 @@ struct Inboxes: Sendable {
         let result = try await database.write { connection in
             guard let inbox = try user.inbox(in: connection) else { return (updated: 0, badge: Badge.none) }
             let updated = try NotificationRepository.markAllRead(upTo: upTo, at: now, inbox: inbox, in: connection)
-            let badge = try change(inbox, acting: device, isTold: true, now: now, in: connection) { state in
+            let event = updated > 0 ? InboxEvent.readAll(upTo: upTo) : nil
+            let badge = try change(inbox, event, acting: device, isTold: true, now: now, in: connection) { state in
                 state.markedAllRead(Int64(updated))
             }
             return (updated: updated, badge: badge)
@@ -149,16 +150,20 @@ struct Inboxes: Sendable {
     }
 
     /// Changes the state of an inbox and owes what follows from it.
-    /// - Parameter isTold: whether the answer tells the acting device the number.
+    /// - Parameters:
+    ///   - event: what the streams are told, beside the badge.
+    ///   - isTold: whether the answer tells the acting device the number.
     private func change(
-        _ inbox: Int64, acting device: String?, isTold: Bool, now: Timestamp, in connection: Connection,
-        _ event: (inout InboxState) -> Void
+        _ inbox: Int64, _ event: InboxEvent?, acting device: String?, isTold: Bool, now: Timestamp,
+        in connection: Connection, _ apply: (inout InboxState) -> Void
     ) throws -> Badge {
-        let before = try InboxRepository.state(inbox, in: connection)
+        let found = try InboxRepository.found(inbox, in: connection)
+        let before = found.state
         var state = before
-        event(&state)
+        apply(&state)
         state.stamp(before: before, policy: policy, now: now)
         if state != before { try InboxRepository.store(state, inbox, in: connection) }
+        try found.record(event, badgeChanged: state.version != before.version, at: now, in: connection)
         let badge = state.badge(policy)
         let isNews = badgePushes.isNews(badge, after: before.badge(policy))
         if let device {

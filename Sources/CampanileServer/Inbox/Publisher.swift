@@ -82,7 +82,8 @@ package struct Publisher: Sendable {
     private func create(
         _ new: NewNotification, userID: String, app: String, now: Timestamp, in connection: Connection
     ) throws -> Created {
-        let (inbox, before) = try InboxRepository.making(app: app, userID: userID, in: connection)
+        let found = try InboxRepository.making(app: app, userID: userID, in: connection)
+        let (inbox, before) = (found.id, found.state)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: before.newestID)
         let notification = NotificationRecord(
@@ -92,6 +93,7 @@ package struct Publisher: Sendable {
         state.created(id)
         state.stamp(before: before, policy: badgePushes.policy, now: now)
         try InboxRepository.store(state, inbox, in: connection)
+        try found.record(.created(id), badgeChanged: true, at: now, in: connection)
         let badge = state.badge(badgePushes.policy)
 
         var created = Created(userID: userID, notification: notification)

@@ -7,19 +7,37 @@ enum InboxRepository {
         try connection.first("SELECT id FROM inboxes WHERE app = ?1 AND user_id = ?2", app, userID) { $0.int(0) }
     }
 
-    /// The inbox of a user with its state, made if there was none.
-    static func making(
-        app: String, userID: String, in connection: Connection
-    ) throws -> (id: Int64, state: InboxState) {
+    /// An inbox as a change finds it.
+    struct Found: Sendable {
+        let id: Int64
+        let state: InboxState
+        /// Until when what happens in it is recorded for those who listen.
+        let listenedUntil: Timestamp
+    }
+
+    /// The inbox of a user, made if there was none.
+    static func making(app: String, userID: String, in connection: Connection) throws -> Found {
         let found = try connection.first(
             """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, id
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, listened_until, id
             FROM inboxes WHERE app = ?1 AND user_id = ?2
             """, app, userID
-        ) { (id: $0.int(7), state: state($0)) }
+        ) { Found(id: $0.int(8), state: state($0), listenedUntil: $0.time(7)) }
         if let found { return found }
         _ = try connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
-        return (connection.lastInsertRowID, InboxState())
+        return Found(
+            id: connection.lastInsertRowID, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
+    }
+
+    /// - Parameter id: of an inbox that exists; inboxes are never deleted.
+    static func found(_ id: Int64, in connection: Connection) throws -> Found {
+        try connection.first(
+            """
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, listened_until
+            FROM inboxes WHERE id = ?1
+            """, id
+        ) { Found(id: id, state: state($0), listenedUntil: $0.time(7)) }
+            ?? Found(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
 
     private static func state(_ row: borrowing Row) -> InboxState {
@@ -46,12 +64,7 @@ enum InboxRepository {
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     static func state(_ id: Int64, in connection: Connection) throws -> InboxState {
-        try connection.first(
-            """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id
-            FROM inboxes WHERE id = ?1
-            """, id, map: state
-        ) ?? InboxState()
+        try found(id, in: connection).state
     }
 
     /// The only place where a badge changes; it tells the database which inbox it was (`BadgeBoard`).

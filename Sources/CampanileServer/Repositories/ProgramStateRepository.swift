@@ -29,6 +29,16 @@ enum ProgramStateRepository {
         } ?? 1
     }
 
+    static func streamTokenKey(in connection: Connection) throws -> [UInt8]? {
+        try connection.first("SELECT stream_token_key FROM program_state WHERE id = 1") {
+            $0.isNull(0) ? nil : [UInt8]($0.bytes(0))
+        } ?? nil
+    }
+
+    static func setStreamTokenKey(_ key: [UInt8], in connection: Connection) throws {
+        _ = try connection.run("UPDATE program_state SET stream_token_key = ?1 WHERE id = 1", key)
+    }
+
     /// Proves that the database can be written. A row written as it was would not reach the disk.
     static func proveWritable(in connection: Connection) throws {
         _ = try connection.run("UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1")

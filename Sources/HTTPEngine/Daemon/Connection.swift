@@ -3,7 +3,7 @@ import Synchronization
 
 /// One client connection: the library's handle, the request in progress and the answer that is being waited for.
 ///
-/// Sendable, because `stages` is atomic, `exchange` has a lock, `slot` is touched only under the table's lock, and
+/// Sendable, because `stages` is atomic, `exchange` has a lock, `slot` and `isTaken` are touched only under the table's lock, and
 /// everything else only on the connection's daemon thread, which the library never changes.
 final class Connection: @unchecked Sendable {
     /// How far the request on this connection is.
@@ -19,6 +19,8 @@ final class Connection: @unchecked Sendable {
 
     /// Place in the connection table.
     var slot = 0
+    /// Whether the application has the socket, so that nobody here may shut it down.
+    var isTaken = false
     var request: Request
     var progress = Progress.none
     /// Whether the request's work was started in a task.
@@ -32,6 +34,10 @@ final class Connection: @unchecked Sendable {
     var excess = 0
     var expectedBody = 0
     var isChunked = false
+    /// Bytes of all requests so far, heads and bodies; nil once one was chunked, whose framing isn't counted.
+    var requestBytes: Int? = 0
+    /// The status of an answer that the application writes itself; 0 without one.
+    var takenStatus: UInt16 = 0
 
     private let begun = Atomic<UInt64>(0)
     private let ended = Atomic<UInt64>(0)

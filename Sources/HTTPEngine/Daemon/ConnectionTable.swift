@@ -50,6 +50,11 @@ final class ConnectionTable: Sendable {
         }
     }
 
+    /// From now on the socket is the application's: the library's descriptor of it will be closed, and nothing else.
+    func giveAway(_ connection: Connection) {
+        entries.withLock { _ in connection.isTaken = true }
+    }
+
     func forEach(_ body: (Connection) -> Void) {
         entries.withLock { $0.open.forEach(body) }
     }
@@ -65,7 +70,7 @@ final class ConnectionTable: Sendable {
     func shutDownOverdue(now: UInt64, limits: Limits) -> Int {
         entries.withLock { entries in
             var ended = 0
-            for connection in entries.open {
+            for connection in entries.open where !connection.isTaken {
                 let (stage, since) = connection.stages.current
                 guard stage.isOverdue(since: since, now: now, limits: limits) else { continue }
                 _ = shutdown(connection.socket, Int32(SHUT_RDWR))
@@ -88,7 +93,7 @@ final class ConnectionTable: Sendable {
         entries.withLock { entries in
             var polls: [pollfd] = []
             polls.reserveCapacity(entries.open.count)
-            for connection in entries.open where connection.stages.current.stage.readsFromClient {
+            for connection in entries.open where !connection.isTaken && connection.stages.current.stage.readsFromClient {
                 polls.append(pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0))
             }
             guard poll(&polls, nfds_t(polls.count), 0) > 0 else { return 0 }

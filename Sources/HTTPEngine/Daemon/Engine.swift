@@ -80,6 +80,7 @@ extension Connection {
         }
         expectedBody = Int(head.contentLength)
         isChunked = head.isChunked
+        count(head: cmhd_head_size(handle))
         return .YES
     }
 
@@ -137,7 +138,8 @@ extension Connection {
         }
     }
 
-    private func answer(_ response: Response, closing: Bool = false) -> MHD_Result {
+    func answer(_ response: Response, closing: Bool = false) -> MHD_Result {
+        if case .takeOver(let take) = response.body, !closing { return handOver(response.status, take) }
         // A handler that answered at once needed no time worth another look at the clock.
         let wasQuick = progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
         stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())
@@ -148,7 +150,7 @@ extension Connection {
     /// The request is over: answered, refused by the library or left by the client.
     func completeRequest() {
         let now = engine.clock()
-        let status = Int(cmhd_status(handle))
+        let status = takenStatus > 0 ? Int(takenStatus) : Int(cmhd_status(handle))
         engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
         if hasWork {
             hasWork = false

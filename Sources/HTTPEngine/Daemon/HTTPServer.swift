@@ -128,13 +128,7 @@ extension HTTPServer {
     package func start() throws(HTTPServerError) -> UInt16 {
         try lifecycle.withLock { lifecycle throws(HTTPServerError) in
             guard case .new = lifecycle else { throw .alreadyStarted }
-            // The threads made here inherit the mask: signals belong to the program, not to a library's thread.
-            var all = sigset_t()
-            var before = sigset_t()
-            sigfillset(&all)
-            pthread_sigmask(SIG_SETMASK, &all, &before)
-            defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-            let running = try launch()
+            let running = try SystemThread.withSignalsBlocked { () throws(HTTPServerError) in try launch() }
             lifecycle = .running(running)
             return running.port
         }
@@ -165,7 +159,12 @@ extension HTTPServer {
     private struct DaemonBox: @unchecked Sendable { let daemon: OpaquePointer }
 
     private func startDaemon(connectionLimit: Int) -> OpaquePointer? {
-        let flags = [MHD_USE_EPOLL_INTERNAL_THREAD, MHD_USE_NO_LISTEN_SOCKET, MHD_USE_ITC, MHD_ALLOW_SUSPEND_RESUME]
+        // MHD_USE_TURBO: without it the library shuts a socket down before it closes its descriptor, which would end a
+        // connection that was handed over as well. The rest of what it does: a new connection is read from at once and
+        // enters the epoll set only if nothing has arrived yet, as it already is with one that was suspended.
+        let flags = [
+            MHD_USE_EPOLL_INTERNAL_THREAD, MHD_USE_NO_LISTEN_SOCKET, MHD_USE_ITC, MHD_ALLOW_SUSPEND_RESUME, MHD_USE_TURBO,
+        ]
         var start = cmhd_options()
         start.flags = flags.reduce(0) { $0 | $1.rawValue }
         start.threads = UInt32(max(1, options.threads))

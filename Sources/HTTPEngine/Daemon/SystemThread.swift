@@ -27,6 +27,17 @@ final class SystemThread: @unchecked Sendable {
         self.handle = handle
     }
 
+    /// Makes threads that get no signals, because a thread inherits the mask of the one that makes it: signals belong to
+    /// the program, not to a loop's thread.
+    static func withSignalsBlocked<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        return try body()
+    }
+
     /// Waits until the thread's function has returned. To be called once.
     func join() { pthread_join(handle, nil) }
 

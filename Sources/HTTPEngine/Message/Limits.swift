@@ -44,6 +44,8 @@ package enum Refusal: Sendable {
     case bodyTooLarge
     /// 503: the server stops while the request is still being worked on.
     case stopping
+    /// 503: the process has no descriptor left for a connection that is to be taken over.
+    case exhausted
 
     /// The status that fits the refusal.
     package var status: UInt16 {
@@ -52,7 +54,7 @@ package enum Refusal: Sendable {
         case .uriTooLong: 414
         case .headersTooLarge: 431
         case .bodyTooLarge: 413
-        case .stopping: 503
+        case .stopping, .exhausted: 503
         }
     }
 }

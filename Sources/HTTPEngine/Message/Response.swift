@@ -10,6 +10,8 @@ package struct Response: Sendable {
         case array([UInt8])
         /// A literal, sent from where the program keeps it.
         case constant(StaticString)
+        /// No answer of the engine's: the application gets the connection. See `init(takeOver:_:)`.
+        case takeOver(@Sendable (TakenSocket) -> Void)
     }
 
     /// The value of a header field. A literal in the source becomes `.constant`.
@@ -52,6 +54,21 @@ package struct Response: Sendable {
 
     package init(status: UInt16, contentType: StaticString, body: Body) {
         self.init(status: status, headers: [Header("Content-Type", .constant(contentType))], body: body)
+    }
+
+    /// The connection is handed to the application, which writes the whole answer itself, from the status line on. The
+    /// library keeps nothing of it.
+    ///
+    /// The closure is called at most once, on the daemon's thread, where nothing may wait. It is let go uncalled if
+    /// the client is gone before, if the server stops (503), if the client sent more than the request (400: the library
+    /// has read it, and it would be lost), or if the system has no descriptor left (503). So whatever is reserved for
+    /// the connection belongs into an object that the closure holds and whose end gives it back.
+    ///
+    /// Only for requests without a body, and not for HEAD, which has a common answer.
+    /// - Parameter status: what `completed` is told, and with it the access log. Headers are the application's, so those
+    ///   of this response are sent to nobody.
+    package init(takeOver status: UInt16, _ take: @escaping @Sendable (TakenSocket) -> Void) {
+        self.init(status: status, body: .takeOver(take))
     }
 
     package mutating func add(_ name: StaticString, _ value: HeaderValue) {

@@ -133,10 +133,11 @@ struct Segment: Equatable, @unchecked Sendable {
         return segments
     }
 
+    /// By the kinds alone, also of paths that can't both match, and then by length: a sort wants one order of all.
     static func isMoreSpecific(_ left: [Segment], than right: [Segment]) -> Bool {
         for (one, other) in zip(left, right) where (one.literal == nil) != (other.literal == nil) {
             return one.literal != nil
         }
-        return false
+        return left.count < right.count
     }
 }

@@ -7,6 +7,7 @@ enum PageResources {
 
     static let page: [UInt8] = {
         text(PackageResources.page_html)
+            .replacing("/* phones.css */", with: text(PackageResources.phones_css))
             .replacing("/* page.css */", with: text(PackageResources.page_css))
             .replacing("/* phones.js */", with: text(PackageResources.phones_js))
             .replacing("/* page.js */", with: text(PackageResources.page_js))

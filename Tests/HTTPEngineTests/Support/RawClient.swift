@@ -97,6 +97,12 @@ final class RawClient {
         return pending
     }
 
+    /// Everything until the server closes; then hangs up as well.
+    func readToEndAndHangUp() -> [UInt8] {
+        defer { finishSending() }
+        return readToEnd()
+    }
+
     /// Whether the server has closed the connection; waits for it.
     func isClosedByServer() -> Bool {
         repeat { errno = 0 } while receive()

@@ -1,0 +1,137 @@
+import CampanileCore
+import Crypto
+import HTTPEngine
+
+/// A file that pages load. Its name holds the hash of its content, so that a cache may keep it for good.
+struct Asset: Sendable {
+    /// As the sources call it: `campanile-badge.js`.
+    let plainName: String
+    /// `campanile-badge-0123456789ab.js`.
+    let name: String
+    let contentType: StaticString
+    let content: [UInt8]
+
+    init(_ plainName: String, _ content: [UInt8]) {
+        self.plainName = plainName
+        self.content = content
+        let parts = plainName.split(separator: ".")
+        name = "\(parts.dropLast().joined(separator: "."))-\(Asset.hash(content)).\(parts.last ?? "")"
+        switch parts.last {
+        case "js": contentType = "text/javascript; charset=utf-8"
+        case "css": contentType = "text/css; charset=utf-8"
+        case "svg": contentType = "image/svg+xml"
+        default: contentType = "application/octet-stream"
+        }
+    }
+
+    private static let hashDigits = 12
+
+    private static func hash(_ content: [UInt8]) -> String {
+        let digits = SHA256.hash(data: content).flatMap { byte in
+            [byte >> 4, byte & 0xF].map { String($0, radix: 16) }
+        }
+        return digits.prefix(hashDigits).joined()
+    }
+
+    /// The name without the hash of any version.
+    static func plainName(of name: String) -> String {
+        let parts = name.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count == 2, let dash = parts[0].lastIndex(of: "-") else { return name }
+        let hash = parts[0][dash...].dropFirst()
+        guard hash.utf8.count == hashDigits, hash.allSatisfy(\.isHexDigit) else { return name }
+        return "\(parts[0][..<dash]).\(parts[1])"
+    }
+}
+
+/// What is served below `/assets/`: the pieces for pages, always, and the console's own files if it is on.
+struct Assets: Sendable {
+    private let byName: [String: Asset]
+    private let byPlainName: [String: Asset]
+
+    init(console: Bool) {
+        let assets = Assets.pieces + (console ? Assets.consoleFiles : [])
+        byName = Dictionary(uniqueKeysWithValues: assets.map { ($0.name, $0) })
+        byPlainName = Dictionary(uniqueKeysWithValues: assets.map { ($0.plainName, $0) })
+    }
+
+    /// The pieces for pages: every application may load them.
+    private static let pieces = [
+        Asset("campanile-badge.js", PackageResources.campanile_badge_js),
+        Asset("badge_controller.js", PackageResources.badge_controller_js),
+    ]
+
+    private static let consoleFiles = [
+        Asset("campanile.svg", PackageResources.campanile_svg),
+        Asset("console.css", PackageResources.console_css),
+        Asset("console.js", PackageResources.console_js),
+        Asset("console-devices.js", PackageResources.console_devices_js),
+        Asset("console-inbox.js", PackageResources.console_inbox_js),
+        Asset("console-kit.js", PackageResources.console_kit_js),
+        Asset("console-sending.js", PackageResources.console_sending_js),
+        Asset("phones.css", PackageResources.phones_css),
+        Asset("phones.js", PackageResources.phones_js),
+    ]
+
+    func asset(named name: String) -> Asset? { byName[name] }
+
+    /// The present version of a file, asked for by its plain name or by a version that is gone.
+    func present(_ name: String) -> Asset? { byPlainName[Asset.plainName(of: name)] }
+
+    /// A page whose addresses of assets are those of the present versions.
+    func page(_ html: [UInt8]) -> String {
+        var page = String(decoding: html, as: UTF8.self)
+        for asset in byName.values {
+            page = page.replacing("\"/assets/\(asset.plainName)\"", with: "\"/assets/\(asset.name)\"")
+        }
+        return page
+    }
+}
+
+/// `/assets/{name}` and `/console`.
+struct AssetResource: Sendable {
+    private let assets: Assets
+    /// Nil: the console is off.
+    private let console: String?
+
+    init(console: Bool) {
+        assets = Assets(console: console)
+        self.console = console ? assets.page(PackageResources.console_html) : nil
+    }
+
+    func get(_ request: Request) throws -> Reply {
+        guard let name = request.parameter(0) else { throw Problem.notFound }
+        if let asset = assets.asset(named: name) {
+            var response = Response(status: 200, contentType: asset.contentType, body: .array(asset.content))
+            response.add("Cache-Control", "public, max-age=31536000, immutable")
+            response.add("X-Content-Type-Options", "nosniff")
+            AssetResource.openToPages(&response)
+            return .now(response)
+        }
+        guard let asset = assets.present(name) else { throw Problem.notFound }
+        var response = Response(status: 302, headers: [.init("Location", .text("/assets/\(asset.name)"))])
+        response.add("Cache-Control", "no-cache")
+        AssetResource.openToPages(&response)
+        return .now(response)
+    }
+
+    /// A module is loaded from another origin only with its consent; there is nothing secret in it.
+    private static func openToPages(_ response: inout Response) {
+        response.add("Access-Control-Allow-Origin", "*")
+    }
+
+    /// One page. It loads nothing from elsewhere and may be framed by nobody; it may speak to a simulator's page.
+    func console(_ request: Request) throws -> Reply {
+        guard let console else { throw Problem.notFound }
+        var response = Response(status: 200, contentType: "text/html; charset=utf-8", body: .text(console))
+        response.add("Cache-Control", "no-store")
+        response.add("X-Content-Type-Options", "nosniff")
+        response.add("Referrer-Policy", "no-referrer")
+        response.add(
+            "Content-Security-Policy",
+            """
+            default-src 'self'; connect-src 'self' http: https:; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
+            form-action 'none'; frame-ancestors 'none'
+            """)
+        return .now(response)
+    }
+}

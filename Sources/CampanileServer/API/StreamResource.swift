@@ -1,0 +1,100 @@
+import CampanileCore
+import HTTPEngine
+import SQLEngine
+
+/// `/badge/stream`, `/notifications/stream` and `/stream_tokens`: server-sent events (WHATWG HTML, section 9.2).
+struct StreamResource: Sendable {
+    let database: Database
+    let world: World
+    let realtime: Realtime
+    let tokens: StreamTokens
+    let origins: AllowedOrigins
+
+    func badge(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
+        let kind: StreamKind
+        switch request.query("format") {
+        case nil, "json": kind = .badge
+        case "turbo_stream": kind = .badgeTurbo
+        default:
+            throw Problem.invalid([FieldError("format", .invalid, "format must be json or turbo_stream.")])
+        }
+        return try open(request, identity, kind)
+    }
+
+    func notifications(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
+        try open(request, identity, .notifications)
+    }
+
+    /// A token for an address: for pages whose EventSource or WebSocket can send no header.
+    func createToken(_ request: Request, _ user: User) throws -> Reply {
+        let (token, expiresAt) = tokens.issue(for: user, now: world.now())
+        return .now(
+            .json(
+                201,
+                .object([.init("token", .string(token)), .init("expires_at", .string(expiresAt.description))])))
+    }
+
+    private func open(_ request: Request, _ identity: StreamIdentity, _ kind: StreamKind) throws -> Reply {
+        let user = try identity.known()
+        try origins.check(request, user)
+        var headers = StreamResource.headers
+        headers += origins.headers(for: request)
+        guard request.method == .get else { return .now(Response(status: 200, headers: headers)) }
+        let shard = realtime.nextShard()
+        if shard.hub.isEnding { throw Problem.unavailable("The server is stopping.") }
+        let seat = try realtime.seats.take(user.user)
+        headers.append(.init("X-Request-Id", .text(request.id)))
+        let head = ResponseHead.text(status: 200, reason: "OK", headers)
+        let given = request.header("last-event-id") ?? ""
+        let lastEventID = given.isEmpty ? nil : given
+        return .later {
+            let inbox = try await inbox(of: user.user, isHeard: kind == .notifications)
+            let opening = EventStreamSession.Opening(
+                user: user, seat: seat, inbox: inbox, kind: kind, lastEventID: lastEventID, head: head)
+            return Response(takeOver: 200) { [world] socket in
+                shard.loop.perform {
+                    EventStreamSession.open(opening, on: socket, loop: shard.loop, hub: shard.hub, world: world)
+                }
+            }
+        }
+    }
+
+    /// The user's inbox, made if there is none yet, and recorded from now on if its events are wanted. Mostly that is so
+    /// already, and nothing is written.
+    func inbox(of user: User, isHeard: Bool) async throws -> Int64 {
+        let now = world.now()
+        let ready = try database.read { connection -> Int64? in
+            guard let inbox = try user.inbox(in: connection) else { return nil }
+            guard isHeard else { return inbox }
+            return try EventRepository.isListened(inbox, now: now, in: connection) ? inbox : nil
+        }
+        if let ready { return ready }
+        return try await database.write { connection in
+            let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: connection).id
+            if isHeard { try EventRepository.listen(inbox, now: now, in: connection) }
+            return inbox
+        }
+    }
+
+    private static let headers: [Response.Header] = [
+        .init("Content-Type", "text/event-stream; charset=utf-8"),
+        // A proxy must neither keep nor gather nor compress it.
+        .init("Cache-Control", "no-cache, no-transform"), .init("X-Accel-Buffering", "no"),
+    ]
+}
+
+/// The head of an answer that the program writes itself, on a connection that it took over.
+enum ResponseHead {
+    static func text(status: Int, reason: String, _ headers: [Response.Header], closes: Bool = true) -> [UInt8] {
+        var text = "HTTP/1.1 \(status) \(reason)\r\n"
+        for header in headers {
+            switch header.value {
+            case .constant(let value): text += "\(header.name): \(value)\r\n"
+            case .text(let value): text += "\(header.name): \(value)\r\n"
+            case .strongTag(let number): text += "\(header.name): \"\(number)\"\r\n"
+            }
+        }
+        if closes { text += "Connection: close\r\n" }
+        return Array((text + "\r\n").utf8)
+    }
+}

@@ -1,0 +1,45 @@
+import HTTPEngine
+
+/// Who listens.
+package struct StreamUser: Sendable {
+    /// Where the token stood.
+    enum Source: Sendable { case header, query, cookie }
+
+    let user: User
+    let source: Source
+
+    /// Whether a client whose token has ended may come back with a newer one by itself: a browser sends the cookie it has
+    /// then, and every other token is as old as the page that holds it.
+    var mayHaveNewerToken: Bool { source == .cookie }
+}
+
+/// Who opens a stream, as far as anybody can tell.
+package enum StreamIdentity: Sendable {
+    case user(StreamUser)
+    /// Why nobody is known.
+    case nobody(Problem)
+
+    /// - Throws: the `Problem`.
+    func known() throws -> StreamUser {
+        switch self {
+        case .user(let user): return user
+        case .nobody(let problem): throw problem
+        }
+    }
+}
+
+extension Request {
+    /// The value of a cookie (RFC 6265 section 4.2.1), without the quotes it may have.
+    func cookie(_ name: String) -> String? {
+        for field in headers("cookie") {
+            for pair in field.split(separator: ";") {
+                let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                guard parts.count == 2, parts[0].trimmed == name else { continue }
+                let value = parts[1].trimmed
+                let isQuoted = value.utf8.count >= 2 && value.hasPrefix("\"") && value.hasSuffix("\"")
+                return isQuoted ? String(value.dropFirst().dropLast()) : String(value)
+            }
+        }
+        return nil
+    }
+}

@@ -1,0 +1,131 @@
+import CampanileCore
+import HTTPEngine
+import SQLEngine
+
+/// What the database says happened in an inbox, as messages. Every look is one snapshot: the events and the badge agree.
+struct EventFeed: Sendable {
+    let database: Database
+    let policy: BadgePolicy
+
+    /// How far somebody was told.
+    struct Position: Sendable {
+        /// The events up to this sequence; nil: nobody asks for them.
+        var sequence: Int64?
+        /// The badge's version; -1: none.
+        var version: Int64
+    }
+
+    struct Look: Sendable {
+        var position: Position
+        var badge: Badge
+        /// What happened since.
+        var messages: [StreamMessage] = []
+
+        /// The badge for a stream of badges.
+        var badgeMessage: StreamMessage {
+            StreamMessage(event: "badge", id: badge.version, data: EventFeed.json(badge))
+        }
+        var turboMessage: StreamMessage {
+            StreamMessage(event: "message", id: badge.version, data: TurboStream.badge(badge.count))
+        }
+    }
+
+    /// What is new for an audience that was told up to a position.
+    func look(_ inbox: Int64, after position: Position) throws -> Look {
+        try database.snapshot { try look(inbox, after: position, in: $0) }
+    }
+
+    /// The same, and in the same moment what somebody who joins the audience is told first: so that the one goes on where
+    /// the other ends.
+    /// - Parameter lastEventID: what the client says it saw last; nil: it comes newly.
+    func join(
+        _ inbox: Int64, after position: Position, lastEventID: String?
+    ) throws -> (look: Look, opening: [StreamMessage]) {
+        try database.snapshot { connection in
+            var look = try look(inbox, after: position, in: connection)
+            let range = try EventRepository.range(inbox: inbox, in: connection)
+            look.position.sequence = range.newest
+            var opening: [StreamMessage] = []
+            if let lastEventID {
+                opening = try missed(lastEventID, range, inbox: inbox, badge: look.badge, in: connection)
+            }
+            // Always last: the number that holds now, under the sequence to resume from.
+            opening.append(StreamMessage(event: "badge", id: range.newest, data: EventFeed.json(look.badge)))
+            return (look, opening)
+        }
+    }
+
+    private func look(_ inbox: Int64, after position: Position, in connection: Connection) throws -> Look {
+        let badge = try InboxRepository.badge(inbox, policy, in: connection)
+        var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
+        guard let sequence = position.sequence else { return look }
+        let found = try EventRepository.after(sequence, inbox: inbox, limit: .max, in: connection)
+        look.position.sequence = found.through
+        look.messages = try messages(found.events, inbox: inbox, badge: badge, in: connection)
+        return look
+    }
+
+    /// What happened since the client's last event, or that nobody can say.
+    private func missed(
+        _ lastEventID: String, _ range: EventRepository.Range, inbox: Int64, badge: Badge, in connection: Connection
+    ) throws -> [StreamMessage] {
+        guard let last = Int64(lastEventID), last >= 0, last <= range.last else {
+            return [EventFeed.reset("unknown", range)]
+        }
+        guard last >= range.completeFrom else { return [EventFeed.reset("too_old", range)] }
+        let found = try EventRepository.after(
+            last, inbox: inbox, limit: Limits.replayedEvents + 1, in: connection)
+        guard found.events.count <= Limits.replayedEvents else { return [EventFeed.reset("too_old", range)] }
+        // The badge of now comes by itself.
+        let events = found.events.filter { $0.event != .badge }
+        let missed = try messages(events, inbox: inbox, badge: badge, in: connection)
+        let bytes = missed.reduce(0) { $0 + $1.data.count }
+        return bytes <= Limits.replayedBytes ? missed : [EventFeed.reset("too_old", range)]
+    }
+
+    private static func reset(_ reason: String, _ range: EventRepository.Range) -> StreamMessage {
+        StreamMessage(event: "reset", id: range.newest, data: Array("{\"reason\":\"\(reason)\"}".utf8))
+    }
+
+    /// Events as they are told now: a notification as it is, and of several badges the last.
+    private func messages(
+        _ events: [RecordedEvent], inbox: Int64, badge: Badge, in connection: Connection
+    ) throws -> [StreamMessage] {
+        let lastBadge = events.last { $0.event == .badge }?.sequence
+        return try events.compactMap { recorded in
+            let id = recorded.sequence
+            switch recorded.event {
+            case .created(let notification):
+                return try message("notification.created", id, notification, inbox: inbox, in: connection)
+            case .updated(let notification):
+                return try message("notification.updated", id, notification, inbox: inbox, in: connection)
+            case .deleted(let notification):
+                return StreamMessage(
+                    event: "notification.deleted", id: id, data: EventFeed.json("id", notification))
+            case .readAll(let newest):
+                return StreamMessage(
+                    event: "notifications.read_all", id: id, data: EventFeed.json("up_to", newest))
+            case .badge:
+                return id == lastBadge ? StreamMessage(event: "badge", id: id, data: EventFeed.json(badge)) : nil
+            }
+        }
+    }
+
+    /// Nil when the notification is gone by now: its deletion follows.
+    private func message(
+        _ event: StaticString, _ id: Int64, _ notification: UUIDv7, inbox: Int64, in connection: Connection
+    ) throws -> StreamMessage? {
+        guard let record = try NotificationRepository.find(notification, inbox: inbox, in: connection) else { return nil }
+        var body = ByteBuffer(capacity: 1_024)
+        body.appendJSON(record)
+        return StreamMessage(event: event, id: id, data: body.finish().withBytes { [UInt8]($0) })
+    }
+
+    private static func json(_ badge: Badge) -> [UInt8] {
+        Array("{\"count\":\(badge.count),\"unread_count\":\(badge.unreadCount),\"version\":\(badge.version)}".utf8)
+    }
+
+    private static func json(_ key: String, _ id: UUIDv7?) -> [UInt8] {
+        Array((id.map { "{\"\(key)\":\"\($0)\"}" } ?? "{\"\(key)\":null}").utf8)
+    }
+}

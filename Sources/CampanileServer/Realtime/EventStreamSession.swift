@@ -1,0 +1,83 @@
+import HTTPEngine
+
+/// One open stream of server-sent events: its connection, and what it is told.
+///
+/// Sendable: `stream` is written and read on the loop's thread only; the rest never changes.
+final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner, @unchecked Sendable {
+    let user: StreamUser?
+    let endsAt: UInt64
+    private let inbox: Int64
+    private let kind: StreamKind
+    private let hub: Hub
+    private let world: World
+    /// Given back with this object.
+    private let seat: StreamSeats.Seat
+    private var stream: EventStream?
+
+    /// What a client asked for when it opened the stream.
+    struct Opening: Sendable {
+        let user: StreamUser
+        let seat: StreamSeats.Seat
+        let inbox: Int64
+        let kind: StreamKind
+        let lastEventID: String?
+        /// Status line and header fields of the answer.
+        let head: [UInt8]
+    }
+
+    private init(_ opening: Opening, hub: Hub, world: World, endsAt: UInt64) {
+        user = opening.user
+        seat = opening.seat
+        inbox = opening.inbox
+        kind = opening.kind
+        self.hub = hub
+        self.world = world
+        self.endsAt = endsAt
+    }
+
+    /// Begins the stream on a connection. On the loop's thread.
+    static func open(_ opening: Opening, on socket: TakenSocket, loop: StreamLoop, hub: Hub, world: World) {
+        let session = EventStreamSession(
+            opening, hub: hub, world: world, endsAt: loop.now + StreamLifetime.nanoseconds(world))
+        let stream = loop.open(socket, owner: session)
+        session.stream = stream
+        stream.send(StreamBytes(opening.head + ServerSentEvents.retry(Limits.streamRetryMilliseconds)))
+        do {
+            try hub.join(opening.inbox, opening.kind, session, lastEventID: opening.lastEventID)
+            hub.open(session)
+        } catch {
+            // The head is on its way: the client comes back, as after any interruption.
+            hub.noteUnreadable(error)
+            stream.finish()
+        }
+    }
+
+    func deliver(_ news: StreamNews) { stream?.send(news.eventStream) }
+
+    func end(_ reason: StreamEnd) {
+        switch reason {
+        case .restarting, .lifetime:
+            // Everybody would come back in the same moment.
+            let wait = Int64(world.random() % UInt64(Limits.streamReturnMilliseconds))
+            stream?.finish(StreamBytes(ServerSentEvents.retry(wait)))
+        case .expired, .revoked:
+            // Who comes back with the same token gets a 401, which ends an EventSource for good.
+            stream?.finish()
+        }
+    }
+
+    func eventStream(_ stream: EventStream, endedWith reason: EventStreamEnd) {
+        self.stream = nil
+        hub.leave(inbox, kind, self)
+        hub.close(self)
+    }
+}
+
+/// How long a stream lives: so that the streams that opened together don't end together.
+enum StreamLifetime {
+    static func nanoseconds(_ world: World) -> UInt64 {
+        let range = Limits.streamLifetimeMilliseconds
+        let spread = UInt64(range.upperBound - range.lowerBound)
+        return (UInt64(range.lowerBound) + world.random() % spread) * 1_000_000
+    }
+}

@@ -1,0 +1,202 @@
+import CampanileCore
+import HTTPEngine
+import Logging
+import SQLEngine
+import Synchronization
+
+/// Tells every open stream what happens in its inbox. It is woken by commits and reads the database: a wake-up may come
+/// for nothing, twice, or be lost to a restart, and what is told stays complete and in order.
+///
+/// Sendable: what other threads touch is under `calls`; everything else is touched on the loop's thread only.
+final class Hub: @unchecked Sendable {
+    /// What other threads leave here.
+    private struct Calls {
+        /// The inboxes that somebody listens to.
+        var heard: Set<Int64> = []
+        /// Of those, the ones where something happened.
+        var changed: Set<Int64> = []
+        /// Another process wrote: anything may have happened.
+        var anyChanged = false
+        var isWoken = false
+        var isEnding = false
+    }
+
+    private let calls = Mutex(Calls())
+    private let loop: StreamLoop
+    private let feed: EventFeed
+    private let world: World
+    private let logger: Logger
+
+    // The loop's thread only.
+    private var audiences: [Int64: Audience] = [:]
+    private var sessions: [ObjectIdentifier: any StreamSession] = [:]
+    /// Inboxes that couldn't be read, to be tried again with the next tick.
+    private var unread: Set<Int64> = []
+    private var revocationsSeen = Timestamp(milliseconds: 0)
+
+    init(loop: StreamLoop, feed: EventFeed, world: World, logger: Logger) {
+        self.loop = loop
+        self.feed = feed
+        self.world = world
+        self.logger = logger
+        revocationsSeen = world.now()
+    }
+
+    // MARK: From any thread
+
+    /// Something was committed to these inboxes. On the writer's thread, which waits for it.
+    func noticed(_ inboxes: [Int64]) {
+        let wakes = calls.withLock { calls in
+            guard !calls.heard.isEmpty else { return false }
+            for inbox in inboxes where calls.heard.contains(inbox) { calls.changed.insert(inbox) }
+            return Hub.wakes(&calls, !calls.changed.isEmpty)
+        }
+        if wakes { loop.perform { self.tellChanges() } }
+    }
+
+    /// Another process wrote.
+    func noticedForeignChange() {
+        let wakes = calls.withLock { calls in
+            calls.anyChanged = true
+            return Hub.wakes(&calls, true)
+        }
+        if wakes { loop.perform { self.tellChanges() } }
+    }
+
+    /// - Returns: whether the loop has to be called: one call serves everything that comes before it is served.
+    private static func wakes(_ calls: inout Calls, _ hasWork: Bool) -> Bool {
+        guard hasWork, !calls.isWoken else { return false }
+        calls.isWoken = true
+        return true
+    }
+
+    /// Whether no stream may open any more.
+    var isEnding: Bool { calls.withLock { $0.isEnding } }
+
+    func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
+
+    // MARK: Sessions, on the loop's thread
+
+    func open(_ session: any StreamSession) {
+        sessions[ObjectIdentifier(session)] = session
+        if isEnding { session.end(.restarting) }
+    }
+
+    func close(_ session: any StreamSession) {
+        sessions[ObjectIdentifier(session)] = nil
+    }
+
+    /// Ends what has lived long enough, and what its token no longer carries.
+    func tick(_ monotonic: UInt64) {
+        let now = world.now()
+        for session in sessions.values {
+            if let user = session.user?.user, user.life.expiresAt <= now {
+                session.end(.expired)
+            } else if session.endsAt <= monotonic {
+                session.end(.lifetime)
+            }
+        }
+        let again = unread
+        unread = []
+        for inbox in again { tell(inbox) }
+    }
+
+    /// Ends every stream, and lets none open any more.
+    func endAll() {
+        calls.withLock { $0.isEnding = true }
+        for session in sessions.values { session.end(.restarting) }
+    }
+
+    private func endRevoked() {
+        let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
+        do {
+            let revocations = try feed.database.read { try RevocationRepository.after(since, in: $0) }
+            revocationsSeen = world.now()
+            guard !revocations.isEmpty else { return }
+            let byUser = Dictionary(
+                revocations.map { (StreamSeats.UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
+            for session in sessions.values {
+                guard let user = session.user?.user else { continue }
+                let notBefore = byUser[StreamSeats.UserKey(app: user.app, userID: user.userID)]
+                if user.life.isRevoked(by: notBefore) { session.end(.revoked) }
+            }
+        } catch {
+            logger.warning("Revocations can't be read now; the next change looks again.", metadata: ["error": "\(error)"])
+        }
+    }
+}
+
+// MARK: - Listening, on the loop's thread
+
+extension Hub {
+    /// From now on the listener is told what happens in an inbox; first of all the present state.
+    /// - Parameter lastEventID: for notifications, what the client saw last.
+    /// - Throws: `SQLError` when the database can't be read; nobody listens then.
+    func join(_ inbox: Int64, _ kind: StreamKind, _ listener: any StreamListener, lastEventID: String? = nil) throws {
+        // Before the database is read: what is committed from here on is noticed.
+        calls.withLock { _ = $0.heard.insert(inbox) }
+        var audience = audiences[inbox] ?? Audience()
+        let opening: [StreamMessage]
+        do {
+            if kind == .notifications {
+                let joined = try feed.join(inbox, after: audience.position, lastEventID: lastEventID)
+                // The others first: they are then told up to where the new one begins.
+                audience.tell(joined.look)
+                audience.position.sequence = joined.look.position.sequence
+                opening = joined.opening
+            } else {
+                let look = try feed.look(inbox, after: audience.position)
+                audience.tell(look)
+                opening = [kind == .badge ? look.badgeMessage : look.turboMessage]
+            }
+        } catch {
+            forgetIfUnheard(inbox, audience)
+            throw error
+        }
+        audience.add(listener, kind)
+        audiences[inbox] = audience
+        listener.deliver(StreamNews(kind, opening))
+    }
+
+    func leave(_ inbox: Int64, _ kind: StreamKind, _ listener: any StreamListener) {
+        guard var audience = audiences[inbox] else { return }
+        audience.remove(listener, kind)
+        audiences[inbox] = audience.isEmpty ? nil : audience
+        forgetIfUnheard(inbox, audience)
+    }
+
+    private func forgetIfUnheard(_ inbox: Int64, _ audience: Audience) {
+        guard audience.isEmpty else { return }
+        calls.withLock { _ = $0.heard.remove(inbox) }
+    }
+
+    private func tellChanges() {
+        let (changed, anyChanged) = calls.withLock { calls in
+            defer {
+                calls.changed = []
+                calls.anyChanged = false
+                calls.isWoken = false
+            }
+            return (calls.changed, calls.anyChanged)
+        }
+        if anyChanged { endRevoked() }
+        for inbox in anyChanged ? Set(audiences.keys) : changed { tell(inbox) }
+    }
+
+    private func tell(_ inbox: Int64) {
+        guard var audience = audiences[inbox] else { return }
+        do {
+            let look = try feed.look(inbox, after: audience.position)
+            // Taken out while it is told, so that a listener that leaves meanwhile finds the audience as it will be.
+            audience.tell(look)
+            audiences[inbox]?.position = audience.position
+        } catch {
+            unread.insert(inbox)
+            noteUnreadable(error)
+        }
+    }
+
+    func noteUnreadable(_ error: any Error) {
+        logger.warning("What happened can't be read now; it is told later.", metadata: ["error": "\(error)"])
+    }
+}

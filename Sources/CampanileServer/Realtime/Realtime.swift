@@ -1,0 +1,80 @@
+import CampanileCore
+import Glibc
+import HTTPEngine
+import Logging
+import SQLEngine
+import Synchronization
+
+/// The streams of a running server: the threads that keep them, the hubs that feed them, and how many there may be.
+///
+/// Each stream belongs to one of a few shards, a thread with a hub of its own: what 5,000 streams are told costs 5,000 system
+/// calls, and with one thread for each processor it takes half the time.
+final class Realtime: Sendable {
+    struct Shard: Sendable {
+        let loop: StreamLoop
+        let hub: Hub
+    }
+
+    let shards: [Shard]
+    let seats: StreamSeats
+    private let turn = Atomic<Int>(0)
+
+    init(database: Database, policy: BadgePolicy, streams: Configuration.Streams, world: World, logger: Logger) {
+        seats = StreamSeats(perUser: streams.perUser, total: streams.total)
+        let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
+        shards = (0..<min(max(1, processors), Limits.streamThreads)).map { number in
+            Shard(
+                feed: EventFeed(database: database, policy: policy), world: world, logger: logger,
+                name: "streams-\(number)")
+        }
+    }
+
+    /// Where the next stream belongs.
+    func nextShard() -> Shard {
+        shards[turn.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
+    }
+
+    func start() { for shard in shards { shard.loop.start() } }
+
+    /// Something was committed to these inboxes. On the writer's thread, which waits for it.
+    func noticed(_ inboxes: [Int64]) { for shard in shards { shard.hub.noticed(inboxes) } }
+
+    func noticedForeignChange() { for shard in shards { shard.hub.noticedForeignChange() } }
+
+    /// Looks at the clock now instead of within a second.
+    func tick() { for shard in shards { shard.loop.tick() } }
+
+    /// Tells every client to come back within a few seconds, and lets none in any more.
+    func endAll() async {
+        for shard in shards {
+            await withCheckedContinuation { continuation in
+                shard.loop.perform {
+                    shard.hub.endAll()
+                    continuation.resume()
+                }
+            }
+        }
+    }
+
+    func stop() { for shard in shards { shard.loop.stop() } }
+}
+
+extension Realtime.Shard {
+    fileprivate init(feed: EventFeed, world: World, logger: Logger, name: String) {
+        let tick = Tick()
+        var options = StreamLoopOptions()
+        options.name = name
+        options.limits.pendingBytes = Limits.streamPendingBytes
+        options.onTick = { tick.hub?.tick($0) }
+        loop = StreamLoop(options: options)
+        hub = Hub(loop: loop, feed: feed, world: world, logger: logger)
+        tick.hub = hub
+    }
+
+    /// The loop is made before the hub that it calls.
+    ///
+    /// Sendable: written once, before the loop starts.
+    private final class Tick: @unchecked Sendable {
+        weak var hub: Hub?
+    }
+}

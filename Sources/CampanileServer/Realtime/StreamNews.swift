@@ -1,0 +1,66 @@
+import CampanileCore
+import HTTPEngine
+
+/// What a listener wants to hear of an inbox.
+enum StreamKind: Int, CaseIterable, Sendable {
+    /// The badge, as JSON.
+    case badge
+    /// The badge, as the HTML that Turbo renders.
+    case badgeTurbo
+    /// Everything that happens, the badge with it.
+    case notifications
+}
+
+/// One thing that a listener is told.
+struct StreamMessage: Sendable {
+    /// `badge`, `notification.created`, …; the type of a server-sent event, and the word in a cable's message.
+    let event: StaticString
+    /// The badge's version on a stream of badges, else the event's sequence.
+    let id: Int64
+    /// JSON, or for `badgeTurbo` HTML. One line.
+    let data: [UInt8]
+}
+
+/// What is told to all listeners of one kind at once.
+///
+/// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only.
+final class StreamNews: @unchecked Sendable {
+    let kind: StreamKind
+    let messages: [StreamMessage]
+
+    init(_ kind: StreamKind, _ messages: [StreamMessage]) {
+        self.kind = kind
+        self.messages = messages
+    }
+
+    /// The same as server-sent events: made once, sent to thousands.
+    private(set) lazy var eventStream = StreamBytes(ServerSentEvents.text(kind, messages))
+}
+
+/// Why the server ends a stream.
+enum StreamEnd: Sendable {
+    /// The token that opened it has ended.
+    case expired
+    /// The user's tokens were revoked.
+    case revoked
+    /// The server stops, and another one will be there soon.
+    case restarting
+    /// It has lived long enough: so that clients spread over the servers of a house with several.
+    case lifetime
+}
+
+/// One who is told what happens in an inbox. Called on the hub's thread, and must not block.
+protocol StreamListener: AnyObject, Sendable {
+    /// In order and without a gap; the first news are the present state.
+    func deliver(_ news: StreamNews)
+}
+
+/// One connection with its listeners, as long as its user may have it.
+protocol StreamSession: AnyObject, Sendable {
+    /// Nil for a connection that only signed names give anything to.
+    var user: StreamUser? { get }
+    /// Monotonic nanoseconds at which it has lived long enough.
+    var endsAt: UInt64 { get }
+    /// On the hub's thread.
+    func end(_ reason: StreamEnd)
+}

@@ -1,0 +1,67 @@
+import Synchronization
+
+/// How many streams may be open: of one user, and in total.
+final class StreamSeats: Sendable {
+    /// One open stream's place; given back when nobody holds it.
+    final class Seat: Sendable {
+        private let seats: StreamSeats
+        private let user: UserKey?
+
+        fileprivate init(_ seats: StreamSeats, _ user: UserKey?) {
+            self.seats = seats
+            self.user = user
+        }
+
+        deinit { seats.giveBack(user) }
+    }
+
+    struct UserKey: Hashable, Sendable {
+        let app: String
+        let userID: String
+    }
+
+    private struct Taken {
+        var total = 0
+        var byUser: [UserKey: Int] = [:]
+    }
+
+    private let perUser: Int
+    private let total: Int
+    private let taken = Mutex(Taken())
+
+    init(perUser: Int, total: Int) {
+        self.perUser = perUser
+        self.total = total
+    }
+
+    var takenCount: Int { taken.withLock { $0.total } }
+
+    /// - Parameter user: nil for a connection without one, which counts in total only.
+    /// - Throws: `Problem` 429 for one too many of the user, 503 for one too many in total.
+    func take(_ user: User?) throws -> Seat {
+        let key = user.map { UserKey(app: $0.app, userID: $0.userID) }
+        let problem: Problem? = taken.withLock { taken in
+            guard taken.total < total else {
+                return Problem.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)
+            }
+            if let key {
+                guard taken.byUser[key, default: 0] < perUser else {
+                    return Problem.tooManyStreams("This user has \(perUser) open streams, and may not have more.")
+                }
+                taken.byUser[key, default: 0] += 1
+            }
+            taken.total += 1
+            return nil
+        }
+        if let problem { throw problem }
+        return Seat(self, key)
+    }
+
+    private func giveBack(_ user: UserKey?) {
+        taken.withLock { taken in
+            taken.total -= 1
+            guard let user, let count = taken.byUser[user] else { return }
+            taken.byUser[user] = count > 1 ? count - 1 : nil
+        }
+    }
+}

@@ -1,0 +1,117 @@
+// The console: signs a user in, and puts the parts together. The parts' addresses stand in the page.
+
+const load = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
+const [{ listen }, { phone, redraw }, kit, { makeInbox }, { makeSending }, { makeDevices }] =
+  await Promise.all(["badge", "phones", "kit", "inbox", "sending", "devices"].map(load));
+const { attempt, caller, complain, element, find, redrawTimes, showFieldErrors } = kit;
+
+// In this tab's sessionStorage: who is signed in, and why somebody no longer is.
+const place = "campanile-console";
+const farewell = "campanile-console-farewell";
+const streamed = [
+  "badge", "notification.created", "notification.updated", "notification.deleted", "notifications.read_all", "reset",
+];
+
+/** What a user token says; it is the server that checks it. */
+function claimsOf(token) {
+  try {
+    const text = atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"));
+    return JSON.parse(new TextDecoder().decode(Uint8Array.from(text, (character) => character.charCodeAt(0))));
+  } catch {
+    return {};
+  }
+}
+
+// --- signing in and out
+
+const form = find("sign-in-form");
+
+function showSignIn(message) {
+  find("sign-in").hidden = false;
+  showFieldErrors(form, message ? [{ field: "token", message }] : []);
+  form.elements.token.focus();
+}
+
+/** Asks the server about what was entered; gives what to say at which field. */
+async function refusals({ token, key, simulator }) {
+  const errors = [];
+  if (!token) return [{ field: "token", message: "A user token is needed." }];
+  const ask = async (field, call, path, words) => {
+    try {
+      await call("GET", path);
+    } catch (problem) {
+      if (problem.status === 401) errors.push({ field, message: problem.message });
+      else if (problem.status === 403) errors.push({ field, message: words });
+      else if (problem.status !== 404) throw problem;
+    }
+  };
+  await ask("token", caller(token), "/badge", "This is an API key. Here belongs a user’s token.");
+  const user = encodeURIComponent(claimsOf(token).sub ?? "nobody");
+  if (key) await ask("key", caller(key), `/sandbox/pushes?user_id=${user}`, "This is a user’s token. Here belongs an API key.");
+  if (simulator && !/^https?:\/\/[^/]/.test(simulator)) {
+    errors.push({ field: "simulator", message: "An address begins with http:// or https://." });
+  }
+  return errors;
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  attempt(form.querySelector("[type=submit]"), async () => {
+    const session = Object.fromEntries(["token", "key", "simulator"].map((name) => [name, form.elements[name].value.trim()]));
+    const errors = await refusals(session);
+    showFieldErrors(form, errors);
+    if (errors.length) return;
+    sessionStorage.setItem(place, JSON.stringify(session));
+    begin(session);
+  });
+});
+
+/** The next user's page begins from nothing: it is loaded anew. */
+function leave(message = "") {
+  sessionStorage.removeItem(place);
+  sessionStorage.setItem(farewell, message);
+  location.reload();
+}
+
+find("sign-out").addEventListener("click", () => leave());
+
+// --- a session
+
+function begin(session) {
+  const { token, key, simulator } = session;
+  const { sub: user = "?", app = "App" } = claimsOf(token);
+  find("sign-in").hidden = true;
+  find("console").hidden = false;
+  find("user").textContent = user;
+  find("user-initial").textContent = user.slice(0, 1).toUpperCase();
+
+  const call = caller(token, (problem) => leave(problem.message));
+  const produce = key ? caller(key, complain) : null;
+  const devices = makeDevices(kit, { call, produce, user, app, simulator, phone, redraw });
+  const sending = makeSending(kit, { call: produce, user, onSent: () => devices.look() });
+  const inbox = makeInbox(kit, { call, onDeliveries: produce && sending.showDeliveries });
+
+  const src = "/notifications/stream";
+  document.querySelector(".bell").append(element("campanile-badge", { id: "badge", src, token, "document-title": true }));
+  const live = find("live");
+  listen(src, { token }, streamed, (name, data) => {
+    if (name === "wait" && data === 401) return leave("The user token has expired or was refused.");
+    if (name === "open" || name === "wait") {
+      live.textContent = name === "open" ? "live" : "connecting";
+      live.classList.toggle("on", name === "open");
+    }
+    // A connection that the browser resumed has missed nothing; any other may have.
+    if (name === "open" && !data) attempt(null, inbox.load);
+    if (name === "open" || name === "wait") return;
+    inbox.hear(name, data);
+    devices.look();
+  });
+  attempt(null, inbox.load);
+  attempt(null, devices.load);
+  setInterval(redrawTimes, 20_000);
+}
+
+const kept = sessionStorage.getItem(place);
+if (kept) begin(JSON.parse(kept));
+else showSignIn(sessionStorage.getItem(farewell));
+sessionStorage.removeItem(farewell);

@@ -1,0 +1,1 @@
+../../PushSimulator/phones.js

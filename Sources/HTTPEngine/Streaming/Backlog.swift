@@ -1,0 +1,65 @@
+import CMicroHTTPD
+import Glibc
+
+/// What a stream still owes its client: bytes that the kernel didn't take, and the end, once it was announced. Only
+/// streams that lag or finish have one. On the loop's thread.
+final class Backlog {
+    /// How many buffers are given to the kernel in one call.
+    private static let together = 32
+
+    private var chunks: [StreamBytes] = []
+    /// The first chunk that isn't sent to its end, and how far it is.
+    private var first = 0
+    private var offset = 0
+    /// Bytes in all.
+    private(set) var count = 0
+    /// When something went last, on the loop's clock.
+    var progressAt: UInt64
+    /// When the stream is closed at the latest; 0 before `finish`.
+    var end: UInt64 = 0
+    /// Place among the set's streams that lag.
+    var place = 0
+
+    init(now: UInt64) { progressAt = now }
+
+    func append(_ bytes: StreamBytes, from start: Int) {
+        if chunks.isEmpty { offset = start }
+        chunks.append(bytes)
+        count += bytes.count - start
+    }
+
+    /// Sends as much as the kernel takes in one call.
+    /// - Returns: how many bytes, or -1 with `errno`.
+    func send(to descriptor: Int32) -> Int {
+        let used = min(chunks.count - first, Self.together)
+        let sent = withUnsafeTemporaryAllocation(of: iovec.self, capacity: used) { pieces in
+            for index in 0..<used {
+                let chunk = chunks[first + index]
+                let start = index == 0 ? offset : 0
+                pieces.initializeElement(
+                    at: index, to: iovec(iov_base: chunk.base + start, iov_len: chunk.count - start))
+            }
+            var message = msghdr()
+            message.msg_iov = pieces.baseAddress
+            message.msg_iovlen = used
+            return sendmsg(descriptor, &message, cmhd_send_flags)
+        }
+        if sent > 0 { drop(sent) }
+        return sent
+    }
+
+    private func drop(_ sent: Int) {
+        count -= sent
+        var rest = sent + offset
+        while first < chunks.count, rest >= chunks[first].count {
+            rest -= chunks[first].count
+            first += 1
+        }
+        offset = rest
+        // What is sent is let go, but not by moving everything for each call.
+        if first == chunks.count || first >= 2 * Self.together {
+            chunks.removeSubrange(0..<first)
+            first = 0
+        }
+    }
+}

@@ -1,0 +1,175 @@
+import CMicroHTTPD
+import Glibc
+import Synchronization
+
+/// The streams of a loop, their sockets in one epoll set, and what ends them.
+///
+/// Sendable, because everything but `thread` and `counts`, which are atomic, and what never changes is touched on the loop's
+/// thread only, or before that thread starts and after it has ended.
+final class StreamSet: @unchecked Sendable {
+    let limits: StreamLimits
+    let heartbeat: StreamBytes
+    let counts = StreamCounts()
+    let epoll: Int32
+    /// The loop's thread as a number; 0 while there is none.
+    let thread = Atomic<UInt>(0)
+    /// The time at which this turn of the loop began.
+    var now: UInt64
+    /// No stream may begin any more.
+    private(set) var isStopped = false
+    /// By their descriptors, which the system gives out densely.
+    private(set) var byDescriptor: [EventStream?] = []
+    var wheel: Wheel
+    /// Streams with a backlog; each knows its place.
+    private var lagging: [EventStream] = []
+    /// Ended, but the owner doesn't know yet and the socket is open, so that nobody can get its number in the same turn.
+    private var ended: [(stream: EventStream, reason: EventStreamEnd)] = []
+
+    init(limits: StreamLimits, heartbeat: StreamBytes, now: UInt64) {
+        self.limits = limits
+        self.heartbeat = heartbeat
+        self.now = now
+        wheel = Wheel(interval: limits.heartbeat, now: now)
+        epoll = cmhd_epoll_create()
+        guard epoll >= 0 else { fatalError("The system gives no epoll set: error \(errno).") }
+    }
+
+    deinit { _ = Glibc.close(epoll) }
+
+    var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+    /// Whether an error of a socket says nothing about the client.
+    static func isPassing(_ code: Int32) -> Bool {
+        code == EAGAIN || code == EINTR || code == ENOBUFS || code == ENOMEM
+    }
+
+    @inline(__always)
+    func requireThread() {
+        assert(isCurrent, "Streams belong to their loop's thread.")
+    }
+
+    subscript(descriptor: Int32) -> EventStream? {
+        descriptor >= 0 && descriptor < byDescriptor.count ? byDescriptor[Int(descriptor)] : nil
+    }
+}
+
+// MARK: - A stream begins and ends
+
+extension StreamSet {
+    func open(_ socket: TakenSocket, owner: any EventStreamOwner) -> EventStream {
+        requireThread()
+        let descriptor = socket.release() ?? -1
+        let stream = EventStream(descriptor, in: self, owner: owner)
+        counts.opened()
+        if descriptor < 0 {
+            end(stream, .clientGone)
+        } else if isStopped {
+            end(stream, .stopped)
+        } else {
+            prepare(descriptor)
+            if descriptor >= byDescriptor.count {
+                let wanted = max(Int(descriptor) + 1, byDescriptor.count * 2)
+                byDescriptor += Array(repeating: nil, count: wanted - byDescriptor.count)
+            }
+            byDescriptor[Int(descriptor)] = stream
+            schedule(stream)
+            // Edges only: no call is needed to say what is waited for next.
+            let events = cmhd_epoll_in | cmhd_epoll_out | cmhd_epoll_hangup | cmhd_epoll_edges
+            if cmhd_epoll_add(epoll, descriptor, events) != 0 { end(stream, .clientGone) }
+        }
+        return stream
+    }
+
+    private func prepare(_ descriptor: Int32) {
+        var size = limits.sendBufferBytes
+        setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        // A client that vanished without a word acknowledges no heartbeat.
+        var milliseconds = UInt32(clamping: limits.stall / 1_000_000)
+        setsockopt(
+            descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, socklen_t(MemoryLayout<UInt32>.size))
+    }
+
+    /// Ends a stream at once for everybody but its owner, who is told by `settle`.
+    func end(_ stream: EventStream, _ reason: EventStreamEnd) {
+        guard stream.state != .ended else { return }
+        stream.state = .ended
+        if let backlog = stream.backlog {
+            catchesUp(backlog)
+            stream.backlog = nil
+        }
+        unschedule(stream)
+        if stream.descriptor >= 0, self[stream.descriptor] === stream {
+            byDescriptor[Int(stream.descriptor)] = nil
+            // By hand: closing a descriptor removes it only if it is the socket's last one, and the library may
+            // still have its own.
+            _ = cmhd_epoll_remove(epoll, stream.descriptor)
+        }
+        if reason == .tooSlow { counts.cut() }
+        ended.append((stream, reason))
+    }
+
+    /// Closes what has ended and tells the owners, who may end others by it.
+    func settle() {
+        while !ended.isEmpty {
+            let batch = ended
+            ended = []
+            for (stream, reason) in batch {
+                close(stream, reason)
+                counts.closed()
+                let owner = stream.owner
+                stream.owner = nil
+                owner?.eventStream(stream, endedWith: reason)
+            }
+        }
+    }
+
+    private func close(_ stream: EventStream, _ reason: EventStreamEnd) {
+        guard stream.descriptor >= 0 else { return }
+        if reason == .tooSlow {
+            // With a reset, or the kernel would keep the client's unread bytes and go on trying.
+            var linger = Glibc.linger(l_onoff: 1, l_linger: 0)
+            setsockopt(stream.descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
+        }
+        _ = Glibc.close(stream.descriptor)
+    }
+
+    /// Ends all streams, and every one that would begin later.
+    func stop() {
+        isStopped = true
+        for case let stream? in byDescriptor { end(stream, .stopped) }
+        settle()
+    }
+}
+
+// MARK: - Events and deadlines
+
+extension StreamSet {
+    func handle(_ events: UInt32, on descriptor: Int32, scratch: UnsafeMutableRawBufferPointer) {
+        guard let stream = self[descriptor] else { return }
+        if events & cmhd_epoll_in != 0 { stream.readAway(scratch) }
+        if events & cmhd_epoll_hangup != 0 { stream.hungUp() }
+        if events & cmhd_epoll_out != 0 { stream.flush() }
+    }
+
+    /// Looks at everything that depends on the time.
+    func tick() {
+        for stream in lagging {
+            if let backlog = stream.backlog { stream.checkDeadlines(backlog) }
+        }
+        beat()
+        settle()
+    }
+
+    func lags(_ stream: EventStream, _ backlog: Backlog) {
+        backlog.place = lagging.count
+        lagging.append(stream)
+    }
+
+    func catchesUp(_ backlog: Backlog) {
+        guard let last = lagging.popLast() else { return }
+        if backlog.place < lagging.count {
+            lagging[backlog.place] = last
+            last.backlog?.place = backlog.place
+        }
+    }
+}

@@ -1,0 +1,34 @@
+import Glibc
+import Synchronization
+
+/// A TCP connection that belongs to the application: not blocking, closed at `exec`, and without Nagle's delay.
+///
+/// It closes the descriptor once: when it is told to, or when nobody holds it any more, unless somebody took it.
+package final class TakenSocket: Sendable {
+    /// -1 when it was given away or closed.
+    private let descriptor: Atomic<Int32>
+
+    /// Takes a connected socket over; the object closes it from now on.
+    package init(_ descriptor: Int32) {
+        self.descriptor = Atomic(descriptor)
+        let flags = fcntl(descriptor, F_GETFL)
+        if flags & O_NONBLOCK == 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
+        // Events are small and must not wait for an acknowledgement. Fails only on what isn't TCP.
+        var yes: Int32 = 1
+        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
+    }
+
+    deinit { close() }
+
+    /// Gives the descriptor away, to be closed by whoever gets it. Any thread.
+    /// - Returns: nil if it was given away or closed before.
+    package func release() -> Int32? {
+        let taken = descriptor.exchange(-1, ordering: .acquiringAndReleasing)
+        return taken < 0 ? nil : taken
+    }
+
+    /// Closes the connection, unless somebody took it. Idempotent; any thread.
+    package func close() {
+        if let descriptor = release() { _ = Glibc.close(descriptor) }
+    }
+}

@@ -1,0 +1,89 @@
+import CMicroHTTPD
+import Glibc
+import Synchronization
+
+/// What the loop's thread does, turn by turn: wait, handle sockets, do what was queued, look at the clock.
+///
+/// Sendable, because only the loop's thread calls it.
+final class Turns: @unchecked Sendable {
+    /// Events that are fetched at once.
+    private static let batch = 512
+    /// The time between two looks at the clock, nanoseconds.
+    private static let tickInterval: UInt64 = 1_000_000_000
+
+    private let streams: StreamSet
+    private let queue: WorkQueue
+    private let clock: @Sendable () -> UInt64
+    private let onTick: @Sendable (UInt64) -> Void
+    private var lastTick: UInt64
+
+    init(
+        streams: StreamSet, queue: WorkQueue, clock: @escaping @Sendable () -> UInt64,
+        onTick: @escaping @Sendable (UInt64) -> Void
+    ) {
+        self.streams = streams
+        self.queue = queue
+        self.clock = clock
+        self.onTick = onTick
+        lastTick = streams.now
+        guard cmhd_epoll_add(streams.epoll, queue.bell, cmhd_epoll_in) == 0 else {
+            fatalError("The system takes no descriptor into an epoll set: error \(errno).")
+        }
+    }
+
+    func run() {
+        streams.thread.store(UInt(pthread_self()), ordering: .relaxed)
+        let scratch = UnsafeMutableRawBufferPointer.allocate(byteCount: 4_096, alignment: 16)
+        let events = UnsafeMutablePointer<epoll_event>.allocate(capacity: Self.batch)
+        defer {
+            scratch.deallocate()
+            events.deallocate()
+            streams.thread.store(0, ordering: .relaxed)
+        }
+        while turn(events, scratch) {}
+        streams.stop()
+    }
+
+    /// - Returns: whether another turn follows.
+    private func turn(_ events: UnsafeMutablePointer<epoll_event>, _ scratch: UnsafeMutableRawBufferPointer) -> Bool {
+        let wait = queue.fallAsleep() ? untilTick : 0
+        let count = epoll_wait(streams.epoll, events, Int32(Self.batch), wait)
+        let (work, isLast) = queue.take()
+        streams.now = clock()
+        for index in 0..<Int(max(0, count)) {
+            let descriptor = events[index].data.fd
+            if descriptor == queue.bell {
+                silenceBell()
+            } else {
+                streams.handle(events[index].events, on: descriptor, scratch: scratch)
+            }
+        }
+        // No event of this turn is left, so sockets may be closed and their numbers given out again.
+        streams.settle()
+        for item in work {
+            item()
+            streams.settle()
+        }
+        if streams.now &- lastTick >= Self.tickInterval { tick() }
+        return !isLast
+    }
+
+    /// Milliseconds to wait at most. A clock that stands leaves it at a second.
+    private var untilTick: Int32 {
+        let passed = min(streams.now &- lastTick, Self.tickInterval)
+        return Int32((Self.tickInterval - passed) / 1_000_000) + 1
+    }
+
+    func tick() {
+        streams.now = clock()
+        lastTick = streams.now
+        streams.tick()
+        onTick(streams.now)
+        streams.settle()
+    }
+
+    private func silenceBell() {
+        var rings: UInt64 = 0
+        _ = read(queue.bell, &rings, 8)
+    }
+}

@@ -1,0 +1,110 @@
+import CampanileCore
+import Logging
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct EventRecordingTests {
+    private func inbox(_ fixture: Fixture) async throws -> Int64 {
+        let (now, alice) = (fixture.clock.now, fixture.alice)
+        return try await fixture.database.write { connection in
+            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: connection).id
+            try EventRepository.listen(inbox, now: now, in: connection)
+            return inbox
+        }
+    }
+
+    private func events(_ fixture: Fixture, after sequence: Int64 = 0) throws -> [InboxEvent] {
+        try fixture.database.read { connection in
+            guard let inbox = try fixture.alice.inbox(in: connection) else { return [] }
+            return try EventRepository.after(sequence, inbox: inbox, limit: 1_000, in: connection).events.map(\.event)
+        }
+    }
+
+    @Test("what happens in an inbox that nobody listens to is not recorded")
+    func unheard() async throws {
+        let fixture = try Fixture()
+        try await fixture.create()
+        #expect(try events(fixture) == [])
+    }
+
+    @Test("every change is recorded with the badge that it changes, in the order of the commits")
+    func everyChange() async throws {
+        let fixture = try Fixture()
+        _ = try await inbox(fixture)
+        let one = try await fixture.create()
+        let two = try await fixture.create()
+        _ = try await fixture.inboxes.setRead(true, one, fixture.alice, device: nil)
+        _ = try await fixture.inboxes.setRead(true, one, fixture.alice, device: nil)
+        _ = try await fixture.inboxes.setRead(false, one, fixture.alice, device: nil)
+        _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
+        _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
+        _ = try await fixture.inboxes.markAllRead(upTo: one, fixture.alice, device: nil)
+        _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+        _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+        try await fixture.inboxes.delete(one, fixture.alice, device: nil)
+        #expect(
+            try events(fixture) == [
+                .created(one), .badge, .created(two), .badge, .updated(one), .badge, .updated(one), .badge, .badge,
+                .readAll(upTo: one), .badge, .readAll(upTo: two), .badge, .deleted(one),
+            ])
+    }
+
+    @Test("a change that is rolled back leaves no event")
+    func rollback() async throws {
+        let fixture = try Fixture()
+        _ = try await inbox(fixture)
+        await #expect(throws: Problem.self) {
+            try await fixture.inboxes.delete(UUIDv7(high: 1, low: 1), fixture.alice, device: nil)
+        }
+        #expect(try events(fixture) == [])
+    }
+
+    @Test("recording ends when nobody listened for a day, and what came then can't be resumed from before")
+    func lapse() async throws {
+        let fixture = try Fixture()
+        let inbox = try await inbox(fixture)
+        try await fixture.create()
+        let before = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
+        fixture.clock.advance(milliseconds: Limits.eventMilliseconds)
+        try await fixture.create()
+        #expect(try events(fixture).count == 2)
+        _ = try await self.inbox(fixture)
+        let after = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
+        #expect(after.completeFrom > before.newest)
+        #expect(after.newest == after.completeFrom)
+    }
+
+    @Test("an opening renews the recording without a gap")
+    func renewal() async throws {
+        let fixture = try Fixture()
+        let inbox = try await inbox(fixture)
+        let before = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
+        fixture.clock.advance(milliseconds: Limits.eventMilliseconds - 1)
+        _ = try await self.inbox(fixture)
+        fixture.clock.advance(milliseconds: Limits.eventMilliseconds - 1)
+        try await fixture.create()
+        let after = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
+        #expect(after.completeFrom == before.completeFrom)
+        #expect(after.newest == before.newest + 2)
+    }
+
+    @Test("the housekeeping forgets events after a day, and says from where on they are complete")
+    func purge() async throws {
+        let fixture = try Fixture()
+        let inbox = try await inbox(fixture)
+        try await fixture.create()
+        let old = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
+        fixture.clock.advance(milliseconds: Limits.eventMilliseconds / 2)
+        _ = try await self.inbox(fixture)
+        try await fixture.create()
+        fixture.clock.advance(milliseconds: Limits.eventMilliseconds / 2 + 1)
+        let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+        try await Housekeeping(database: fixture.database, world: fixture.world, logger: logger).tidyUp()
+        let now = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
+        #expect(now.completeFrom == old.newest)
+        #expect(now.newest == old.newest + 2)
+        #expect(try events(fixture).count == 2)
+    }
+}

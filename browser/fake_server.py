@@ -1,0 +1,171 @@
+"""A server for the tests of the web pieces: it serves them and the test pages, and tells the badge that it is told to.
+
+It shows what a real server seldom does: refusals, cut connections, numbers that come late. It also keeps what it was asked.
+"""
+import http.server
+import json
+import pathlib
+import queue
+import threading
+from urllib.parse import parse_qs, urlsplit
+
+HERE = pathlib.Path(__file__).resolve().parent
+ASSETS = HERE.parent / "Sources" / "CampanileServer" / "web"
+TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+# As strict as the server's own: no inline script, no inline style, nothing from elsewhere.
+CONTENT_SECURITY_POLICY = "default-src 'self'; connect-src 'self' http: https:"
+BEAT_SECONDS = 0.2
+WAIT_SECONDS = 20
+
+
+class FakeServer:
+    """A context manager; `address` is where it is."""
+
+    def __init__(self, assets=ASSETS):
+        self.assets = pathlib.Path(assets)
+        self.lock = threading.Condition()
+        self.badge = {"count": 0, "unread_count": 0, "version": 1}
+        self.stream_status, self.token_status = 200, 201
+        self.streams, self.asked, self.granted = [], [], 0
+        self.made = {}   # path -> text that a test wants to be served
+
+    def __enter__(self):
+        world = self
+
+        class Handler(_Handler):
+            server_world = world
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.cut()
+        self.server.shutdown()
+        self.server.server_close()
+
+    # --- what a test tells it
+
+    def tell(self, count, version):
+        """The badge becomes this, and every stream hears it."""
+        with self.lock:
+            self.badge = {"count": count, "unread_count": count, "version": version}
+            for stream in self.streams:
+                stream.put(dict(self.badge))
+
+    def change_unheard(self, count, version):
+        """The badge becomes this; streams that are open hear nothing."""
+        with self.lock:
+            self.badge = {"count": count, "unread_count": count, "version": version}
+
+    def tell_late(self, count, version):
+        """Streams hear this, though it isn't the badge."""
+        with self.lock:
+            for stream in self.streams:
+                stream.put({"count": count, "unread_count": count, "version": version})
+
+    def cut(self):
+        """Ends all streams without a word."""
+        with self.lock:
+            for stream in self.streams:
+                stream.put(None)
+
+    # --- what a test asks it
+
+    def wait(self, holds, what):
+        with self.lock:
+            if not self.lock.wait_for(lambda: holds(self), WAIT_SECONDS):
+                raise AssertionError(f"not within {WAIT_SECONDS} s: {what}; asked: {self.asked[-6:]}")
+
+    def wait_for_streams(self, number):
+        self.wait(lambda world: len(world.streams) == number, f"{number} open streams")
+
+    def requests(self, path):
+        with self.lock:
+            return [one for one in self.asked if one["path"] == path]
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_world = None
+
+    def log_message(self, *_):
+        pass
+
+    def _answer(self, status, body=b"", kind="application/json"):
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Security-Policy", CONTENT_SECURITY_POLICY)
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _note(self):
+        world, target = self.server_world, urlsplit(self.path)
+        with world.lock:
+            world.asked.append({
+                "method": self.command, "path": target.path, "query": parse_qs(target.query), "target": self.path,
+                "authorization": self.headers.get("Authorization"), "last_event_id": self.headers.get("Last-Event-ID")})
+            world.lock.notify_all()
+        return target.path
+
+    def do_POST(self):
+        world = self.server_world
+        if self._note() != "/stream_tokens":
+            return self._answer(404)
+        with world.lock:
+            world.granted += 1
+            status, name = world.token_status, f"stream-token-{world.granted}"
+        if status != 201:
+            return self._answer(status)
+        self._answer(201, json.dumps({"token": name, "expires_at": "2030-01-01T00:00:00.000Z"}).encode())
+
+    def do_GET(self):
+        path = self._note()
+        if path == "/badge/stream":
+            return self._stream()
+        made = self.server_world.made.get(path)
+        if made is not None:
+            return self._answer(200, made.encode(), TYPES[pathlib.Path(path).suffix])
+        for prefix, folder in (("/assets/", self.server_world.assets), ("/pages/", HERE / "pages")):
+            file = folder / path[len(prefix):]
+            if path.startswith(prefix) and file.name == path[len(prefix):] and file.is_file():
+                return self._answer(200, file.read_bytes(), TYPES[file.suffix])
+        self._answer(404)
+
+    def _stream(self):
+        world = self.server_world
+        mine = queue.Queue()
+        with world.lock:
+            status = world.stream_status
+            if status == 200:
+                mine.put(dict(world.badge))
+                world.streams.append(mine)
+                world.lock.notify_all()
+        if status != 200:
+            return self._answer(status)
+        self.close_connection = True
+        try:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Cache-Control", "no-store")
+            self.end_headers()
+            self.wfile.write(b"retry: 50\n\n")
+            while True:
+                try:
+                    badge = mine.get(timeout=BEAT_SECONDS)
+                except queue.Empty:
+                    self.wfile.write(b":\n\n")  # notices a browser that has left
+                    continue
+                if badge is None:
+                    return
+                self.wfile.write(f"id: {badge['version']}\nevent: badge\ndata: {json.dumps(badge)}\n\n".encode())
+        except OSError:
+            pass
+        finally:
+            with world.lock:
+                world.streams.remove(mine)
+                world.lock.notify_all()

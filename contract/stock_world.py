@@ -1,0 +1,192 @@
+"""What stock_clients.py needs around its tests: a server, pages on another origin, names signed by Rails, and the clients
+that are programs or libraries."""
+import functools
+import glob
+import http.server
+import json
+import pathlib
+import queue
+import subprocess
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "browser")]
+from campanile_process import Campanile, TrustError  # noqa: E402
+from websockets.sync.client import connect  # noqa: E402
+
+RAILS_SCRIPT = "/usr/share/rubygems-integration/all/gems/actioncable-*/app/assets/javascripts/action*cable*.js"
+WAIT_SECONDS = 20
+# A browser writes on its console that a connection broke, and can't be kept from it.
+BROKEN = ("WebSocket connection to", "Failed to load resource", "ERR_")
+
+
+def rails_script():
+    found = sorted(glob.glob(RAILS_SCRIPT))
+    if not found:
+        raise TrustError("Rails' @rails/actioncable isn't there: apt-get install ruby-actioncable")
+    return found[-1]
+
+
+class Pages:
+    """The pages' own server, on another origin than campanile, as the Rails app is."""
+
+    FILES = {"/page.html": "text/html", "/page.js": "text/javascript", "/action_cable.js": "text/javascript"}
+
+    def __init__(self):
+        script = rails_script()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                kind = Pages.FILES.get(self.path)
+                if kind is None:
+                    self.send_error(404)
+                    return
+                path = script if self.path == "/action_cable.js" else HERE / "stock_clients" / self.path[1:]
+                content = pathlib.Path(path).read_bytes()
+                self.send_response(200)
+                self.send_header("Content-Type", f"{kind}; charset=utf-8")
+                self.send_header("Content-Length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+class World:
+    """A server with an empty database, its pages, and the one browser."""
+
+    def __init__(self, options, folder, browser, pages, settings):
+        self.browser, self.pages = browser, pages
+        self.server = Campanile(options.binary, f"{folder}/clients.sqlite", folder, {
+            "CAMPANILE_ALLOWED_ORIGINS": pages.address, **settings})
+        self.server.start()
+        self.key = self.server.producer_key("stock-clients")
+        self.address = f"http://127.0.0.1:{self.server.port}"
+        self.cable = f"ws://127.0.0.1:{self.server.port}/cable"
+        self.opened = []
+
+    def page(self):
+        page = self.browser.page(f"{self.pages.address}/page.html")
+        self.opened.append(page)
+        return page
+
+    @functools.cache
+    def token(self, user):
+        return self.server.user_token(user)
+
+    def post(self, user, title="Hello"):
+        answer = self.server.connection().request(
+            "POST", "/notifications", credential=self.key, body={"user_id": user, "title": title, "body": "World"})
+        assert answer.status == 201, answer
+        return answer.json()["id"]
+
+    def read_all(self, user):
+        answer = self.server.connection().request("POST", "/notifications/mark_all_read", credential=self.token(user))
+        assert answer.status == 200, answer
+
+    def stream_token(self, user):
+        answer = self.server.connection().request("POST", "/stream_tokens", credential=self.token(user))
+        assert answer.status == 201, answer
+        return answer.json()["token"]
+
+    def crash_and_notify(self, user, *titles):
+        """SIGKILL; notifications while no server runs, so that no client can hear of them live; and the server again."""
+        self.server.kill()
+        for title in titles:
+            self.server.command("notify", user, title, "World")
+        self.server.start()
+
+    def close(self):
+        complaints = []
+        for page in self.opened:
+            complaints += page.take_complaints(BROKEN)
+            page.close()
+        if self.server.process.poll() is None:
+            self.server.stop()
+        assert not complaints, f"the pages complained: {complaints}"
+
+
+def signed(kind, secret, *names):
+    done = subprocess.run(["ruby", str(HERE / "stock_clients" / "sign.rb"), kind, secret, *names], capture_output=True, text=True)
+    if done.returncode:
+        raise TrustError(f"Rails' MessageVerifier isn't there (apt-get install ruby-activesupport): {done.stderr.strip()}")
+    return done.stdout.split()
+
+
+# --- clients
+
+class Curl:
+    """`curl -N`; its lines as they come."""
+
+    def __init__(self, *arguments):
+        self.process = subprocess.Popen(["curl", "-N", "--silent", "--show-error", "--fail", *arguments],
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.lines = queue.Queue()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.lines.put(line.rstrip("\n"))
+        self.lines.put(None)
+
+    def event(self):
+        """The next event with data: its name, id and data."""
+        fields = {}
+        while True:
+            line = self.lines.get(timeout=WAIT_SECONDS)
+            assert line is not None, "the stream ended"
+            if line == "" and "data" in fields:
+                return fields.get("event", "message"), fields.get("id"), fields["data"]
+            name, _, value = line.partition(":")
+            if name:
+                fields[name] = value.strip()
+
+    def until(self, wanted):
+        while True:
+            name, identifier, data = self.event()
+            if name == wanted:
+                return identifier, json.loads(data)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+class Cable:
+    """ActionCable over websockets' own client."""
+
+    def __init__(self, world, user, **more):
+        self.socket = connect(world.cable, subprotocols=["actioncable-v1-json", "actioncable-unsupported"],
+                              additional_headers={"Authorization": f"Bearer {world.token(user)}"}, proxy=None, **more)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def send(self, **message):
+        self.socket.send(json.dumps(message))
+
+    def until(self, holds):
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline:
+            message = json.loads(self.socket.recv(timeout=WAIT_SECONDS))
+            if holds(message):
+                return message
+        raise AssertionError("the message didn't come")
+
+
+def carries(event):
+    return lambda message: message.get("message", {}).get("event") == event if isinstance(message.get("message"), dict) else False
