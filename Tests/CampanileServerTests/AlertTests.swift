@@ -31,6 +31,32 @@ import Testing
         #expect(try fixture.states(of: expired) == [.superseded])
     }
 
+    @Test("an alert that waited shows all of its notification, also behind one that is settled on the way")
+    func whole() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let data = "{\"key\":\"\(String(repeating: "x", count: 4 * Limits.dataInRowBytes))\"}"
+        let expiresAt = Timestamp(milliseconds: fixture.clock.now.milliseconds + 60_000)
+        for isBehind in [false, true] {
+            if isBehind {
+                let read = try await fixture.create()
+                _ = try await fixture.inboxes.setRead(true, read, fixture.alice, device: nil)
+            }
+            let id = try await fixture.create(data: data, expiresAt: expiresAt)
+            _ = try await fixture.sent()
+            let kinds = fixture.provider.messages.map(\.kind)
+            guard kinds.count == 1, case .alert(let alert)? = kinds.first else {
+                Issue.record("\(kinds)")
+                continue
+            }
+            #expect(alert.notificationID == id)
+            #expect((alert.title, alert.body) == ("Title", "Body"))
+            #expect(alert.data == data)
+            #expect(alert.sound == "default")
+            #expect(alert.expiresAt == expiresAt)
+        }
+    }
+
     @Test("the badge of an alert is the number of the moment of sending, and 0 is left out")
     func badgeOfTheMoment() async throws {
         let fixture = try Fixture()

@@ -35,6 +35,7 @@ final class KeptLog: Sendable {
 
     func keep(_ line: String) { kept.withLock { $0.append(line) } }
     func count(_ start: String) -> Int { kept.withLock { $0.filter { $0.hasPrefix(start) }.count } }
+    var logger: Logger { Logger(label: "test", factory: { _ in KeptLogHandler(log: self) }) }
 }
 
 private struct KeptLogHandler: LogHandler {
@@ -67,7 +68,7 @@ struct ImmediateCourier: Sendable {
         courier = Courier(
             database: fixture.database, world: fixture.world, badgePushes: fixture.badgePushes, options: options,
             lease: Fixture.lease, providers: { _ in provider }, ids: fixture.ids,
-            logger: Logger(label: "test", factory: { _ in KeptLogHandler(log: log) }))
+            logger: log.logger)
     }
 
     /// Lets the courier send what is due, and tells in words what it sent.
@@ -396,7 +397,7 @@ extension Fixture {
         try await fixture.create()
         _ = try await fixture.sent()
         fixture.provider.answer { _ in
-            PushAnswer(outcome: .deviceBusy(afterMilliseconds: 600_000), status: 429, reason: "TooManyRequests")
+            PushAnswer(outcome: .unavailable(afterMilliseconds: 600_000), status: 503, reason: "Shutdown")
         }
         let waiting = try await fixture.create()
         #expect(try await fixture.sent() == ["alert a 2"])

@@ -16,10 +16,12 @@ private struct Workshop {
     let sandbox = SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:]))
     let providers: Providers
 
+    let log = KeptLog()
+
     init() {
         providers = Providers(
             sandbox: sandbox, contentAvailable: true, tokenStore: NoProviderTokenStore(), world: .hand(HandClock()),
-            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            logger: log.logger)
     }
 
     var keyFile: String { folder.path + "/key.p8" }
@@ -105,7 +107,7 @@ private struct Workshop {
         }
     }
 
-    @Test("the same contents change nothing; a replaced key file or another topic does, and leaving out the app too")
+    @Test("the same contents change nothing; a replaced key file or another topic does")
     func changes() async throws {
         try await Workshop.useAndLeave { workshop in
             let key = Workshop.key()
@@ -119,9 +121,42 @@ private struct Workshop {
             let topic = try workshop.providers.apply(workshop.configuration(topic: "com.example.other"))
             #expect((replaced, topic) == (true, true))
             #expect(!workshop.isSandbox(Workshop.apns))
-            let removed = try workshop.providers.apply(Configuration())
-            #expect(removed)
-            #expect(workshop.isSandbox(Workshop.apns))
+        }
+    }
+
+    @Test("credentials that another configuration doesn't name any more stay until a restart, and a warning says so")
+    func droppedCredentials() async throws {
+        try await Workshop.useAndLeave { workshop in
+            try workshop.write(Workshop.key())
+            let bench = try ImmediateCourier()
+            let configuration = workshop.configuration()
+            try workshop.providers.apply(configuration)
+            let watch = CredentialWatch(
+                configuration: configuration, providers: workshop.providers, courier: bench.courier,
+                logger: workshop.log.logger)
+            let warning = "warning The configuration has no credentials any more for an app that had some"
+            try watch.use(configuration)
+            #expect(workshop.log.count(warning) == 0)
+
+            try watch.use(Configuration())
+            #expect(!workshop.isSandbox(Workshop.apns), "a push that is only recorded would count as sent")
+            #expect(workshop.log.count(warning) == 1)
+            watch.look()
+            #expect(workshop.log.count(warning) == 1, "said when somebody asks, not every five seconds")
+
+            // With one app gone, another one's still change; the app that comes back may bring another key.
+            var other = Configuration()
+            other.apps["other"] = configuration.apps["default"]
+            try watch.use(other)
+            #expect(!workshop.isSandbox(Workshop.apns))
+            #expect(!workshop.isSandbox(Lane(app: "other", provider: .apns)))
+            #expect(workshop.log.count(warning) == 2)
+            try watch.use(workshop.configuration(topic: "com.example.other"))
+            #expect(workshop.log.count(warning) == 3, "the other app's")
+            #expect(!workshop.isSandbox(Workshop.apns))
+            watch.look()
+            let isChanged = try workshop.providers.apply(workshop.configuration(topic: "com.example.other"))
+            #expect(!isChanged)
         }
     }
 

@@ -106,6 +106,34 @@ private struct AppleClock {
         #expect(try TestKeys.issuedAt(first) == issuedAt)
     }
 
+    @Test("one key file under two ids: each has its token, and neither takes the other's place")
+    func oneFileTwoIDs() async throws {
+        let hand = HandClock()
+        let store = MemoryTokenStore()
+        let tokens = Self.tokens(store, hand)
+        let keys = [try TestKeys.key(id: "KEY0000001"), try TestKeys.key(id: "KEY0000002")]
+        var first: [String] = []
+        for key in keys { first.append(try await tokens.token(for: key).get()) }
+        #expect(Set(first).count == 2)
+        #expect(try TestKeys.issuedAt(first[0]) == TestKeys.issuedAt(first[1]))
+        for _ in 0..<3 {
+            for (key, token) in zip(keys, first) { #expect(try await tokens.token(for: key).get() == token) }
+        }
+        while store.writes.count < 2 { await Task.yield() }
+        // A restart presents both again.
+        let next = Self.tokens(store, hand)
+        for (key, token) in zip(keys, first) { #expect(try await next.token(for: key).get() == token) }
+        #expect(store.writes.count == 2)
+
+        // A token that was refused under one id is the other one's no business before the team's renewal.
+        hand.advance(seconds: 31 * 60)
+        #expect(next.refused(first[0], of: keys[0], reason: "InvalidProviderToken") == .retry)
+        let renewed = [try await next.token(for: keys[0]).get(), try await next.token(for: keys[1]).get()]
+        #expect(Set(renewed + first).count == 4)
+        #expect(try TestKeys.issuedAt(renewed[0]) == TestKeys.issuedAt(renewed[1]))
+        #expect(next.refused(renewed[1], of: keys[1], reason: "InvalidProviderToken") != .retry)
+    }
+
     @Test("a restart presents the same token, and the next one is renewed when its turn comes")
     func restart() async throws {
         let key = try TestKeys.key()

@@ -85,7 +85,7 @@ package struct BadgePushes: Sendable {
                 changed.badgeAttempts = 0
             }
             if !device.isInFlight, let badgeDueAt = changed.badgeDueAt {
-                changed.dueAt = device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt
+                changed.look(at: device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt)
             }
             if changed != device { try DeviceTokenRepository.store(changed, in: connection) }
         }

@@ -33,9 +33,20 @@ package struct Claims: Sendable {
     let lease: Int64
 
     /// What is due in a lane, the longest waiting first.
-    func claim(_ lane: Lane, limit: Int, now: Timestamp, in connection: Connection) throws -> [ClaimedPush] {
-        try DeviceTokenRepository.due(lane, at: now, limit: limit, policy: badgePushes.policy, in: connection)
-            .compactMap { try claim($0, now: now, in: connection) }
+    /// - Parameters:
+    ///   - limit: how many pushes may go.
+    ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
+    ///     that have become pointless are settled.
+    func claim(
+        _ lane: Lane, limit: Int, looks: Int, now: Timestamp, in connection: Connection
+    ) throws -> [ClaimedPush] {
+        var claimed: [ClaimedPush] = []
+        let due = try DeviceTokenRepository.due(lane, at: now, limit: looks, policy: badgePushes.policy, in: connection)
+        for device in due {
+            let push = try claim(device, maySend: claimed.count < limit, now: now, in: connection)
+            if let push { claimed.append(push) }
+        }
+        return claimed
     }
 
     /// The alert of a notification that is being created, for a device that nothing is owed to: owed and claimed in one.
@@ -56,22 +67,14 @@ package struct Claims: Sendable {
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
+    /// - Parameter maySend: false leaves what is to be sent as it is, due.
     private func claim(
-        _ device: DueDevice, now: Timestamp, in connection: Connection
+        _ device: DueDevice, maySend: Bool, now: Timestamp, in connection: Connection
     ) throws -> ClaimedPush? {
         var schedule = device.schedule
         var isOvertaken = false
-        while let delivery = try DeliveryRepository.nextDue(device: schedule.id, at: now, in: connection) {
-            guard delivery.inbox == schedule.inbox else {
-                // The token moved while a push of its old owner's was under way: it must not go to the new one.
-                try DeliveryRepository.settle(
-                    notification: delivery.notificationID, device: schedule.id, .gone, at: now, answer: nil, in: connection)
-                continue
-            }
-            guard let alert = try alert(for: delivery, device: schedule.id, now: now, in: connection) else {
-                isOvertaken = true
-                continue
-            }
+        if let (delivery, alert) = try nextAlert(of: device, isOvertaken: &isOvertaken, now: now, in: connection) {
+            guard maySend else { return nil }
             try DeliveryRepository.claim(
                 notification: delivery.notificationID, device: schedule.id, in: connection)
             tellsNumber(&schedule, device.badge)
@@ -82,12 +85,38 @@ package struct Claims: Sendable {
         // An alert that doesn't go doesn't tell its number either.
         if isOvertaken { badgePushes.owe(&schedule, device.badge, notBefore: nil, now: now) }
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now, badgePushes.owes(schedule, device.badge, now: now) {
+            guard maySend else {
+                if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: connection) }
+                return nil
+            }
             schedule.badgeAttempts += 1
             try take(&schedule, sending: nil, in: connection)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: now)
             return ClaimedPush(message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, now: now, in: connection)
+        return nil
+    }
+
+    /// The first of a device's alerts that are due and have a point; what stands before it is settled.
+    /// - Parameter isOvertaken: set if an alert of the device's user was.
+    private func nextAlert(
+        of device: DueDevice, isOvertaken: inout Bool, now: Timestamp, in connection: Connection
+    ) throws -> (delivery: DueDelivery, alert: PushAlert)? {
+        let id = device.schedule.id
+        var next = device.alert
+        while let due = next {
+            if due.delivery.inbox != device.schedule.inbox {
+                // The token moved while a push of its old owner's was under way: it must not go to the new one.
+                try DeliveryRepository.settle(
+                    notification: due.delivery.notificationID, device: id, .gone, at: now, answer: nil, in: connection)
+            } else if let alert = try alert(due, device: id, now: now, in: connection) {
+                return (due.delivery, alert)
+            } else {
+                isOvertaken = true
+            }
+            next = try DeliveryRepository.nextDue(device: id, at: now, in: connection)
+        }
         return nil
     }
 
@@ -103,7 +132,8 @@ package struct Claims: Sendable {
         schedule.lease = lease
         schedule.sending = sending
         schedule.attempted = true
-        schedule.dueAt = nil
+        schedule.busyUntil = nil
+        schedule.look(at: nil)
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
@@ -111,17 +141,17 @@ package struct Claims: Sendable {
     private func rest(_ schedule: inout DeviceSchedule, now: Timestamp, in connection: Connection) throws {
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now { schedule.badgeDueAt = nil }
         let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: connection)
-        schedule.dueAt = [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min()
+        schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
     /// What a delivery shows; nil when it is settled instead: one that was never attempted and has become pointless is
     /// superseded, one that was attempted and has expired or lost its notification can't go on.
     private func alert(
-        for delivery: DueDelivery, device: Int64, now: Timestamp, in connection: Connection
+        _ due: DueAlert, device: Int64, now: Timestamp, in connection: Connection
     ) throws -> PushAlert? {
-        let notification = try NotificationRepository.find(
-            delivery.notificationID, inbox: delivery.inbox, in: connection)
+        let delivery = due.delivery
+        let notification = due.notification
         let isExpired = notification?.push.expiresAt.map { $0 <= now } ?? false
         let isRead = notification.map { $0.readAt != nil } ?? true
         if let notification, !isExpired, !(isRead && delivery.attempts == 0) { return PushAlert(notification) }

@@ -27,8 +27,8 @@ package final class Courier: Sendable {
         }
     }
 
-    /// How many devices of which lane may be claimed now.
-    private typealias Plan = [(lane: Lane, limit: Int)]
+    /// How many pushes of which lane may be claimed now, and at how many devices is looked for them.
+    private typealias Plan = [(lane: Lane, limit: Int, looks: Int)]
 
     private let database: Database
     private let world: World
@@ -89,21 +89,29 @@ package final class Courier: Sendable {
 
     // MARK: - From the one who creates
 
-    /// Whether a push of the lane may be claimed where it is created. With many in flight it waits in the database.
-    func mayClaim(_ lane: Lane) -> Bool {
+    /// A place in flight for a push that is to be claimed where it is created; nil when it has to wait in the database,
+    /// because the lane stands still or many are in flight. That half of the places is left keeps the bound: what the
+    /// courier claims meanwhile, by what it saw before, finds room.
+    func reserve(_ lane: Lane) -> ReservedPlace? {
         state.withLock { state in
-            !state.isStopping && state.lanes.isOpen(lane)
-                && state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
+            guard !state.isStopping, state.lanes.isOpen(lane),
+                state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
+            else { return nil }
+            state.lanes.sent(lane)
+            return ReservedPlace(lane, of: self)
         }
     }
 
-    /// Sends what was claimed in a transaction that is committed now.
-    func take(_ claimed: [ClaimedPush]) {
-        guard !claimed.isEmpty else { return }
-        state.withLock { state in
-            for push in claimed { state.lanes.sent(push.lane) }
-        }
-        send(claimed)
+    /// A place that nothing was sent in.
+    func giveBack(_ lane: Lane) {
+        state.withLock { $0.lanes.unsent(lane) }
+        signal.wake()
+    }
+
+    /// Sends what was claimed in a transaction that is committed now, each in its place.
+    func take(_ claimed: [ReservedPush]) {
+        for one in claimed { one.place.use() }
+        send(claimed.map(\.push))
     }
 
     // MARK: - The loop
@@ -156,19 +164,24 @@ package final class Courier: Sendable {
         let due = try database.read { try DeviceTokenRepository.dueLanes(in: $0) }
         let now = world.now()
         return state.withLock { state in
-            var plan: Plan = []
+            var rooms: [(lane: Lane, room: Int)] = []
             var next: [Timestamp] = []
             for (lane, dueAt) in due {
                 let room = state.lanes.room(lane, now: now)
                 if dueAt <= now, room > 0 {
-                    plan.append((lane, room))
+                    rooms.append((lane, room))
                 } else if let at = room > 0 ? dueAt : state.lanes.nextLook(lane).map({ max($0, dueAt) }) {
                     next.append(at)
                 }
             }
             // Each lane gets its share of the transaction.
-            let share = max(Limits.claimedDevices / max(plan.count, 1), 1)
-            return (plan.map { ($0.lane, min($0.limit, share)) }, next.min())
+            let share = max(Limits.claimedDevices / max(rooms.count, 1), 1)
+            let plan: Plan = rooms.map { lane, room in
+                let limit = min(room, share)
+                // A single push goes where a lane stands still: what needs none is settled along with it.
+                return (lane, limit, state.lanes.isOpen(lane) ? limit : share)
+            }
+            return (plan, next.min())
         }
     }
 
@@ -194,7 +207,9 @@ package final class Courier: Sendable {
                     try settlements.settle(push, isSpared: isSpared, now: now, in: connection)
                 }
                 var claimed: [ClaimedPush] = []
-                for (lane, limit) in plan { claimed += try claims.claim(lane, limit: limit, now: now, in: connection) }
+                for (lane, limit, looks) in plan {
+                    claimed += try claims.claim(lane, limit: limit, looks: looks, now: now, in: connection)
+                }
                 return claimed
             }
             state.withLock { state in

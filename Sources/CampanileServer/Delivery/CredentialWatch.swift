@@ -1,3 +1,4 @@
+import CampanileCore
 import Logging
 import Synchronization
 
@@ -18,7 +19,7 @@ final class CredentialWatch: Sendable {
         self.logger = logger
     }
 
-    /// Takes the credentials of another configuration.
+    /// Takes the credentials of another configuration. Those it doesn't name any more stay until a restart.
     /// - Throws: sentences about what is wrong; then the present ones stay.
     func use(_ new: Configuration) throws {
         let isChanged = try configuration.withLock { configuration in
@@ -29,6 +30,13 @@ final class CredentialWatch: Sendable {
         // Also what waits for another reason than a wrong key is worth a try, since somebody asks.
         courier.tryAgain()
         logger.notice("The push credentials were read again.", metadata: ["changed": "\(isChanged)"])
+        for lane in providers.kept(without: new) {
+            logger.warning(
+                """
+                The configuration has no credentials any more for an app that had some: the old ones stay in use. \
+                A restart drops them; from then on the sandbox takes its pushes, and none is sent.
+                """, metadata: ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"])
+        }
     }
 
     /// Looks now and then, until cancelled.

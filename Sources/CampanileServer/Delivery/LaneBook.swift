@@ -68,6 +68,12 @@ struct LaneBook: Sendable {
         inFlight += count
     }
 
+    /// A push that was counted as sent doesn't go.
+    mutating func unsent(_ lane: Lane) {
+        entries[lane]?.inFlight -= 1
+        inFlight -= 1
+    }
+
     /// - Parameter jitter: 64 random bits, which keep the servers of an outage from coming back together.
     /// - Returns: what the answer changed for the whole lane.
     mutating func answered(_ lane: Lane, _ answer: PushAnswer, now: Timestamp, jitter: UInt64) -> Change? {

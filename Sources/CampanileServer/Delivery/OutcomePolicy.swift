@@ -73,6 +73,12 @@ struct OutcomePolicy: Sendable {
         return circumstances.isSpared ? .settle(.rejected) : .dropDevice
     }
 
+    /// Until when the device that was called busy hears nothing, whatever is owed to it; nil if it wasn't.
+    func busyUntil(_ outcome: PushOutcome, _ circumstances: Circumstances) -> Timestamp? {
+        guard case .deviceBusy(let after) = outcome else { return nil }
+        return nextAttempt(after: after, circumstances)
+    }
+
     private func again(in delay: Int64, _ circumstances: Circumstances, isCounted: Bool) -> Decision {
         let delay = max(delay / divisor, 1)
         let spread = Int64(circumstances.jitter % UInt64(delay))
@@ -81,9 +87,13 @@ struct OutcomePolicy: Sendable {
 
     private func retry(after floor: Int64?, _ circumstances: Circumstances) -> Decision {
         guard circumstances.attempts < Limits.deliveryAttempts else { return .settle(.failed) }
+        return .retry(at: nextAttempt(after: floor, circumstances), isCounted: true)
+    }
+
+    private func nextAttempt(after floor: Int64?, _ circumstances: Circumstances) -> Timestamp {
         let ladder = OutcomePolicy.ladderMinutes
         let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000 / divisor
         let delay = max(step + Int64(circumstances.jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
-        return .retry(at: Timestamp(milliseconds: circumstances.now.milliseconds + delay), isCounted: true)
+        return Timestamp(milliseconds: circumstances.now.milliseconds + delay)
     }
 }

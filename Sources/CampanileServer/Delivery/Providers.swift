@@ -42,12 +42,17 @@ package final class Providers: Sendable {
     }
 
     /// Takes the credentials of a configuration in place of the present ones. Nothing changes when any of them is wrong.
-    /// - Returns: whether they differ from the present ones.
+    /// Where there are none any more the present ones stay until a restart: what is owed would go to the sandbox, and count
+    /// as accepted without being sent.
+    /// - Returns: whether any differ from the present ones.
     /// - Throws: `PushDirectoryError`, `PushNetwork.TrustError` or `SettingComplaint`, with sentences.
     @discardableResult
     package func apply(_ configuration: Configuration) throws -> Bool {
-        let apps = try configuration.pushCredentials()
+        let named = try configuration.pushCredentials()
         return try state.withLock { state in
+            let apps = named.merging(state.apps) { new, present in
+                AppPushCredentials(apns: new.apns ?? present.apns, fcm: new.fcm ?? present.fcm)
+            }
             guard apps != state.apps else { return false }
             if let directory = state.directory {
                 try directory.replace(apps: apps)
@@ -60,6 +65,17 @@ package final class Providers: Sendable {
             }
             state.apps = apps
             return true
+        }
+    }
+
+    /// The lanes that keep credentials which a configuration doesn't name any more, in order.
+    func kept(without configuration: Configuration) -> [Lane] {
+        state.withLock(\.apps).sorted { $0.key < $1.key }.flatMap { name, present -> [Lane] in
+            let app = configuration.apps[name]
+            var lanes: [Lane] = []
+            if present.apns != nil, app?.apns == nil { lanes.append(Lane(app: name, provider: .apns)) }
+            if present.fcm != nil, app?.fcm == nil { lanes.append(Lane(app: name, provider: .fcm)) }
+            return lanes
         }
     }
 

@@ -21,12 +21,12 @@ struct Settlements: Sendable {
     func settle(_ answered: AnsweredPush, isSpared: Bool, now: Timestamp, in connection: Connection) throws {
         let push = answered.push
         let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: connection)
-        let decision = policy.decide(
-            answered.answer.outcome,
-            OutcomePolicy.Circumstances(
-                attempts: push.attempt, sentAt: push.message.sentAt, lastRegisteredAt: device?.lastRegisteredAt ?? now,
-                isSpared: isSpared, now: now, jitter: random()))
-        try settleDelivery(answered, decision, inbox: device?.schedule.inbox, now: now, in: connection)
+        let circumstances = OutcomePolicy.Circumstances(
+            attempts: push.attempt, sentAt: push.message.sentAt, lastRegisteredAt: device?.lastRegisteredAt ?? now,
+            isSpared: isSpared, now: now, jitter: random())
+        let decision = policy.decide(answered.answer.outcome, circumstances)
+        let busyUntil = policy.busyUntil(answered.answer.outcome, circumstances)
+        try settleDelivery(answered, decision, isBusy: busyUntil != nil, inbox: device?.schedule.inbox, now: now, in: connection)
         // The device may have been deleted meanwhile: then there is nobody to tell anything.
         guard let device else { return }
         if decision == .dropDevice {
@@ -40,19 +40,19 @@ struct Settlements: Sendable {
         }
         var schedule = device.schedule
         settleBadge(&schedule, answered, decision, now: now)
-        if case .deviceBusy = answered.answer.outcome, case .retry(let at, _) = decision {
-            // It would take the others no better.
-            try DeliveryRepository.postpone(device: push.device, until: at, in: connection)
-        }
+        // It would take the others no better.
+        schedule.busyUntil = busyUntil
         schedule.lease = 0
         schedule.sending = nil
         try oweNext(&schedule, decision, device.badge, now: now, in: connection)
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
-    /// - Parameter inbox: whose the device is now; nil when it left.
+    /// - Parameters:
+    ///   - isBusy: whether the device waits, and the delivery with all others to it.
+    ///   - inbox: whose the device is now; nil when it left.
     private func settleDelivery(
-        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, inbox: Int64?, now: Timestamp,
+        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: Int64?, now: Timestamp,
         in connection: Connection
     ) throws {
         guard let delivery = answered.push.delivery else { return }
@@ -62,7 +62,9 @@ struct Settlements: Sendable {
             try DeliveryRepository.settle(
                 notification: delivery.notificationID, device: device, state, at: now, answer: Settlements.text(answered),
                 in: connection)
-        case .retry(let dueAt, let isCounted) where inbox == delivery.inbox:
+        case .retry(var dueAt, let isCounted) where inbox == delivery.inbox:
+            // Due since it was created, it keeps its place before those that were created after it.
+            if isBusy { dueAt = min(now, Timestamp(milliseconds: delivery.notificationID.milliseconds)) }
             try DeliveryRepository.retry(
                 notification: delivery.notificationID, device: device, dueAt: dueAt, isCounted: isCounted,
                 answer: Settlements.text(answered), in: connection)
@@ -91,13 +93,7 @@ struct Settlements: Sendable {
         case .retry(let dueAt, let isCounted):
             // It may have arrived all the same: what the device shows is not known.
             if push.toldCount != nil { schedule.toldCount = nil }
-            guard push.delivery == nil else { return }
-            if isReplanned {
-                if case .deviceBusy = answered.answer.outcome, let planned = schedule.badgeDueAt {
-                    schedule.badgeDueAt = max(planned, dueAt)
-                }
-                return
-            }
+            guard push.delivery == nil, !isReplanned else { return }
             schedule.badgeDueAt = dueAt
             if !isCounted { schedule.badgeAttempts = max(0, schedule.badgeAttempts - 1) }
         case .settle(let state):
@@ -123,7 +119,7 @@ struct Settlements: Sendable {
             if case .retry(let at, _) = decision { notBefore = at }
             badgePushes.owe(&schedule, badge, notBefore: notBefore, now: now)
         }
-        schedule.dueAt = [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min()
+        schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }
 
     /// One answer as JSON, for the producer who asks why; nil for the usual one, which the state tells.

@@ -43,7 +43,7 @@ struct DeviceRegistry: Sendable {
         schedule.toldAt = nil
         schedule.badgeAttempts = 0
         schedule.badgeDueAt = badgePushes.owes(schedule, badge, now: now) ? now : nil
-        if !schedule.isInFlight { schedule.dueAt = schedule.badgeDueAt }
+        if !schedule.isInFlight { schedule.look(at: schedule.badgeDueAt) }
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 

@@ -26,7 +26,7 @@ package struct Publisher: Sendable {
         let userID: String
         let notification: NotificationRecord
         /// What goes to its devices as soon as the transaction is committed.
-        var claimed: [ClaimedPush] = []
+        var claimed: [ReservedPush] = []
         /// Whether anything is owed that was not claimed.
         var isOwed = false
         /// The milliseconds up to which ids are reserved once the transaction is committed.
@@ -122,13 +122,13 @@ package struct Publisher: Sendable {
         }
         for device in devices {
             var schedule = device.schedule
-            if mayClaim, let courier, !schedule.isInFlight, schedule.dueAt == nil || schedule.dueAt == schedule.badgeDueAt,
-                courier.mayClaim(Lane(app: app, provider: device.target.provider))
+            if mayClaim, let courier, schedule.isFree(for: now),
+                let place = courier.reserve(Lane(app: app, provider: device.target.provider))
             {
-                created.claimed.append(
-                    try courier.claims.claim(
-                        device, created.notification, inbox: inbox, app: app, userID: created.userID, badge: badge,
-                        now: now, in: connection))
+                let push = try courier.claims.claim(
+                    device, created.notification, inbox: inbox, app: app, userID: created.userID, badge: badge,
+                    now: now, in: connection)
+                created.claimed.append(ReservedPush(push: push, place: place))
                 continue
             }
             created.isOwed = true
@@ -136,9 +136,16 @@ package struct Publisher: Sendable {
                 ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: now, in: connection)
             // While a push is in flight, its answer looks what is owed next.
             guard !schedule.isInFlight, schedule.dueAt.map({ $0 > now }) ?? true else { continue }
-            schedule.dueAt = now
-            try DeviceTokenRepository.store(schedule, in: connection)
+            schedule.look(at: now)
+            if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: connection) }
         }
+    }
+}
+
+extension DeviceSchedule {
+    /// Whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
+    fileprivate func isFree(for now: Timestamp) -> Bool {
+        !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
     }
 }
 

@@ -21,6 +21,13 @@ struct DueDelivery: Sendable {
     let attempts: Int64
 }
 
+/// An alert that is due, with what it shows.
+struct DueAlert: Sendable {
+    let delivery: DueDelivery
+    /// Nil when it was deleted meanwhile.
+    let notification: NotificationRecord?
+}
+
 /// One delivery, told to a producer.
 struct DeliveryRecord: Sendable {
     let id: UUIDv7
@@ -30,6 +37,7 @@ struct DeliveryRecord: Sendable {
     let environment: String?
     let state: DeliveryState
     let attempts: Int64
+    /// When the next attempt may be; nil for one that is in flight or settled.
     let dueAt: Timestamp?
     let settledAt: Timestamp?
     /// A JSON array as text.
@@ -69,13 +77,26 @@ enum DeliveryRepository {
     }
 
     /// The oldest alert of a device that is due. The order is the index's own, so nothing is sorted.
-    static func nextDue(device: Int64, at now: Timestamp, in connection: Connection) throws -> DueDelivery? {
+    static func nextDue(device: Int64, at now: Timestamp, in connection: Connection) throws -> DueAlert? {
         try connection.first(
             """
-            SELECT notification_id, id, inbox_id, attempts FROM deliveries
-            WHERE device_id = ?1 AND due_at <= ?2 ORDER BY due_at, notification_id LIMIT 1
+            SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
+                n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
+                iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
+                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
+            FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+            WHERE a.device_id = ?1 AND a.due_at <= ?2 ORDER BY a.due_at, a.notification_id LIMIT 1
             """, device, now
-        ) { DueDelivery(notificationID: $0.id(0), id: $0.id(1), inbox: $0.int(2), attempts: $0.int(3)) }
+        ) { alert($0, from: 0) } ?? nil
+    }
+
+    /// Of a row that has the columns of `nextDue` from `first` on; nil when they are empty.
+    static func alert(_ row: borrowing Row, from first: Int32) -> DueAlert? {
+        guard let id = row.idOrNil(first) else { return nil }
+        return DueAlert(
+            delivery: DueDelivery(
+                notificationID: id, id: row.id(first + 1), inbox: row.int(first + 2), attempts: row.int(first + 3)),
+            notification: row.isNull(first + 4) ? nil : NotificationRepository.record(row, id: id, from: first + 4))
     }
 
     /// When the next alert of a device is due; nil when none is owed.
@@ -83,12 +104,6 @@ enum DeliveryRepository {
         try connection.first(
             "SELECT min(due_at) FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL", device
         ) { $0.timeOrNil(0) } ?? nil
-    }
-
-    /// Lets all alerts of a device wait until a moment at least.
-    static func postpone(device: Int64, until: Timestamp, in connection: Connection) throws {
-        _ = try connection.run(
-            "UPDATE deliveries SET due_at = ?2 WHERE device_id = ?1 AND due_at < ?2", device, until)
     }
 
     /// The clock was set back: what waits comes as much earlier.
@@ -171,8 +186,8 @@ enum DeliveryRepository {
     static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryRecord] {
         try connection.all(
             """
-            SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts, d.due_at,
-                d.settled_at, d.answers
+            SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
+                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers
             FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
             WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification

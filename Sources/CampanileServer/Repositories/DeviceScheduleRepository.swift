@@ -12,14 +12,24 @@ struct DeviceSchedule: Sendable, Equatable {
     var attempted: Bool
     var badgeDueAt: Timestamp?
     var badgeAttempts: Int64
-    /// When the courier should look at the device; nil while a push is in flight.
-    var dueAt: Timestamp?
+    /// When the courier should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
+    private(set) var dueAt: Timestamp?
     /// The server's start that has a push in flight to the device; 0: none.
     var lease: Int64
     /// The notification whose alert is in flight.
     var sending: UUIDv7?
+    /// The device's provider wants to hear nothing of it before; nil while a push is in flight. It may be over.
+    var busyUntil: Timestamp?
 
     var isInFlight: Bool { lease != 0 }
+
+    func isBusy(at now: Timestamp) -> Bool { busyUntil.map { $0 > now } ?? false }
+
+    /// The one place that makes a device due: never before its provider wants to hear of it.
+    /// - Parameter moment: nil lets it sleep.
+    mutating func look(at moment: Timestamp?) {
+        dueAt = moment.map { moment in busyUntil.map { max($0, moment) } ?? moment }
+    }
 }
 
 /// A device of an inbox, as an alert needs it.
@@ -31,6 +41,8 @@ struct PushableDevice: Sendable {
 /// A device that something is due to, with all that a push to it needs.
 struct DueDevice: Sendable {
     let schedule: DeviceSchedule
+    /// The oldest alert that is due.
+    let alert: DueAlert?
     let app: String
     let userID: String
     let target: PushDevice
@@ -44,13 +56,13 @@ struct AnsweredDevice: Sendable {
     let badge: Badge
 }
 
-/// The schedule in the table `device_tokens`. Every statement that reads one begins with the same eleven columns.
+/// The schedule in the table `device_tokens`. Every statement that reads one begins with the same twelve columns.
 extension DeviceTokenRepository {
     static func schedules(inbox: Int64, in connection: Connection) throws -> [DeviceSchedule] {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id
+                sending_id, busy_until
             FROM device_tokens WHERE inbox_id = ?1
             """, inbox, map: schedule)
     }
@@ -59,7 +71,7 @@ extension DeviceTokenRepository {
         try connection.first(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id
+                sending_id, busy_until
             FROM device_tokens WHERE id = ?1
             """, id, map: schedule)
     }
@@ -69,28 +81,37 @@ extension DeviceTokenRepository {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, token, provider, environment
+                sending_id, busy_until, token, provider, environment
             FROM device_tokens WHERE inbox_id = ?1 ORDER BY id
             """, inbox
-        ) { PushableDevice(schedule: schedule($0), target: target($0, from: 11)) }
+        ) { PushableDevice(schedule: schedule($0), target: target($0, from: 12)) }
     }
 
-    /// The devices of a lane that something is due to, the longest waiting first.
+    /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
+    /// statement for all of them, since a statement costs more than what it finds.
     static func due(
         _ lane: Lane, at now: Timestamp, limit: Int, policy: BadgePolicy, in connection: Connection
     ) throws -> [DueDevice] {
         try connection.all(
             """
-            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, token, provider, environment, user_id,
-                unread_count, unread_since_cleared, armed, version, updated_at
+            SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
+                sending_id, busy_until, d.token, provider, environment, user_id,
+                unread_count, unread_since_cleared, armed, version, updated_at,
+                a.notification_id, a.id, a.inbox_id, a.attempts,
+                n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
+                iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
+                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
             FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
-            WHERE d.app = ?1 AND provider = ?2 AND due_at <= ?3 AND lease = 0 ORDER BY due_at LIMIT ?4
+            LEFT JOIN deliveries a ON a.device_id = d.id AND a.notification_id = (
+                SELECT f.notification_id FROM deliveries f
+                WHERE f.device_id = d.id AND f.due_at <= ?3 ORDER BY f.due_at, f.notification_id LIMIT 1)
+            LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+            WHERE d.app = ?1 AND provider = ?2 AND d.due_at <= ?3 AND lease = 0 ORDER BY d.due_at LIMIT ?4
             """, lane.app, lane.provider.rawValue, now, limit
         ) { row in
             DueDevice(
-                schedule: schedule(row), app: lane.app, userID: row.text(14), target: target(row, from: 11),
-                badge: InboxRepository.badge(row, from: 15, policy))
+                schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 21), app: lane.app,
+                userID: row.text(15), target: target(row, from: 12), badge: InboxRepository.badge(row, from: 16, policy))
         }
     }
 
@@ -137,13 +158,13 @@ extension DeviceTokenRepository {
         try connection.first(
             """
             SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at
+                sending_id, busy_until, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at
             FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ?1
             """, id
         ) { row in
             AnsweredDevice(
-                schedule: schedule(row), lastRegisteredAt: row.time(11),
-                badge: InboxRepository.badge(row, from: 12, policy))
+                schedule: schedule(row), lastRegisteredAt: row.time(12),
+                badge: InboxRepository.badge(row, from: 13, policy))
         }
     }
 
@@ -151,7 +172,7 @@ extension DeviceTokenRepository {
         DeviceSchedule(
             id: row.int(0), inbox: row.int(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
             toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
-            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10))
+            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11))
     }
 
     /// Of a row that has the columns token, provider and environment from `first` on.
@@ -166,10 +187,10 @@ extension DeviceTokenRepository {
         _ = try connection.run(
             """
             UPDATE device_tokens SET told_count = ?2, told_at = ?3, attempted = ?4, badge_due_at = ?5, badge_attempts = ?6,
-                due_at = ?7, lease = ?8, sending_id = ?9
+                due_at = ?7, lease = ?8, sending_id = ?9, busy_until = ?10
             WHERE id = ?1
             """, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
-            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending)
+            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
     }
 
     // MARK: The leases of an earlier start
@@ -188,12 +209,13 @@ extension DeviceTokenRepository {
             """, devices.lowerBound, devices.upperBound, lease, now, resends)
     }
 
-    /// The clock was set back: what waits comes as much earlier.
+    /// The clock was set back: what waits comes as much earlier, also a device's time to which nothing is owed.
     static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in connection: Connection) throws {
         _ = try connection.run(
             """
-            UPDATE device_tokens SET due_at = max(?2, due_at - ?1), badge_due_at = max(?2, badge_due_at - ?1)
-            WHERE due_at > ?2 AND lease = 0
+            UPDATE device_tokens SET due_at = max(?2, due_at - ?1), badge_due_at = max(?2, badge_due_at - ?1),
+                busy_until = max(?2, busy_until - ?1)
+            WHERE (due_at > ?2 OR busy_until > ?2) AND lease = 0
             """, milliseconds, now)
     }
 

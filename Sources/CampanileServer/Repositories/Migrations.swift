@@ -8,7 +8,8 @@ enum Migrations {
     static let all: [Migration] = [
         Migration(version: 1, name: "m0001_init", sql: text(PackageResources.m0001_init_sql)),
         Migration(version: 2, name: "m0002_delivery", sql: text(PackageResources.m0002_delivery_sql)),
-        Migration(version: 3, name: "m0003_realtime", sql: text(PackageResources.m0003_realtime_sql)),
+        Migration(version: 3, name: "m0003_busy_devices", sql: text(PackageResources.m0003_busy_devices_sql)),
+        Migration(version: 4, name: "m0004_realtime", sql: text(PackageResources.m0004_realtime_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -49,16 +49,19 @@ enum NotificationRepository {
                 push, sound, collapse_key, thread_id, expires_at
             FROM notifications n WHERE inbox_id = ?1 AND id = ?2
             """, inbox, id
-        ) { row in
-            NotificationRecord(
-                id: id, createdAt: row.time(0), readAt: row.timeOrNil(1),
-                content: NotificationContent(
-                    title: row.text(2), body: row.text(3), category: row.textOrNil(4), deepLink: row.textOrNil(5),
-                    data: row.textOrNil(6)),
-                push: PushRequestOptions(
-                    push: row.bool(7), sound: row.textOrNil(8), collapseKey: row.textOrNil(9),
-                    threadID: row.textOrNil(10), expiresAt: row.timeOrNil(11)))
-        }
+        ) { record($0, id: id, from: 0) }
+    }
+
+    /// Of a row that has the twelve columns of `find` from `first` on.
+    static func record(_ row: borrowing Row, id: UUIDv7, from first: Int32) -> NotificationRecord {
+        NotificationRecord(
+            id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),
+            content: NotificationContent(
+                title: row.text(first + 2), body: row.text(first + 3), category: row.textOrNil(first + 4),
+                deepLink: row.textOrNil(first + 5), data: row.textOrNil(first + 6)),
+            push: PushRequestOptions(
+                push: row.bool(first + 7), sound: row.textOrNil(first + 8), collapseKey: row.textOrNil(first + 9),
+                threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)))
     }
 
     static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: Int64, in connection: Connection) throws {

@@ -35,11 +35,26 @@ package final class TeamTokens: Sendable {
         var renewableFrom = Int64.min
         /// A provider refused the present token: it isn't presented again.
         var isRefused = false
-        /// By the key's fingerprint.
-        var tokens: [String: StoredProviderToken] = [:]
+        var tokens: [KeyName: StoredProviderToken] = [:]
         var waiters: [Waiter] = []
         var lastSave: Task<Void, Never>?
         var clock: ClockWatch
+    }
+
+    /// One file may stand under two ids, and one id for another file than before.
+    private struct KeyName: Hashable, Sendable {
+        let keyID: String
+        let fingerprint: String
+
+        init(_ key: APNsKey) {
+            keyID = key.keyID
+            fingerprint = key.fingerprint
+        }
+
+        init(_ stored: StoredProviderToken) {
+            keyID = stored.keyID
+            fingerprint = stored.keyFingerprint
+        }
     }
 
     private struct Waiter: Sendable {
@@ -88,7 +103,7 @@ package final class TeamTokens: Sendable {
     package func refused(_ token: String, of key: APNsKey, reason: String) -> Advice {
         let now = clock.monotonicNanoseconds()
         let (advice, work) = state.withLock { state -> (Advice, Work) in
-            guard state.tokens[key.fingerprint]?.token == token, !state.isRefused else { return (.retry, .none) }
+            guard state.tokens[KeyName(key)]?.token == token, !state.isRefused else { return (.retry, .none) }
             guard now >= state.renewableFrom else {
                 let age = max(now - state.issuedMoment, 0)
                 return (.mend(state.clock.sentence(refused: reason, age: age, key: key, clock)), .none)
@@ -114,11 +129,11 @@ package final class TeamTokens: Sendable {
     private func present(_ key: APNsKey, now: Int64, _ state: inout State) -> Grant? {
         guard let issuedAt = state.issuedAt, !state.isRefused, now - state.issuedMoment < TeamTokens.lastAge
         else { return nil }
-        if let known = state.tokens[key.fingerprint], known.keyID == key.keyID { return .success(known.token) }
+        if let known = state.tokens[KeyName(key)] { return .success(known.token) }
         // Another key of the team: the same `iat` is no renewal.
         do throws(PushCredentialsError) {
             let token = try sign(key, issuedAt: issuedAt)
-            state.tokens[key.fingerprint] = token
+            state.tokens[KeyName(key)] = token
             // A renewal under way stores its own, and this one is over then.
             if !state.isWorking { save(Array(state.tokens.values), &state) }
             return .success(token.token)
@@ -161,7 +176,7 @@ package final class TeamTokens: Sendable {
         state.withLock { state in
             state.isLoaded = true
             guard let issuedAt = stored.map(\.issuedAt).max() else { return }
-            let tokens = stored.filter { $0.issuedAt == issuedAt }.map { ($0.keyFingerprint, $0) }
+            let tokens = stored.filter { $0.issuedAt == issuedAt }.map { (KeyName($0), $0) }
             state.tokens = Dictionary(tokens) { first, _ in first }
             state.issuedAt = issuedAt
             TeamTokens.judgeAge(of: issuedAt, wallSeconds: wall / 1_000, now: now, &state)
@@ -192,7 +207,7 @@ package final class TeamTokens: Sendable {
             let token = try sign(key, issuedAt: issuedAt)
             await state.withLock { save([token], &$0) }.value
             state.withLock { state in
-                state.tokens = [key.fingerprint: token]
+                state.tokens = [KeyName(key): token]
                 state.issuedAt = issuedAt
                 state.issuedMoment = now
                 state.renewableFrom = now + TeamTokens.shortestInterval

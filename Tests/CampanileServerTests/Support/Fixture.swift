@@ -150,11 +150,11 @@ struct Fixture: Sendable {
 
     @discardableResult
     func create(
-        _ user: User? = nil, push: Bool = true, expiresAt: Timestamp? = nil
+        _ user: User? = nil, push: Bool = true, data: String? = nil, expiresAt: Timestamp? = nil
     ) async throws -> UUIDv7 {
         let new = NewNotification(
             userIDs: [(user ?? alice).userID],
-            content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: nil),
+            content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: data),
             push: PushRequestOptions(
                 push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
             isForMany: false)
@@ -173,7 +173,7 @@ struct Fixture: Sendable {
         let now = clock.now
         return try await database.write { connection in
             try DeviceTokenRepository.dueLanes(in: connection).flatMap {
-                try claims.claim($0.lane, limit: 10, now: now, in: connection)
+                try claims.claim($0.lane, limit: 10, looks: 10, now: now, in: connection)
             }
         }
     }

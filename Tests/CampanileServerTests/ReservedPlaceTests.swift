@@ -1,0 +1,129 @@
+import CampanileCore
+import Dispatch
+import SQLEngine
+import Synchronization
+import Testing
+
+@testable import CampanileServer
+
+/// Pushes claimed where they are created take places in flight, and give them back when they don't go.
+@Suite struct ReservedPlaceTests {
+    private struct Failure: Error {}
+
+    private final class Counter: Sendable {
+        let count = Atomic<Int>(0)
+    }
+
+    /// More pushes than a lane has places, created in one transaction.
+    private struct Crowd: Sendable {
+        let fixture: Fixture
+        let users: [User]
+
+        init() async throws {
+            fixture = try Fixture(claimsAtCreation: true)
+            users = try await fixture.makeUsers(30, devicesEach: 40, app: "default")
+        }
+
+        func create(in connection: Connection) throws -> [Publisher.Created] {
+            try users.flatMap { user in
+                let new = NewNotification(
+                    userIDs: [user.userID],
+                    content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: nil),
+                    push: PushRequestOptions(push: true, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil),
+                    isForMany: false)
+                return try fixture.publisher.create(new, app: user.app, now: fixture.clock.now, in: connection)
+            }
+        }
+
+        func create() async throws -> [Publisher.Created] {
+            try await fixture.database.write { try create(in: $0) }
+        }
+    }
+
+    private static func claimed(_ created: [Publisher.Created]) -> Int { created.map(\.claimed.count).reduce(0, +) }
+
+    @Test("one transaction claims no more than the lane has places; what it doesn't claim goes in its turn")
+    func bounded() async throws {
+        let crowd = try await Crowd()
+        let created = try await crowd.create()
+        let claimed = Self.claimed(created)
+        #expect(claimed > 0)
+        #expect(claimed <= Limits.pushesInFlightPerLane)
+        crowd.fixture.publisher.send(created)
+        try await crowd.fixture.courier.sendDue()
+        for one in created { #expect(try crowd.fixture.states(of: one.id).allSatisfy { $0 == .accepted }) }
+    }
+
+    @Test("a transaction that fails gives its places back")
+    func failed() async throws {
+        let crowd = try await Crowd()
+        for _ in 0..<3 {
+            await #expect(throws: Failure.self) {
+                try await crowd.fixture.database.write { connection in
+                    _ = try crowd.create(in: connection)
+                    throw Failure()
+                }
+            }
+        }
+        #expect(try crowd.fixture.courier.isQuiet)
+        let count = try await Self.claimed(crowd.create())
+        #expect(try await count == Self.claimed(Crowd().create()))
+    }
+
+    @Test("a transaction that is run twice because of another one counts once")
+    func twice() async throws {
+        let crowd = try await Crowd()
+        let database = crowd.fixture.database
+        let gate = DispatchSemaphore(value: 0)
+        let runs = Counter()
+        let holds = Counter()
+        // While the first write holds the writer up, the other two gather behind it: all three are one group.
+        let first = Task {
+            try await database.write { _ in
+                holds.count.add(1, ordering: .relaxed)
+                gate.wait()
+                gate.signal()
+            }
+        }
+        while holds.count.load(ordering: .relaxed) == 0 { await Task.yield() }
+        let creation = Task {
+            try await database.write { connection in
+                runs.count.add(1, ordering: .relaxed)
+                return try crowd.create(in: connection)
+            }
+        }
+        while database.waitingWrites < 1 { await Task.yield() }
+        let spoiled = Task {
+            try await database.write { connection in
+                _ = try InboxRepository.making(app: "other", userID: "nobody", in: connection)
+                throw Failure()
+            }
+        }
+        while database.waitingWrites < 2 { await Task.yield() }
+        gate.signal()
+        try await first.value
+        let claimed = try await creation.value
+        await #expect(throws: Failure.self) { try await spoiled.value }
+        #expect(runs.count.load(ordering: .relaxed) == 2)
+        crowd.fixture.publisher.send(claimed)
+        try await crowd.fixture.courier.sendDue()
+        let again = try await Self.claimed(crowd.create())
+        #expect(again > 0)
+        #expect(try await again == Self.claimed(Crowd().create()), "no place is lost")
+    }
+
+    @Test("the courier that is stopped waits for what was claimed and isn't sent yet")
+    func stopped() async throws {
+        let crowd = try await Crowd()
+        let courier = crowd.fixture.courier
+        do {
+            let created = try await crowd.create()
+            let isQuiet = try courier.isQuiet
+            #expect(!isQuiet)
+            courier.stop()
+            withExtendedLifetime(created) {}
+        }
+        await courier.run()
+        #expect(try courier.isQuiet)
+    }
+}
