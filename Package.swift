@@ -72,8 +72,12 @@ let package = Package(
             dependencies: [
                 "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
             ],
             resources: [.embedInCode("migrations"), .embedInCode("openapi.yaml"), .embedInCode("web")],
             swiftSettings: strict),
@@ -121,6 +125,8 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOWebSocket", package: "swift-nio"),
             ], swiftSettings: strict),
     ],
     swiftLanguageModes: [.v6]

@@ -230,6 +230,7 @@ EXPECTATIONS = {
     "clearBadge": Case("/badge", stranger=ZEROS, other_app=ZEROS),
     "streamBadge": Case("/badge/stream", stranger=HEARS_ZEROS, other_app=HEARS_ZEROS),
     "streamNotifications": Case("/notifications/stream", stranger=HEARS_ZEROS, other_app=HEARS_ZEROS),
+    "openCable": Case("/cable"),
     "createStreamToken": Case("/stream_tokens", stranger=CREATED, other_app=CREATED),
     "listSandboxPushes": Case("/sandbox/pushes?user_id=" + OWNER, other_app=NO_PUSHES),
     "getAsset": Case("/assets/campanile-badge.js"),
@@ -375,8 +376,8 @@ class Matrix:
     def elsewhere(self, operation):
         """A stream's token in its address or in the cookie: held to the same; and every other operation takes neither."""
         path, credentials = EXPECTATIONS[operation.id].path, self.credentials
-        tokens = {"expired": (credentials.expired, 401), "a revoked key": (credentials.revoked, 403), "a key": (credentials.producer, 403)}
-        tokens |= {f"malformed ({name})": (token, 401) for name, token in self.tokens.items() if not token.startswith("cmp_")}
+        tokens = {"expired": (credentials.expired, 401), "a revoked key": (credentials.revoked, 401), "a key": (credentials.producer, 403)}
+        tokens |= {f"malformed ({name})": (token, 401) for name, token in self.tokens.items()}
         for name, (token, expected) in tokens.items():
             for place, answer in (
                     ("access_token", self.call(operation, f"{path}?access_token={quote(token, safe='')}", None)),

@@ -75,8 +75,9 @@ package final class App: Sendable {
             verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: streamTokens,
             streamCookie: configuration.streams.cookie, database: database, world: world)
         let board = BadgeBoard(capacity: Limits.rememberedBadges)
-        let realtime = Realtime(
-            database: database, policy: badgePushes.policy, streams: configuration.streams, world: world, logger: logger)
+        let realtime = try Realtime(
+            database: database, policy: badgePushes.policy, streams: configuration.streams, cable: configuration.cable,
+            world: world, logger: logger)
         self.realtime = realtime
         database.onCommit {
             board.takeOff($0)
@@ -84,10 +85,12 @@ package final class App: Sendable {
         }
         let origins = AllowedOrigins(configuration.allowedOrigins)
         health = HealthResource(database: database, world: world, conditions: { courier.conditions })
+        let streamInboxes = StreamInboxes(database: database, world: world)
         routes = Routes(
             database: database, world: world, badgePushes: badgePushes, board: board, ids: ids, courier: courier,
             streams: StreamResource(
-                database: database, world: world, realtime: realtime, tokens: streamTokens, origins: origins),
+                world: world, realtime: realtime, inboxes: streamInboxes, tokens: streamTokens, origins: origins),
+            cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),
             sandbox: SandboxResource(sandbox: sandbox, providers: providers), health: health,
             configuration: configuration
         ).all
@@ -262,7 +265,7 @@ extension UserTokenVerifier {
 extension Routes {
     fileprivate init(
         database: Database, world: World, badgePushes: BadgePushes, board: BadgeBoard, ids: UUIDv7Generator,
-        courier: Courier, streams: StreamResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
+        courier: Courier, streams: StreamResource, cable: CableResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
     ) {
         let wakeCourier: @Sendable () -> Void = { courier.wake() }
         let inboxes = Inboxes(
@@ -280,6 +283,7 @@ extension Routes {
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),
             streams: streams,
+            cable: cable,
             deliveries: DeliveryResource(database: database),
             sandbox: sandbox,
             assets: AssetResource(console: configuration.console),

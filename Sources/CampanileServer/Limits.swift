@@ -105,6 +105,32 @@ package enum Limits {
     /// Rows walked in one transaction when a start looks for the leases of an earlier one.
     static let leaseWalkRows: Int64 = 10_000
 
+    // A cable connection (ActionCable over WebSocket)
+    static let cableSubscriptions = 100
+    static let cableIdentifierBytes = 4_096
+    /// Of one message of a client, and so of one frame.
+    static let cableMessageBytes = 64 * 1_024
+    /// Messages, pings and pongs of a client between two of our pings; more close the connection.
+    static let cableFramesPerPing = 1_000
+    /// What a client has not taken yet; news that come beyond cut it off.
+    static let cableUnsentBytes = 64 * 1_024
+    /// What the kernel keeps for a client beside that.
+    static let cableSendBufferBytes: Int32 = 64 * 1_024
+    /// Rails' clients take a connection for stale after two of these.
+    static let cablePingMilliseconds: Int64 = 3_000
+    /// Parts of that time among which the connections are spread.
+    static let cablePingSlots = 12
+    /// A peer that acknowledges nothing for this long is gone.
+    static let cableUnacknowledgedMilliseconds: Int32 = 30_000
+    /// Pings that would have gone while the client doesn't answer our close frame.
+    static let cableClosingPings = 2
+    /// News that wait for the cable's thread; those whose news find no place are cut off.
+    static let cableMailbox = 262_144
+    static let cableStopMilliseconds: Int64 = 2_000
+    /// Kinds of foreign streams that the log names.
+    static let cableForeignStreams = 64
+    static let cableForeignStreamCharacters = 32
+
     // The database's memory and log
     static let readerCacheKibibytes: Int32 = 32 * 1_024
     static let writerCacheKibibytes: Int32 = 24 * 1_024

@@ -122,6 +122,11 @@ package struct Operations: Sendable {
 }
 
 extension Configuration {
+    /// The name of a stream with its signature, as turbo-rails writes it; nil without a key to sign with.
+    package func signStreamName(_ name: String) throws -> String? {
+        try SignedStreamName.Key(cable).map { SignedStreamName.sign(name, key: $0) }
+    }
+
     /// A server that was given neither a secret nor a key set gets a secret of its own, beside the database.
     /// - Returns: whether it was made just now.
     package mutating func makeSecretIfNone(world: World) throws -> Bool {

@@ -9,7 +9,7 @@ struct Campanile: AsyncParsableCommand {
         abstract: "The notification backend behind a native app: inbox, device registry, badge and push.",
         version: "0.1.0",
         subcommands: [
-            Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, Notify.self,
+            Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, StreamName.self, Notify.self,
             BadgeCommand.self,
             Explain.self, DoctorCommand.self, SimulatorCommand.self])
 }

@@ -131,10 +131,10 @@ struct StreamName: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try common.load()
-        guard false else {
+        guard let signed = try Failure.naming({ try configuration.signStreamName(name) }) else {
             throw Failure("Set cable.signed_stream_key or cable.secret_key_base: the key that Rails signs with.")
         }
-        print(name)
+        print(signed)
     }
 }
 

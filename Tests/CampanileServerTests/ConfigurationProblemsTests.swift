@@ -67,7 +67,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
             "file:3: cable.signed_stream_key (file:2) and cable.secret_key_base can't both be set; take one of them out"),
         .init(
             "cable: {stream_name: all}",
-            "file:1: cable.stream_name must hold {user_id}: without it all users would share one stream"),
+            "file:1: cable.stream_name must hold {user_id} once: without it all users would share one stream"),
         .init("cable: {stream_name: '{user_id}{x}'}", "file:1: cable.stream_name knows no placeholders but {user_id} and {app}"),
         .init(
             "cable: {signed_streams_only: true}",

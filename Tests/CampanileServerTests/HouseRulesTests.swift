@@ -50,7 +50,8 @@ import Yams
             "NIOSSL", "SwiftASN1", "X509",
         ]),
         "Sources/CampanileServer": foundation.union([
-            "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams", "Crypto", "JWTKit", "Logging",
+            "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams", "Crypto", "CryptoExtras", "JWTKit", "Logging",
+            "NIOCore", "NIOPosix", "NIOWebSocket",
         ]),
         "Sources/campanile": ["CampanileServer", "CampanileCore", "PushSimulator", "ArgumentParser", "Logging"],
     ]
@@ -78,7 +79,7 @@ import Yams
         #expect(Self.imports(file) == ["A", "B", "C"])
     }
 
-    @Test("within the server, HTTP stands at the rim and Yams with the configuration")
+    @Test("within the server, HTTP stands at the rim, Yams with the configuration and NIO with the cable")
     func rooms() throws {
         for file in try Self.files("Sources/CampanileServer") {
             let imports = Set(Self.imports(file))
@@ -86,6 +87,11 @@ import Yams
             if file.path.contains("/Delivery/") { #expect(!imports.contains("HTTPEngine"), "\(file.path)") }
             if !file.path.contains("/Configuration/") { #expect(!imports.contains("Yams"), "\(file.path)") }
             if !file.path.contains("/Auth/") { #expect(!imports.contains("JWTKit"), "\(file.path)") }
+            if !file.path.contains("/Realtime/Cable/") {
+                #expect(!imports.contains { $0.hasPrefix("NIO") }, "\(file.path)")
+            } else {
+                #expect(!imports.contains("HTTPEngine"), "\(file.path)")
+            }
         }
     }
 

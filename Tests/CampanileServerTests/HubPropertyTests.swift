@@ -29,6 +29,8 @@ private final class Replica: StreamListener {
         }
     }
 
+    func end(_ reason: StreamEnd) { state.withLock { $0.mistakes.append("it was ended: \(reason)") } }
+
     private static func apply(_ message: StreamMessage, to state: inout State) {
         guard let json = try? JSONValue(parsing: message.data) else { return state.mistakes.append("no JSON") }
         let id = json["id"]?.string ?? ""

@@ -4,16 +4,16 @@ import HTTPEngine
 /// Which web pages may call: those of the server's own origin, and those of the origins in the configuration (WHATWG Fetch,
 /// section 3.2).
 struct AllowedOrigins: Sendable {
-    private let allowed: Set<String>
+    let rule: OriginRule
 
-    init(_ origins: [String]) { allowed = Set(origins.map { $0.lowercased() }) }
+    init(_ origins: [String]) { rule = OriginRule(allowed: origins) }
 
     /// What lets a page of another origin read the answer; nothing for pages that may not.
     func headers(for request: Request) -> [Response.Header] {
-        guard !allowed.isEmpty else { return [] }
+        guard !rule.isEmpty else { return [] }
         // Also for who sends no origin: a cache must not give that answer to a page.
         let vary = Response.Header("Vary", "Origin")
-        guard let origin = request.header("origin"), allowed.contains(origin.lowercased()) else { return [vary] }
+        guard let origin = request.header("origin"), rule.names(origin) else { return [vary] }
         return [
             vary, .init("Access-Control-Allow-Origin", .text(origin)),
             .init("Access-Control-Allow-Credentials", "true"),
@@ -24,7 +24,7 @@ struct AllowedOrigins: Sendable {
     /// The answer to a browser's question whether a page may send a request; nil if the request is no such question.
     func preflight(_ request: Request, allow: String) -> Response? {
         guard request.method == .options, request.header("access-control-request-method") != nil,
-            let origin = request.header("origin"), allowed.contains(origin.lowercased())
+            let origin = request.header("origin"), rule.names(origin)
         else { return nil }
         var response = Response(status: 204, headers: headers(for: request))
         response.add("Access-Control-Allow-Methods", .text(allow))
@@ -35,18 +35,9 @@ struct AllowedOrigins: Sendable {
         return response
     }
 
-    /// Whether a page of this origin may open a connection. A client without an origin is no page.
-    func mayConnect(_ request: Request) -> Bool {
-        guard let origin = request.header("origin") else { return true }
-        if allowed.contains(origin.lowercased()) { return true }
-        guard let host = request.header("host") else { return false }
-        // Which scheme a proxy in front speaks isn't known here.
-        return ["http://", "https://"].contains { origin.lowercased() == $0 + host.lowercased() }
-    }
-
     /// - Throws: `Problem` 403 for a page of a foreign origin that brings nothing but the browser's cookie.
     func check(_ request: Request, _ user: StreamUser) throws {
-        guard user.source == .cookie, !mayConnect(request) else { return }
+        guard user.source == .cookie, !rule.allows(request.headers) else { return }
         throw Problem(.forbidden, detail: "Pages of this origin may not use the cookie; see allowed_origins.")
     }
 }

@@ -7,6 +7,7 @@ struct Routes {
     let devices: DeviceTokenResource
     let badge: BadgeResource
     let streams: StreamResource
+    let cable: CableResource
     let deliveries: DeliveryResource
     let sandbox: SandboxResource
     let assets: AssetResource
@@ -38,6 +39,7 @@ struct Routes {
             Route(
                 .get, "/notifications/stream", operationID: "streamNotifications",
                 handler: .listener(streams.notifications)),
+            Route(.get, "/cable", operationID: "openCable", handler: .listener(cable.open)),
             Route(.post, "/stream_tokens", operationID: "createStreamToken", handler: .user(streams.createToken)),
             // The sandbox
             Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),

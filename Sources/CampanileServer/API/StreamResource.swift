@@ -1,12 +1,11 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// `/badge/stream`, `/notifications/stream` and `/stream_tokens`: server-sent events (WHATWG HTML, section 9.2).
 struct StreamResource: Sendable {
-    let database: Database
     let world: World
     let realtime: Realtime
+    let inboxes: StreamInboxes
     let tokens: StreamTokens
     let origins: AllowedOrigins
 
@@ -48,7 +47,7 @@ struct StreamResource: Sendable {
         let given = request.header("last-event-id") ?? ""
         let lastEventID = given.isEmpty ? nil : given
         return .later {
-            let inbox = try await inbox(of: user.user, isHeard: kind == .notifications)
+            let inbox = try await inboxes.find(user.user, isRecorded: kind == .notifications)
             let opening = EventStreamSession.Opening(
                 user: user, seat: seat, inbox: inbox, kind: kind, lastEventID: lastEventID, head: head)
             return Response(takeOver: 200) { [world] socket in
@@ -56,23 +55,6 @@ struct StreamResource: Sendable {
                     EventStreamSession.open(opening, on: socket, loop: shard.loop, hub: shard.hub, world: world)
                 }
             }
-        }
-    }
-
-    /// The user's inbox, made if there is none yet, and recorded from now on if its events are wanted. Mostly that is so
-    /// already, and nothing is written.
-    func inbox(of user: User, isHeard: Bool) async throws -> Int64 {
-        let now = world.now()
-        let ready = try database.read { connection -> Int64? in
-            guard let inbox = try user.inbox(in: connection) else { return nil }
-            guard isHeard else { return inbox }
-            return try EventRepository.isListened(inbox, now: now, in: connection) ? inbox : nil
-        }
-        if let ready { return ready }
-        return try await database.write { connection in
-            let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: connection).id
-            if isHeard { try EventRepository.listen(inbox, now: now, in: connection) }
-            return inbox
         }
     }
 

@@ -129,11 +129,9 @@ extension Authenticator {
             }
             return StreamUser(user: try user(verified), source: source)
         }
-        guard !token.starts(with: APIKey.prefix.utf8) else {
+        let isKey = token.starts(with: APIKey.prefix.utf8)
+        guard case .user(let user) = isKey ? try apiKey(token) : try await userToken(token) else {
             throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
-        }
-        guard case .user(let user) = try await userToken(token) else {
-            throw Problem(.forbidden, detail: "This needs a user token.")
         }
         return StreamUser(user: user, source: source)
     }

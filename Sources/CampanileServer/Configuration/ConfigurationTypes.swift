@@ -88,12 +88,12 @@ extension SettingType where Value == String {
     /// A stream's name with its placeholders. Without the user's all users would share a stream.
     static var streamName: Self {
         refined { text in
-            let rest = text.replacing("{user_id}", with: "").replacing("{app}", with: "")
-            if rest.contains("{") || rest.contains("}") { return "knows no placeholders but {user_id} and {app}" }
-            if text.ranges(of: "{user_id}").count > 1 || text.ranges(of: "{app}").count > 1 {
-                return "must hold each placeholder once"
+            do throws(StreamNamePattern.Mistake) {
+                _ = try StreamNamePattern(text)
+                return nil
+            } catch {
+                return error.sentence
             }
-            return text.contains("{user_id}") ? nil : "must hold {user_id}: without it all users would share one stream"
         }
     }
 

@@ -113,7 +113,7 @@ struct EventFeed: Sendable {
 
     /// Nil when the notification is gone by now: its deletion follows.
     private func message(
-        _ event: StaticString, _ id: Int64, _ notification: UUIDv7, inbox: Int64, in connection: Connection
+        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: Int64, in connection: Connection
     ) throws -> StreamMessage? {
         guard let record = try NotificationRepository.find(notification, inbox: inbox, in: connection) else { return nil }
         var body = ByteBuffer(capacity: 1_024)

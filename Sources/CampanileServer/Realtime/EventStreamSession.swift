@@ -48,7 +48,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
         } catch {
             // The head is on its way: the client comes back, as after any interruption.
             hub.noteUnreadable(error)
-            stream.finish()
+            session.end(.overloaded)
         }
     }
 
@@ -56,7 +56,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
 
     func end(_ reason: StreamEnd) {
         switch reason {
-        case .restarting, .lifetime:
+        case .restarting, .lifetime, .overloaded:
             // Everybody would come back in the same moment.
             let wait = Int64(world.random() % UInt64(Limits.streamReturnMilliseconds))
             stream?.finish(StreamBytes(ServerSentEvents.retry(wait)))

@@ -33,6 +33,8 @@ final class Hub: @unchecked Sendable {
     /// Inboxes that couldn't be read, to be tried again with the next tick.
     private var unread: Set<Int64> = []
     private var revocationsSeen = Timestamp(milliseconds: 0)
+    /// Who else ends what was revoked.
+    private var tellRevocations: @Sendable ([StreamSeats.UserKey: Timestamp]) -> Void = { _ in }
 
     init(loop: StreamLoop, feed: EventFeed, world: World, logger: Logger) {
         self.loop = loop
@@ -41,6 +43,9 @@ final class Hub: @unchecked Sendable {
         self.logger = logger
         revocationsSeen = world.now()
     }
+
+    /// To be called before the loop starts.
+    func onRevocations(_ tell: @escaping @Sendable ([StreamSeats.UserKey: Timestamp]) -> Void) { tellRevocations = tell }
 
     // MARK: From any thread
 
@@ -115,6 +120,7 @@ final class Hub: @unchecked Sendable {
             guard !revocations.isEmpty else { return }
             let byUser = Dictionary(
                 revocations.map { (StreamSeats.UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
+            tellRevocations(byUser)
             for session in sessions.values {
                 guard let user = session.user?.user else { continue }
                 let notBefore = byUser[StreamSeats.UserKey(app: user.app, userID: user.userID)]

@@ -17,22 +17,38 @@ final class Realtime: Sendable {
 
     let shards: [Shard]
     let seats: StreamSeats
-    private let turn = Atomic<Int>(0)
+    let cable: Cable
+    private let wheel: ShardWheel
 
-    init(database: Database, policy: BadgePolicy, streams: Configuration.Streams, world: World, logger: Logger) {
+    /// - Throws: when the cable's settings can't be used; the configuration has checked them.
+    init(
+        database: Database, policy: BadgePolicy, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
+        logger: Logger
+    ) throws {
         seats = StreamSeats(perUser: streams.perUser, total: streams.total)
         let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
-        shards = (0..<min(max(1, processors), Limits.streamThreads)).map { number in
+        let shards = (0..<min(max(1, processors), Limits.streamThreads)).map { number in
             Shard(
                 feed: EventFeed(database: database, policy: policy), world: world, logger: logger,
                 name: "streams-\(number)")
         }
+        self.shards = shards
+        wheel = ShardWheel(shards)
+        let authority = CableStreams(
+            inboxes: StreamInboxes(database: database, world: world), shards: wheel, seats: seats, logger: logger)
+        self.cable = Cable(rules: try CableRules(cable, logger: logger), authority: authority, logger: logger, now: world.now)
+        shards.first?.hub.onRevocations { [cable = self.cable] revoked in
+            cable.end(.revoked) { visitor in
+                visitor.life.isRevoked(by: revoked[StreamSeats.UserKey(app: visitor.app, userID: visitor.userID)])
+            }
+        }
     }
 
     /// Where the next stream belongs.
-    func nextShard() -> Shard {
-        shards[turn.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
-    }
+    func nextShard() -> Shard { wheel.next() }
+
+    /// Whether no stream may open any more.
+    var isEnding: Bool { shards.contains { $0.hub.isEnding } }
 
     func start() { for shard in shards { shard.loop.start() } }
 
@@ -54,9 +70,41 @@ final class Realtime: Sendable {
                 }
             }
         }
+        await cable.shutDown()
     }
 
     func stop() { for shard in shards { shard.loop.stop() } }
+}
+
+/// Deals the shards out in turn.
+final class ShardWheel: Sendable {
+    private let shards: [Realtime.Shard]
+    private let turn = Atomic<Int>(0)
+
+    init(_ shards: [Realtime.Shard]) { self.shards = shards }
+
+    func next() -> Realtime.Shard { shards[turn.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count] }
+}
+
+extension CableRules {
+    fileprivate convenience init(_ cable: Configuration.Cable, logger: Logger) throws {
+        self.init(
+            key: try SignedStreamName.Key(cable), pattern: try StreamNamePattern(cable.streamName),
+            signedStreamsOnly: cable.signedStreamsOnly, logger: logger)
+    }
+}
+
+extension SignedStreamName.Key {
+    /// Nil when neither the key nor what it is derived from is configured.
+    init?(_ cable: Configuration.Cable) throws {
+        if let key = cable.signedStreamKey {
+            self.init(key.exposed.utf8)
+        } else if let base = cable.secretKeyBase {
+            try self.init(secretKeyBase: base.exposed)
+        } else {
+            return nil
+        }
+    }
 }
 
 extension Realtime.Shard {

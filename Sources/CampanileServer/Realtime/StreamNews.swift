@@ -14,7 +14,7 @@ enum StreamKind: Int, CaseIterable, Sendable {
 /// One thing that a listener is told.
 struct StreamMessage: Sendable {
     /// `badge`, `notification.created`, …; the type of a server-sent event, and the word in a cable's message.
-    let event: StaticString
+    let event: String
     /// The badge's version on a stream of badges, else the event's sequence.
     let id: Int64
     /// JSON, or for `badgeTurbo` HTML. One line.
@@ -47,12 +47,22 @@ enum StreamEnd: Sendable {
     case restarting
     /// It has lived long enough: so that clients spread over the servers of a house with several.
     case lifetime
+    /// The server can't keep up, or can't read what is to be told.
+    case overloaded
 }
 
 /// One who is told what happens in an inbox. Called on the hub's thread, and must not block.
 protocol StreamListener: AnyObject, Sendable {
     /// In order and without a gap; the first news are the present state.
     func deliver(_ news: StreamNews)
+    /// Nothing more can be told.
+    func end(_ reason: StreamEnd)
+}
+
+/// A listener's place in the hub.
+protocol StreamSubscription: AnyObject, Sendable {
+    /// Nothing new is told after this; what is on its way may still arrive.
+    func cancel()
 }
 
 /// One connection with its listeners, as long as its user may have it.

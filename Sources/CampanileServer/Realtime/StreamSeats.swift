@@ -2,17 +2,21 @@ import Synchronization
 
 /// How many streams may be open: of one user, and in total.
 final class StreamSeats: Sendable {
-    /// One open stream's place; given back when nobody holds it.
+    /// One open stream's place; given back when nobody holds it, or by whom it was handed to.
     final class Seat: Sendable {
         private let seats: StreamSeats
         private let user: UserKey?
+        private let isHandedOver = Atomic<Bool>(false)
 
         fileprivate init(_ seats: StreamSeats, _ user: UserKey?) {
             self.seats = seats
             self.user = user
         }
 
-        deinit { seats.giveBack(user) }
+        /// From now on `giveBack` is somebody's duty.
+        func handOver() { isHandedOver.store(true, ordering: .releasing) }
+
+        deinit { if !isHandedOver.load(ordering: .acquiring) { seats.giveBack(user) } }
     }
 
     struct UserKey: Hashable, Sendable {
@@ -57,7 +61,7 @@ final class StreamSeats: Sendable {
         return Seat(self, key)
     }
 
-    private func giveBack(_ user: UserKey?) {
+    func giveBack(_ user: UserKey?) {
         taken.withLock { taken in
             taken.total -= 1
             guard let user, let count = taken.byUser[user] else { return }

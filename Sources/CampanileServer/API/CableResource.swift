@@ -1,0 +1,56 @@
+import CampanileCore
+import HTTPEngine
+
+/// `GET /cable`: ActionCable over WebSocket.
+struct CableResource: Sendable {
+    let world: World
+    let realtime: Realtime
+    let inboxes: StreamInboxes
+    let origins: AllowedOrigins
+
+    /// Who shows no valid token is let in as well, to be told so: a page's WebSocket sees no status.
+    func open(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
+        let upgrade = try upgrade(request)
+        var user: StreamUser?
+        if case .user(let known) = identity { user = known }
+        if realtime.isEnding { throw Problem.unavailable("The server is stopping.") }
+        let seat = try realtime.seats.take(user?.user)
+        let (requestID, visitor) = (request.id, user.map(CableVisitor.init))
+        let lifetime = Int64(StreamLifetime.nanoseconds(world) / 1_000_000)
+        return .later { [user] in
+            // Recorded before it can subscribe. If nothing can be written now, it still gets the badge.
+            if let user { _ = try? await inboxes.find(user.user, isRecorded: true) }
+            return Response(takeOver: 101) { [realtime] socket in
+                guard let descriptor = socket.release() else { return }
+                // Given back when the connection is gone.
+                seat.handOver()
+                realtime.cable.accept(
+                    descriptor: descriptor, upgrade: upgrade, requestID: requestID, visitor: visitor,
+                    lifetimeMilliseconds: lifetime)
+            }
+        }
+    }
+
+    private func upgrade(_ request: Request) throws -> CableUpgrade {
+        do throws(CableRefusal) {
+            return try CableUpgrade(
+                isGET: request.method == .get, isHTTP11: !request.isHTTP10, origins: origins.rule, headers: request.headers)
+        } catch {
+            switch error {
+            case .notWebSocket, .unsupportedVersion:
+                throw Problem(
+                    .upgradeRequired, detail: error.sentence,
+                    headers: [.init("Upgrade", "websocket"), .init("Sec-WebSocket-Version", "13")])
+            case .malformedKey: throw Problem(.malformedRequest, detail: error.sentence)
+            case .foreignOrigin: throw Problem(.forbidden, detail: error.sentence)
+            }
+        }
+    }
+}
+
+extension CableVisitor {
+    init(_ user: StreamUser) {
+        self.init(
+            app: user.user.app, userID: user.user.userID, life: user.user.life, tokenCameInCookie: user.mayHaveNewerToken)
+    }
+}

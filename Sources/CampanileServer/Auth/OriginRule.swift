@@ -1,0 +1,41 @@
+/// Which pages may connect: those of our own host, and those of the configured origins. A request without an Origin is no
+/// page's (RFC 6454 section 7) but a native client's; it has no cookies that somebody else could use.
+struct OriginRule: Sendable {
+    private let allowed: Set<String>
+
+    /// - Parameter allowed: origins such as `https://example.com:8443`.
+    init(allowed: [String]) {
+        self.allowed = Set(allowed.map(OriginRule.normal))
+    }
+
+    /// - Parameter headers: all values of a header field by its name in lower case.
+    func allows(_ headers: (StaticString) -> [String]) -> Bool {
+        let origins = headers("origin")
+        guard let origin = origins.first else { return true }
+        guard origins.count == 1 else { return false }
+        return names(origin) || isSameOrigin(origin, headers)
+    }
+
+    /// Whether the configuration names this origin.
+    func names(_ origin: String) -> Bool { allowed.contains(OriginRule.normal(origin)) }
+
+    /// Whether the configuration names none.
+    var isEmpty: Bool { allowed.isEmpty }
+
+    /// `scheme://Host`. TLS ends before us, so the scheme is what the proxy says it was, or either if it says nothing.
+    private func isSameOrigin(_ origin: String, _ headers: (StaticString) -> [String]) -> Bool {
+        guard let host = headers("host").first, !host.isEmpty else { return false }
+        let told = headers("x-forwarded-proto").first?.split(separator: ",").first.map { $0.filter { $0 != " " }.lowercased() }
+        let schemes = told.map { [$0] } ?? ["https", "http"]
+        return schemes.contains { OriginRule.normal("\($0)://\(host)") == OriginRule.normal(origin) }
+    }
+
+    /// Lower case, and without the scheme's own port: browsers leave it out, people write it.
+    private static func normal(_ origin: String) -> String {
+        let text = origin.lowercased()
+        for (scheme, port) in [("https://", ":443"), ("http://", ":80")] where text.hasPrefix(scheme) && text.hasSuffix(port) {
+            return String(text.dropLast(port.count))
+        }
+        return text
+    }
+}

@@ -1,0 +1,172 @@
+import CampanileCore
+import Glibc
+import Logging
+import NIOCore
+import NIOPosix
+import NIOWebSocket
+import Synchronization
+
+/// What the cable needs of the application. Both calls come on the cable's thread and must not block.
+protocol CableAuthority: Sendable {
+    /// Subscribes to a user's stream. News come to `listener` until its subscription is cancelled, the present badge
+    /// first; whatever is committed after this call has returned is among them.
+    func subscribe(
+        _ kind: StreamKind, app: String, userID: String, listener: any StreamListener
+    ) -> any StreamSubscription
+
+    /// A connection that was given to `accept` is gone; said once for each. (On the caller's thread if the cable has been
+    /// shut down.)
+    func left(_ visitor: CableVisitor?)
+}
+
+/// How many connections there are and were. Readable from any thread.
+final class CableCounts: Sendable {
+    private let openNow = Atomic<Int>(0)
+    private let acceptedEver = Atomic<Int>(0)
+    private let cutOffEver = Atomic<Int>(0)
+
+    var open: Int { openNow.load(ordering: .relaxed) }
+    var accepted: Int { acceptedEver.load(ordering: .relaxed) }
+    /// Connections cut off because they didn't read what was sent.
+    var cutOff: Int { cutOffEver.load(ordering: .relaxed) }
+
+    func countAccepted() {
+        openNow.add(1, ordering: .relaxed)
+        acceptedEver.add(1, ordering: .relaxed)
+    }
+
+    func countClosed() { openNow.subtract(1, ordering: .relaxed) }
+
+    func countCutOff() { cutOffEver.add(1, ordering: .relaxed) }
+}
+
+/// `GET /cable`: ActionCable's protocol over WebSocket, on sockets that the HTTP engine has handed over. All connections
+/// live on one thread, which exists from the first connection on: a server that nobody connects to doesn't pay for it.
+final class Cable: Sendable {
+    private enum Phase: Sendable {
+        case idle
+        case running(CableLoop, MultiThreadedEventLoopGroup)
+        case stopped
+    }
+
+    let counts = CableCounts()
+    private let rules: CableRules
+    private let authority: any CableAuthority
+    private let logger: Logger
+    private let hasClockwork: Bool
+    private let now: @Sendable () -> Timestamp
+    private let phase = Mutex(Phase.idle)
+
+    /// - Parameter hasClockwork: whether pings go by the system's timer; a test calls `tick` instead.
+    init(
+        rules: CableRules, authority: any CableAuthority, logger: Logger, hasClockwork: Bool = true,
+        now: @escaping @Sendable () -> Timestamp
+    ) {
+        self.rules = rules
+        self.authority = authority
+        self.logger = logger
+        self.hasClockwork = hasClockwork
+        self.now = now
+    }
+
+    /// Takes a connection over: answers the request and speaks with the client from then on. Returns at once; the
+    /// authority hears when the connection is gone.
+    /// - Parameters:
+    ///   - descriptor: a connected stream socket whose request has been read and not been answered. It is closed here.
+    ///   - visitor: nil when no valid user token came with the request.
+    ///   - lifetimeMilliseconds: after which the client is asked to come back; nil: without end.
+    func accept(
+        descriptor: Int32, upgrade: CableUpgrade, requestID: String, visitor: CableVisitor?,
+        lifetimeMilliseconds: Int64? = nil
+    ) {
+        // The lock is held until the thread has been asked, so that it can't have ended in between.
+        let isAccepted = phase.withLock { phase in
+            guard let loop = runningLoop(&phase) else { return false }
+            Cable.prepare(descriptor)
+            let pings = lifetimeMilliseconds.map { Int(max(1, $0 / Limits.cablePingMilliseconds)) }
+            let head = ByteBuffer(bytes: upgrade.head(requestID: requestID))
+            take(descriptor, CableConnection(loop: loop, head: head, visitor: visitor, pings: pings))
+            return true
+        }
+        guard !isAccepted else { return }
+        Glibc.close(descriptor)
+        authority.left(visitor)
+    }
+
+    private func take(_ descriptor: Int32, _ connection: CableConnection) {
+        let unsent = ChannelOptions.Types.WriteBufferWaterMark(
+            low: Limits.cableUnsentBytes / 2, high: Limits.cableUnsentBytes)
+        ClientBootstrap(group: connection.loop.eventLoop)
+            // A command fits, an idle connection keeps no more than this, and longer messages come in several reads.
+            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 512))
+            .channelOption(.writeBufferWaterMark, value: unsent)
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandlers([
+                        ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: Limits.cableMessageBytes)), connection,
+                    ])
+                }
+            }
+            .withConnectedSocket(descriptor)
+            .whenFailure { [logger] error in
+                logger.warning("A cable connection could not be set up.", metadata: ["error": "\(error)"])
+                connection.abandon()
+            }
+    }
+
+    /// Ends the connections of users who may not listen any more, or whose tokens are revoked.
+    /// - Parameter isConcerned: called on the cable's thread.
+    func end(_ reason: StreamEnd, of isConcerned: @escaping @Sendable (CableVisitor) -> Bool) {
+        phase.withLock { phase in
+            guard case .running(let loop, _) = phase else { return }
+            loop.eventLoop.execute { loop.end(reason, of: isConcerned) }
+        }
+    }
+
+    /// Tells every client that the server restarts, waits for their goodbyes for a limited time, and ends the thread.
+    /// Connections that are accepted later are closed unanswered.
+    /// - Parameter milliseconds: after which nobody is waited for any more.
+    func shutDown(waiting milliseconds: Int64 = Limits.cableStopMilliseconds) async {
+        let former = phase.withLock { phase in
+            defer { phase = .stopped }
+            return phase
+        }
+        guard case .running(let loop, let group) = former else { return }
+        try? await loop.endAll(within: .milliseconds(milliseconds)).get()
+        loop.closeMailbox()
+        try? await group.shutdownGracefully()
+    }
+
+    /// For a test: lets so many twelfths of the time between two pings pass, after all that was asked before.
+    func tick(_ count: Int = 1) async throws {
+        guard case .running(let loop, _) = phase.withLock({ $0 }) else { return }
+        try await loop.eventLoop.submit { for _ in 0..<count { loop.tick() } }.get()
+    }
+
+    private func runningLoop(_ phase: inout Phase) -> CableLoop? {
+        switch phase {
+        case .running(let loop, _): return loop
+        case .stopped: return nil
+        case .idle:
+            let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+            let loop = CableLoop(
+                eventLoop: group.next(), rules: rules, authority: authority, counts: counts, hasClockwork: hasClockwork,
+                now: now)
+            phase = .running(loop, group)
+            return loop
+        }
+    }
+
+    /// What the kernel shall do for us. None of it is vital: a socket that refuses works without.
+    private static func prepare(_ descriptor: Int32) {
+        func set(_ level: Int32, _ name: Int32, _ value: Int32) {
+            var value = value
+            setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
+        }
+        set(SOL_SOCKET, SO_KEEPALIVE, 1)
+        // Pings go out all the time, so a peer that vanished is noticed by what it doesn't acknowledge.
+        set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Limits.cableUnacknowledgedMilliseconds)
+        // Left alone, the kernel would keep megabytes for a client that doesn't read.
+        set(SOL_SOCKET, SO_SNDBUF, Limits.cableSendBufferBytes)
+    }
+}

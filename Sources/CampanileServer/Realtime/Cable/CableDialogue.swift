@@ -1,0 +1,158 @@
+import CampanileCore
+
+/// Who opened a connection: what a verified user token says.
+struct CableVisitor: Sendable, Equatable {
+    let app: String
+    let userID: String
+    /// The life of the token; the connection doesn't outlive it.
+    let life: TokenLife
+    /// Whether the token came in a cookie: then the browser may have a newer one by now, and may come back at once.
+    let tokenCameInCookie: Bool
+}
+
+/// A stream that a subscription listens to.
+struct CableStream: Sendable, Equatable {
+    let kind: StreamKind
+    let app: String
+    let userID: String
+}
+
+/// What a connection has to do next, in order.
+enum CableStep: Equatable {
+    /// Send one text message.
+    case say([UInt8])
+    /// Subscribe to a stream; `number` is the subscription's from now on and never another's.
+    case listen(number: Int, CableStream, identifier: [UInt8])
+    /// Cancel what was subscribed under this number.
+    case stopListening(number: Int)
+    /// Close the WebSocket; nothing follows.
+    case close(WebSocketCloseCode)
+}
+
+/// One connection's conversation in ActionCable's protocol: texts in, steps out. It knows nothing of sockets, of time or
+/// of the hub.
+struct CableDialogue {
+    private struct Subscription {
+        let identifier: [UInt8]
+        /// Nil: confirmed, but its stream is none of ours and carries nothing.
+        let number: Int?
+    }
+
+    private let rules: CableRules
+    private let visitor: CableVisitor?
+    private var subscriptions: [Subscription] = []
+    private var numbers = 0
+    private var isOver = false
+
+    /// - Parameter visitor: nil when no valid user token came with the request.
+    init(rules: CableRules, visitor: CableVisitor?) {
+        self.rules = rules
+        self.visitor = visitor
+    }
+
+    /// The first words. A refused connection hears the reason as a message, because a browser's WebSocket shows no status.
+    mutating func open() -> [CableStep] {
+        guard visitor != nil || rules.signedStreamsOnly else { return farewell("unauthorized", reconnect: false) }
+        return [.say(CableText.welcome)]
+    }
+
+    /// What the client said. A text that is no command changes nothing: it may come from a newer client.
+    mutating func hear(_ text: [UInt8]) -> [CableStep] {
+        guard !isOver else { return [] }
+        do throws(CableCommand.Mistake) {
+            switch try CableCommand(parsing: text) {
+            case .subscribe(let identifier): return subscribe(identifier)
+            case .unsubscribe(let identifier): return unsubscribe(identifier)
+            case .message:
+                rules.log("The channels take no messages.")
+                return []
+            }
+        } catch {
+            rules.log(error.sentence)
+            return []
+        }
+    }
+
+    /// The server ends the connection. A client that comes back to the same refusal must not come back: it is told so.
+    mutating func end(_ reason: StreamEnd) -> [CableStep] {
+        guard !isOver else { return [] }
+        switch reason {
+        case .expired: return farewell("unauthorized", reconnect: visitor?.tokenCameInCookie ?? false)
+        case .revoked: return farewell("unauthorized", reconnect: false)
+        case .restarting, .lifetime: return farewell("server_restart", reconnect: true)
+        case .overloaded:
+            isOver = true
+            return [.close(.tryAgainLater)]
+        }
+    }
+
+    private mutating func farewell(_ reason: String, reconnect: Bool) -> [CableStep] {
+        isOver = true
+        return [.say(CableText.disconnect(reason: reason, reconnect: reconnect)), .close(.normal)]
+    }
+
+    // MARK: - Subscriptions
+
+    private enum Judgement {
+        case carries(CableStream)
+        case carriesNothing
+        case refused(String)
+    }
+
+    private mutating func subscribe(_ identifier: [UInt8]) -> [CableStep] {
+        guard identifier.count <= Limits.cableIdentifierBytes else { return refuse(identifier, "The identifier is too long.") }
+        let known = subscriptions.firstIndex { $0.identifier == identifier }
+        guard known != nil || subscriptions.count < Limits.cableSubscriptions else {
+            return refuse(identifier, "The connection has too many subscriptions.")
+        }
+        switch judge(identifier) {
+        case .refused(let sentence): return refuse(identifier, sentence)
+        case .carriesNothing:
+            if known == nil { subscriptions.append(Subscription(identifier: identifier, number: nil)) }
+            return [.say(CableText.confirmation(identifier))]
+        case .carries(let stream):
+            // A client that didn't hear the confirmation asks again, and gets the present badge again with it.
+            let former = known.map { subscriptions.remove(at: $0) }?.number
+            numbers += 1
+            subscriptions.append(Subscription(identifier: identifier, number: numbers))
+            let leave = former.map { [CableStep.stopListening(number: $0)] } ?? []
+            // Listening begins before the confirmation goes out: a client that fetches the present state when it is
+            // confirmed misses nothing that happens after its fetch.
+            return leave + [
+                .listen(number: numbers, stream, identifier: identifier), .say(CableText.confirmation(identifier)),
+            ]
+        }
+    }
+
+    private mutating func unsubscribe(_ identifier: [UInt8]) -> [CableStep] {
+        guard let index = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
+            rules.log("It unsubscribes from what it has not subscribed to.")
+            return []
+        }
+        guard let number = subscriptions.remove(at: index).number else { return [] }
+        return [.stopListening(number: number)]
+    }
+
+    private func refuse(_ identifier: [UInt8], _ sentence: String) -> [CableStep] {
+        rules.log(sentence)
+        return [.say(CableText.rejection(identifier))]
+    }
+
+    private func judge(_ identifier: [UInt8]) -> Judgement {
+        switch CableChannel(identifier: identifier) {
+        case .notifications:
+            guard let visitor else { return .refused("NotificationsChannel needs a user token.") }
+            return .carries(CableStream(kind: .notifications, app: visitor.app, userID: visitor.userID))
+        case .turboStreams(let signedName):
+            guard let name = rules.verify(signedName) else { return .refused("The stream's name is not signed with our key.") }
+            guard let target = rules.pattern.target(of: name) else {
+                rules.noteForeignStream(name)
+                return .carriesNothing
+            }
+            // The signature is the authority: it may name another user than the token does.
+            let app = target.app ?? visitor?.app ?? AppName.standard
+            return .carries(CableStream(kind: .badgeTurbo, app: app, userID: target.userID))
+        case .unknown: return .refused("The channel is not known.")
+        }
+    }
+}

@@ -1,0 +1,189 @@
+import CampanileCore
+import NIOCore
+import Synchronization
+
+/// What all cable connections share: their thread, the clockwork that pings them, and the mailbox for what the hub tells.
+///
+/// Sendable: but for the mailbox, which has a lock, and the counts, which are atomic, everything that changes is touched on
+/// the event loop only.
+final class CableLoop: @unchecked Sendable {
+    enum Letter: Sendable {
+        case news(StreamNews)
+        case end(StreamEnd)
+    }
+
+    private struct Mailbox: Sendable {
+        var letters: [(letter: Letter, listener: CableListener)] = []
+        /// The thread ends, and nobody may ask anything of it any more.
+        var isClosed = false
+    }
+
+    /// The last frame of news: the connections of one page's readers share the identifier, and get the same bytes.
+    private struct LastFrame {
+        let identifier: [UInt8]
+        let kind: StreamKind
+        let message: StreamMessage
+        let bytes: ByteBuffer
+    }
+
+    private static let tickTime = TimeAmount.milliseconds(Limits.cablePingMilliseconds / Int64(Limits.cablePingSlots))
+
+    let eventLoop: any EventLoop
+    let rules: CableRules
+    let authority: any CableAuthority
+    let counts: CableCounts
+    private let now: @Sendable () -> Timestamp
+    private let mailbox = Mutex(Mailbox())
+
+    /// One slot's connections are pinged at each tick, so that ten thousand are not pinged in the same instant.
+    private var wheel = [[CableConnection]](repeating: [], count: Limits.cablePingSlots)
+    private var hand = 0
+    private var count = 0
+    private var clockwork: RepeatedTask?
+    private var nextTick = NIODeadline.uptimeNanoseconds(0)
+    private let hasClockwork: Bool
+    private var lastFrame: LastFrame?
+    private var whenEmpty: EventLoopPromise<Void>?
+
+    init(
+        eventLoop: any EventLoop, rules: CableRules, authority: any CableAuthority, counts: CableCounts, hasClockwork: Bool,
+        now: @escaping @Sendable () -> Timestamp
+    ) {
+        self.eventLoop = eventLoop
+        self.rules = rules
+        self.authority = authority
+        self.counts = counts
+        self.hasClockwork = hasClockwork
+        self.now = now
+    }
+
+    // MARK: - Connections
+
+    func enter(_ connection: CableConnection) {
+        let slot = wheel.indices.min { wheel[$0].count < wheel[$1].count } ?? 0
+        connection.slot = slot
+        connection.place = wheel[slot].count
+        wheel[slot].append(connection)
+        count += 1
+        counts.countAccepted()
+        startClockwork()
+    }
+
+    func leave(_ connection: CableConnection) {
+        let slot = connection.slot
+        wheel[slot].swapAt(connection.place, wheel[slot].count - 1)
+        wheel[slot].removeLast()
+        if connection.place < wheel[slot].count { wheel[slot][connection.place].place = connection.place }
+        count -= 1
+        counts.countClosed()
+        guard count == 0 else { return }
+        clockwork?.cancel()
+        clockwork = nil
+        lastFrame = nil
+        whenEmpty?.succeed()
+        whenEmpty = nil
+    }
+
+    /// Ends the connections of those who are concerned; a connection without a token is nobody's.
+    func end(_ reason: StreamEnd, of isConcerned: (CableVisitor) -> Bool) {
+        for connection in wheel.joined() where connection.visitor.map(isConcerned) ?? false { connection.end(reason) }
+    }
+
+    /// Tells every client to come back, and waits until all have said goodbye.
+    /// - Parameter time: after which nobody is waited for any more.
+    func endAll(within time: TimeAmount) -> EventLoopFuture<Void> {
+        eventLoop.flatSubmit { [self] in
+            guard count > 0 else { return eventLoop.makeSucceededVoidFuture() }
+            let promise = eventLoop.makePromise(of: Void.self)
+            whenEmpty = promise
+            wheel.joined().forEach { $0.end(.restarting) }
+            eventLoop.scheduleTask(in: time) { [self] in
+                whenEmpty?.succeed()
+                whenEmpty = nil
+            }
+            return promise.futureResult
+        }
+    }
+
+    // MARK: - Time
+
+    /// The timer runs only while there is somebody to ping.
+    private func startClockwork() {
+        guard hasClockwork, clockwork == nil else { return }
+        nextTick = .now() + CableLoop.tickTime
+        clockwork = eventLoop.scheduleRepeatedTask(initialDelay: CableLoop.tickTime, delay: CableLoop.tickTime) {
+            [self] _ in catchUp(with: .now())
+        }
+    }
+
+    /// The timer counts from where its last work ended, and so comes later and later; the ticks don't. After a long
+    /// standstill nobody is pinged twice for what was missed.
+    private func catchUp(with now: NIODeadline) {
+        nextTick = max(nextTick, now - CableLoop.tickTime * (Limits.cablePingSlots - 1))
+        while nextTick <= now {
+            tick()
+            nextTick = nextTick + CableLoop.tickTime
+        }
+    }
+
+    /// A twelfth of the time between two pings has passed.
+    func tick() {
+        hand = (hand + 1) % wheel.count
+        let turn = wheel[hand]
+        guard !turn.isEmpty else { return }
+        let now = now()
+        let ping = WebSocketFrameWriter.text(CableText.ping(seconds: now.milliseconds / 1_000))
+        for connection in turn { connection.turn(ping, now: now) }
+    }
+
+    // MARK: - News
+
+    /// From any thread. Never waits.
+    func post(_ letter: Letter, to listener: CableListener) {
+        guard !listener.isOverrun.load(ordering: .relaxed) else { return }
+        mailbox.withLock { box in
+            guard !box.isClosed else { return }
+            let hasRoom = box.letters.count < Limits.cableMailbox
+            if !hasRoom { listener.isOverrun.store(true, ordering: .relaxed) }
+            box.letters.append((hasRoom ? letter : .end(.overloaded), listener))
+            // Whoever finds the mailbox empty rings; the thread takes all that lies there when it comes.
+            if box.letters.count == 1 { eventLoop.execute { [self] in emptyMailbox() } }
+        }
+    }
+
+    /// Nothing is delivered after this.
+    func closeMailbox() {
+        mailbox.withLock { box in
+            box.isClosed = true
+            box.letters = []
+        }
+    }
+
+    private func emptyMailbox() {
+        let letters = mailbox.withLock { box in
+            let taken = box.letters
+            box.letters = []
+            return taken
+        }
+        for (letter, listener) in letters where !listener.isCancelled {
+            switch letter {
+            case .news(let news): listener.connection.tell(listener, news)
+            case .end(let reason): listener.connection.end(reason)
+            }
+        }
+        // What came together leaves together.
+        for (_, listener) in letters { listener.connection.flush() }
+    }
+
+    func frame(for message: StreamMessage, to listener: CableListener) -> ByteBuffer {
+        if let last = lastFrame, last.message.id == message.id, last.kind == listener.kind,
+            last.identifier == listener.identifier, last.message.event == message.event, last.message.data == message.data
+        {
+            return last.bytes
+        }
+        let text = CableText.news(message, kind: listener.kind, identifier: listener.identifier)
+        let bytes = WebSocketFrameWriter.text(text)
+        lastFrame = LastFrame(identifier: listener.identifier, kind: listener.kind, message: message, bytes: bytes)
+        return bytes
+    }
+}

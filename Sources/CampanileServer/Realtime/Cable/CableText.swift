@@ -1,0 +1,41 @@
+/// The texts the server sends in ActionCable's protocol. Each is one JSON object.
+enum CableText {
+    static let welcome = Array("{\"type\":\"welcome\"}".utf8)
+
+    /// - Parameter seconds: since 1970 UTC.
+    static func ping(seconds: Int64) -> [UInt8] { Array("{\"type\":\"ping\",\"message\":\(seconds)}".utf8) }
+
+    static func disconnect(reason: String, reconnect: Bool) -> [UInt8] {
+        Array("{\"type\":\"disconnect\",\"reason\":\"\(reason)\",\"reconnect\":\(reconnect)}".utf8)
+    }
+
+    static func confirmation(_ identifier: [UInt8]) -> [UInt8] { about(identifier, ",\"type\":\"confirm_subscription\"}") }
+
+    static func rejection(_ identifier: [UInt8]) -> [UInt8] { about(identifier, ",\"type\":\"reject_subscription\"}") }
+
+    /// A stream's message as the channel of this kind carries it.
+    static func news(_ message: StreamMessage, kind: StreamKind, identifier: [UInt8]) -> [UInt8] {
+        var bytes = about(identifier, ",\"message\":")
+        switch kind {
+        case .badge: bytes += message.data
+        case .badgeTurbo: RailsJSON.appendString(message.data, to: &bytes)
+        case .notifications:
+            bytes += "{\"event\":".utf8
+            RailsJSON.appendString(message.event.utf8, to: &bytes)
+            bytes += ",\"id\":\"\(message.id)\",\"data\":".utf8
+            bytes += message.data
+            bytes.append(UInt8(ascii: "}"))
+        }
+        bytes.append(UInt8(ascii: "}"))
+        return bytes
+    }
+
+    private static func about(_ identifier: [UInt8], _ rest: String) -> [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(identifier.count + rest.utf8.count + 64)
+        bytes += "{\"identifier\":".utf8
+        RailsJSON.appendString(identifier, to: &bytes)
+        bytes += rest.utf8
+        return bytes
+    }
+}

@@ -1,0 +1,81 @@
+import Crypto
+#if canImport(FoundationEssentials)
+import FoundationEssentials
+#else
+import Foundation
+#endif
+
+/// Why a request is not upgraded.
+enum CableRefusal: Error, Hashable {
+    /// It doesn't ask for a WebSocket.
+    case notWebSocket
+    /// It asks for another version than 13.
+    case unsupportedVersion
+    case malformedKey
+    /// A page of an origin that isn't allowed.
+    case foreignOrigin
+
+    /// For the one who asked.
+    var sentence: String {
+        switch self {
+        case .notWebSocket: "This resource speaks WebSocket only: the request must ask for that upgrade."
+        case .unsupportedVersion: "Sec-WebSocket-Version must be 13."
+        case .malformedKey: "Sec-WebSocket-Key must stand once and hold 16 bytes in Base64."
+        case .foreignOrigin: "Pages of this origin are not allowed to connect; allowed_origins names those that are."
+        }
+    }
+}
+
+/// A request for a WebSocket that can be accepted (RFC 6455 section 4.2), and the answer to it.
+struct CableUpgrade: Sendable, Equatable {
+    static let subprotocol = "actioncable-v1-json"
+
+    /// The value of Sec-WebSocket-Accept.
+    let acceptKey: String
+    /// Whether the client offered ActionCable's protocol. It is spoken anyway: a client that offered nothing takes it, and
+    /// one that offered others only hangs up by itself (RFC 6455 section 4.1).
+    let isSubprotocolOffered: Bool
+
+    /// - Parameters:
+    ///   - isGET: whether the method is GET.
+    ///   - isHTTP11: whether the request's version is HTTP/1.1.
+    ///   - headers: all values of a header field by its name in lower case.
+    init(isGET: Bool, isHTTP11: Bool, origins: OriginRule, headers: (StaticString) -> [String]) throws(CableRefusal) {
+        guard isGET, isHTTP11, CableUpgrade.list(headers("upgrade"), holds: "websocket"),
+            CableUpgrade.list(headers("connection"), holds: "upgrade")
+        else { throw .notWebSocket }
+        guard headers("sec-websocket-version") == ["13"] else { throw .unsupportedVersion }
+        let keys = headers("sec-websocket-key")
+        guard let key = keys.first, keys.count == 1, key.utf8.count == 24, Data(base64Encoded: key)?.count == 16 else {
+            throw .malformedKey
+        }
+        guard origins.allows(headers) else { throw .foreignOrigin }
+        acceptKey = CableUpgrade.acceptKey(for: key)
+        isSubprotocolOffered = CableUpgrade.list(
+            headers("sec-websocket-protocol"), holds: CableUpgrade.subprotocol, isCaseSensitive: true)
+    }
+
+    /// The head of the answer, with the empty line that ends it.
+    func head(requestID: String) -> [UInt8] {
+        var head = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        head += "Sec-WebSocket-Accept: \(acceptKey)\r\n"
+        if isSubprotocolOffered { head += "Sec-WebSocket-Protocol: \(CableUpgrade.subprotocol)\r\n" }
+        head += "X-Request-Id: \(requestID)\r\n\r\n"
+        return Array(head.utf8)
+    }
+
+    static func acceptKey(for key: String) -> String {
+        Data(Insecure.SHA1.hash(data: Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8))).base64EncodedString()
+    }
+
+    /// Whether a list of tokens (RFC 9110 section 5.6.1), which may be spread over several lines, holds one.
+    private static func list(_ lines: [String], holds token: String, isCaseSensitive: Bool = false) -> Bool {
+        lines.contains { line in
+            line.split(separator: ",").contains { element in
+                let element = element.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed()
+                let text = String(element)
+                return isCaseSensitive ? text == token : text.lowercased() == token
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+import CampanileCore
+import HTTPEngine
+import Logging
+import SQLEngine
+import Synchronization
+
+/// The cable's way into the hubs: each subscription is a listener in one of them.
+final class CableStreams: CableAuthority {
+    private let inboxes: StreamInboxes
+    private let shards: ShardWheel
+    private let seats: StreamSeats
+    private let logger: Logger
+
+    init(inboxes: StreamInboxes, shards: ShardWheel, seats: StreamSeats, logger: Logger) {
+        self.inboxes = inboxes
+        self.shards = shards
+        self.seats = seats
+        self.logger = logger
+    }
+
+    func subscribe(
+        _ kind: StreamKind, app: String, userID: String, listener: any StreamListener
+    ) -> any StreamSubscription {
+        let subscription = CableSubscription(kind, listener, in: shards.next())
+        do {
+            if let known = try inboxes.known(app: app, userID: userID) {
+                // From the newest event of this moment on, whenever the hub comes to it.
+                subscription.join(known.inbox, from: known.newest)
+            } else {
+                make(app: app, userID: userID, for: subscription)
+            }
+        } catch {
+            fail(error, listener)
+        }
+        return subscription
+    }
+
+    /// The user's first listener comes before the first notification: there is nothing to miss yet.
+    private func make(app: String, userID: String, for subscription: CableSubscription) {
+        Task { [self] in
+            do {
+                let inbox = try await inboxes.make(
+                    app: app, userID: userID, isRecorded: subscription.kind == .notifications)
+                subscription.join(inbox, from: nil)
+            } catch {
+                fail(error, subscription.listener)
+            }
+        }
+    }
+
+    private func fail(_ error: any Error, _ listener: any StreamListener) {
+        logger.warning("A cable's subscription can't be read now.", metadata: ["error": "\(error)"])
+        listener.end(.overloaded)
+    }
+
+    func left(_ visitor: CableVisitor?) {
+        seats.giveBack(visitor.map { StreamSeats.UserKey(app: $0.app, userID: $0.userID) })
+    }
+}
+
+/// One subscription of a cable connection.
+private final class CableSubscription: StreamSubscription {
+    let kind: StreamKind
+    let listener: any StreamListener
+    private let shard: Realtime.Shard
+    /// The inbox that it listens to; written and read on the shard's thread only.
+    private let inbox = Mutex<Int64?>(nil)
+    private let isCancelled = Atomic<Bool>(false)
+
+    init(_ kind: StreamKind, _ listener: any StreamListener, in shard: Realtime.Shard) {
+        self.kind = kind
+        self.listener = listener
+        self.shard = shard
+    }
+
+    func join(_ inbox: Int64, from sequence: Int64?) {
+        shard.loop.perform { [self] in
+            guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
+            do {
+                try shard.hub.join(inbox, kind, listener, lastEventID: sequence.map(String.init))
+                self.inbox.withLock { $0 = inbox }
+            } catch {
+                shard.hub.noteUnreadable(error)
+                listener.end(.overloaded)
+            }
+        }
+    }
+
+    func cancel() {
+        isCancelled.store(true, ordering: .sequentiallyConsistent)
+        shard.loop.perform { [self] in
+            guard let inbox = inbox.withLock({ $0 }) else { return }
+            shard.hub.leave(inbox, kind, listener)
+        }
+    }
+}

@@ -1,0 +1,37 @@
+import CampanileCore
+import SQLEngine
+
+/// The inboxes that streams listen to.
+struct StreamInboxes: Sendable {
+    let database: Database
+    let world: World
+
+    /// The user's inbox, made if there is none yet, and recorded from now on if its events are wanted. Mostly that is so
+    /// already, and nothing is written.
+    func find(_ user: User, isRecorded: Bool) async throws -> Int64 {
+        let now = world.now()
+        let ready = try database.read { connection -> Int64? in
+            guard let inbox = try user.inbox(in: connection) else { return nil }
+            guard isRecorded else { return inbox }
+            return try EventRepository.isListened(inbox, now: now, in: connection) ? inbox : nil
+        }
+        return if let ready { ready } else { try await make(app: user.app, userID: user.userID, isRecorded: isRecorded) }
+    }
+
+    func make(app: String, userID: String, isRecorded: Bool) async throws -> Int64 {
+        let now = world.now()
+        return try await database.write { connection in
+            let inbox = try InboxRepository.making(app: app, userID: userID, in: connection).id
+            if isRecorded { try EventRepository.listen(inbox, now: now, in: connection) }
+            return inbox
+        }
+    }
+
+    /// The inbox, if there is one, and the newest of its events. Doesn't wait.
+    func known(app: String, userID: String) throws -> (inbox: Int64, newest: Int64)? {
+        try database.snapshot { connection in
+            guard let inbox = try InboxRepository.id(app: app, userID: userID, in: connection) else { return nil }
+            return (inbox, try EventRepository.range(inbox: inbox, in: connection).newest)
+        }
+    }
+}

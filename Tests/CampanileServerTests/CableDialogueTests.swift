@@ -1,0 +1,234 @@
+import CampanileCore
+import Logging
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct CableDialogueTests {
+    static let visitor = CableVisitor(
+        app: "shop", userID: "17", life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: 1_000)),
+        tokenCameInCookie: false)
+    static let notifications = "{\"channel\":\"NotificationsChannel\"}"
+
+    /// A dialogue that says what it answers, so that an expectation can ask it.
+    final class Talk {
+        private var dialogue: CableDialogue
+        init(_ dialogue: CableDialogue) { self.dialogue = dialogue }
+
+        func open() -> [CableStep] { dialogue.open() }
+        func hear(_ text: String) -> [CableStep] { dialogue.hear(Array(text.utf8)) }
+        func end(_ reason: StreamEnd) -> [CableStep] { dialogue.end(reason) }
+        func subscribe(_ identifier: String) -> [CableStep] { command("subscribe", identifier) }
+        func unsubscribe(_ identifier: String) -> [CableStep] { command("unsubscribe", identifier) }
+
+        private func command(_ name: String, _ identifier: String) -> [CableStep] {
+            dialogue.hear(
+                JSONValue.object([.init("command", .string(name)), .init("identifier", .string(identifier))]).text)
+        }
+    }
+
+    static func dialogue(
+        _ visitor: CableVisitor? = visitor, signedStreamsOnly: Bool = false, key: SignedStreamName.Key? = CableFixture.key,
+        pattern: StreamNamePattern = .standard
+    ) -> Talk {
+        let rules = CableRules(
+            key: key, pattern: pattern, signedStreamsOnly: signedStreamsOnly,
+            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        return Talk(CableDialogue(rules: rules, visitor: visitor))
+    }
+
+    static func say(_ text: String) -> CableStep { .say(Array(text.utf8)) }
+
+    static func about(_ identifier: String, _ type: String) -> CableStep {
+        say("{\"identifier\":\(String(decoding: JSONValue.string(identifier).text, as: UTF8.self)),\"type\":\"\(type)\"}")
+    }
+
+    static func listen(_ number: Int, _ kind: StreamKind, _ app: String, _ userID: String, _ identifier: String) -> CableStep {
+        .listen(number: number, CableStream(kind: kind, app: app, userID: userID), identifier: Array(identifier.utf8))
+    }
+
+    static let unauthorized = say("{\"type\":\"disconnect\",\"reason\":\"unauthorized\",\"reconnect\":false}")
+
+    @Test func welcomesAUser() {
+        let dialogue = Self.dialogue()
+        #expect(dialogue.open() == [Self.say("{\"type\":\"welcome\"}")])
+    }
+
+    @Test func sendsAwayWhoHasNoTokenAndHearsNothingMoreOfThem() {
+        let dialogue = Self.dialogue(nil)
+        #expect(dialogue.open() == [Self.unauthorized, .close(.normal)])
+        #expect(dialogue.subscribe(CableFixture.turbo("notifications:17")) == [])
+        #expect(dialogue.end(.restarting) == [])
+    }
+
+    @Test func withSignedStreamsOnlyAConnectionWithoutATokenMaySubscribeToThoseOnly() {
+        let dialogue = Self.dialogue(nil, signedStreamsOnly: true)
+        #expect(dialogue.open() == [Self.say("{\"type\":\"welcome\"}")])
+        let turbo = CableFixture.turbo("notifications:17")
+        #expect(
+            dialogue.subscribe(Self.notifications)
+                == [Self.about(Self.notifications, "reject_subscription")])
+        #expect(
+            dialogue.subscribe(turbo)
+                == [Self.listen(1, .badgeTurbo, "default", "17", turbo), Self.about(turbo, "confirm_subscription")])
+    }
+
+    @Test func listensBeforeItConfirms() {
+        let dialogue = Self.dialogue()
+        #expect(
+            dialogue.subscribe(Self.notifications) == [
+                Self.listen(1, .notifications, "shop", "17", Self.notifications),
+                Self.about(Self.notifications, "confirm_subscription"),
+            ])
+    }
+
+    @Test func theSignatureIsTheAuthorityAndMayNameAnotherUser() throws {
+        let identifier = CableFixture.turbo("notifications:42")
+        let dialogue = Self.dialogue()
+        #expect(
+            dialogue.subscribe(identifier).first
+                == Self.listen(1, .badgeTurbo, "shop", "42", identifier))
+        let named = CableFixture.turbo("other/42")
+        let other = Self.dialogue(pattern: try StreamNamePattern("{app}/{user_id}"))
+        #expect(other.subscribe(named).first == Self.listen(1, .badgeTurbo, "other", "42", named))
+    }
+
+    @Test func rejectsABadSignatureAndEveryNameWithoutAKey() {
+        let identifier = CableFixture.turbo("notifications:17")
+        let forged = identifier.replacing("\"}", with: "0\"}")
+        let dialogue = Self.dialogue()
+        #expect(dialogue.subscribe(forged) == [Self.about(forged, "reject_subscription")])
+        let keyless = Self.dialogue(key: nil)
+        #expect(keyless.subscribe(identifier) == [Self.about(identifier, "reject_subscription")])
+    }
+
+    @Test func confirmsASignedStreamOfAnotherKindThatCarriesNothing() {
+        let identifier = CableFixture.turbo("messages:7")
+        let dialogue = Self.dialogue()
+        for _ in 0..<2 {
+            #expect(dialogue.subscribe(identifier) == [Self.about(identifier, "confirm_subscription")])
+        }
+        #expect(dialogue.unsubscribe(identifier) == [])
+    }
+
+    @Test("rejects what is no channel", arguments: [
+        "{\"channel\":\"ChatChannel\"}", "{}", "x", "", "{\"channel\":17}", "{\"channel\":\"Turbo::StreamsChannel\"}",
+        "{\"channel\":\"Turbo::StreamsChannel\",\"signed_stream_name\":17}", "[\"channel\"]",
+    ])
+    func noChannel(_ identifier: String) {
+        let dialogue = Self.dialogue()
+        #expect(dialogue.subscribe(identifier) == [Self.about(identifier, "reject_subscription")])
+    }
+
+    @Test func echoesTheIdentifierByteByByte() {
+        // Spaces, order of keys, escapes and unknown keys are the client's own.
+        let identifier = "{ \"z\":\"\\u00e9é<\\/&\", \"channel\" : \"NotificationsChannel\" }"
+        let dialogue = Self.dialogue()
+        let steps = dialogue.subscribe(identifier)
+        guard case .say(let text)? = steps.last, let json = try? JSONValue(parsing: text) else {
+            Issue.record("no confirmation")
+            return
+        }
+        #expect(json["identifier"] == .string(identifier))
+        #expect(Array((json["identifier"]?.string ?? "").utf8) == Array(identifier.utf8))
+        #expect(!text.contains(UInt8(ascii: "<")) && !text.contains(UInt8(ascii: "&")))
+    }
+
+    @Test func tellsIdentifiersApartByTheirBytes() {
+        // Equal as Unicode texts, but not the same bytes.
+        let composed = "{\"channel\":\"NotificationsChannel\",\"x\":\"\u{E9}\"}"
+        let decomposed = "{\"channel\":\"NotificationsChannel\",\"x\":\"e\u{301}\"}"
+        let dialogue = Self.dialogue()
+        #expect(dialogue.subscribe(composed).count == 2)
+        #expect(
+            dialogue.subscribe(decomposed).first
+                == Self.listen(2, .notifications, "shop", "17", decomposed))
+        #expect(dialogue.unsubscribe(composed) == [.stopListening(number: 1)])
+    }
+
+    @Test func confirmsARepeatedSubscriptionAgainAndListensAnew() {
+        let dialogue = Self.dialogue()
+        _ = dialogue.subscribe(Self.notifications)
+        #expect(
+            dialogue.subscribe(Self.notifications) == [
+                .stopListening(number: 1), Self.listen(2, .notifications, "shop", "17", Self.notifications),
+                Self.about(Self.notifications, "confirm_subscription"),
+            ])
+        #expect(dialogue.unsubscribe(Self.notifications) == [.stopListening(number: 2)])
+        #expect(dialogue.unsubscribe(Self.notifications) == [])
+    }
+
+    @Test("stays silent to what is no command, and goes on", arguments: [
+        "", "x", "{}", "[]", "17", "{\"command\":\"subscribe\"}", "{\"command\":\"dance\",\"identifier\":\"{}\"}",
+        "{\"command\":\"subscribe\",\"identifier\":{\"channel\":\"NotificationsChannel\"}}", "{\"command\":\"pong\"}",
+        "{\"command\":\"message\",\"identifier\":\"{}\",\"data\":\"{}\"}", "{\"command\":\"unsubscribe\",\"identifier\":\"x\"}",
+        "{\"command\":\"subscribe\",\"identifier\":\"\\ud800\"}",
+    ])
+    func noCommand(_ text: String) {
+        let dialogue = Self.dialogue()
+        #expect(dialogue.hear(text) == [])
+        #expect(dialogue.subscribe(Self.notifications).count == 2)
+    }
+
+    @Test func takesAHundredSubscriptionsAndNoMore() {
+        let dialogue = Self.dialogue()
+        func identifier(_ number: Int) -> String { "{\"channel\":\"NotificationsChannel\",\"n\":\(number)}" }
+        for number in 1...100 { #expect(dialogue.subscribe(identifier(number)).count == 2) }
+        #expect(
+            dialogue.subscribe(identifier(101)) == [Self.about(identifier(101), "reject_subscription")])
+        #expect(dialogue.subscribe(identifier(5)).count == 3, "a known one may be repeated")
+        #expect(dialogue.unsubscribe(identifier(6)).count == 1)
+        #expect(dialogue.subscribe(identifier(101)).count == 2)
+    }
+
+    @Test func rejectsAnIdentifierOverFourKibibytes() {
+        func identifier(bytes: Int) -> String {
+            let frame = "{\"channel\":\"NotificationsChannel\",\"x\":\"\"}"
+            return frame.replacing("\"\"", with: "\"\(String(repeating: "x", count: bytes - frame.utf8.count))\"")
+        }
+        let dialogue = Self.dialogue()
+        #expect(dialogue.subscribe(identifier(bytes: 4_096)).count == 2)
+        let long = identifier(bytes: 4_097)
+        #expect(dialogue.subscribe(long) == [Self.about(long, "reject_subscription")])
+    }
+
+    @Test("says why it ends, and whether to come back", arguments: [
+        (StreamEnd.expired, false, "unauthorized", false), (.expired, true, "unauthorized", true),
+        (.revoked, true, "unauthorized", false), (.restarting, false, "server_restart", true),
+        (.lifetime, false, "server_restart", true),
+    ])
+    func ends(_ reason: StreamEnd, _ cookie: Bool, _ text: String, _ reconnect: Bool) {
+        let dialogue = Self.dialogue(
+            CableVisitor(app: "shop", userID: "17", life: Self.visitor.life, tokenCameInCookie: cookie))
+        #expect(
+            dialogue.end(reason) == [
+                Self.say("{\"type\":\"disconnect\",\"reason\":\"\(text)\",\"reconnect\":\(reconnect)}"), .close(.normal),
+            ])
+        #expect(dialogue.end(reason) == [])
+    }
+
+    @Test func justClosesWhenItCanNotKeepUp() {
+        let dialogue = Self.dialogue()
+        #expect(dialogue.end(.overloaded) == [.close(.tryAgainLater)])
+    }
+
+    @Test func carriesABadgeAsTheStringThatRailsBroadcasts() throws {
+        let message = StreamMessage(event: "badge", id: 7, data: TurboStream.badge(3))
+        let text = CableText.news(message, kind: .badgeTurbo, identifier: Array("{\"a\":1}".utf8))
+        #expect(
+            String(decoding: text, as: UTF8.self)
+                == #"{"identifier":"{\"a\":1}","message":"\u003cturbo-stream action=\"update\" target=\"notification-badge-count\"\u003e\u003ctemplate\u003e3\u003c/template\u003e\u003c/turbo-stream\u003e"}"#)
+        #expect(
+            try JSONValue(parsing: text)["message"]
+                == .string(
+                    "<turbo-stream action=\"update\" target=\"notification-badge-count\"><template>3</template></turbo-stream>"))
+    }
+
+    @Test func carriesANotificationAsAnObject() {
+        let message = StreamMessage(event: "notification.created", id: 17, data: Array("{\"title\":\"Hi\"}".utf8))
+        #expect(
+            String(
+                decoding: CableText.news(message, kind: .notifications, identifier: Array("x".utf8)), as: UTF8.self)
+                == #"{"identifier":"x","message":{"event":"notification.created","id":"17","data":{"title":"Hi"}}}"#)
+    }
+}

@@ -1,0 +1,125 @@
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct SignedStreamNameTests {
+    /// Signed by Rails' own MessageVerifier.
+    static let vectors: [(name: String, signed: String)] = [
+        (
+            "notifications/17",
+            "Im5vdGlmaWNhdGlvbnMvMTci--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a"
+        ),
+        ("ünïcode/é", "IsO8bsOvY29kZS/DqSI=--db43839ad9e38bf183d1d82eeaef49ac0242d040a65bdeb5e6d1c33cfa571e51"),
+    ]
+    static let derivedVector = (
+        name: "Z2lkOi8vYXBwL1VzZXIvMQ:notifications",
+        signed: "IloybGtPaTh2WVhCd0wxVnpaWEl2TVE6bm90aWZpY2F0aW9ucyI=--6647053a4169c3da4af91fe9b2a758b615f11ab39820434d4246ccffcc701cf7"
+    )
+    static let key = SignedStreamName.Key("secret".utf8)
+
+    @Test("signs and verifies as Rails does", arguments: vectors)
+    func vector(_ vector: (name: String, signed: String)) {
+        #expect(SignedStreamName.sign(vector.name, key: Self.key) == vector.signed)
+        #expect(SignedStreamName.verify(vector.signed, key: Self.key) == vector.name)
+    }
+
+    @Test func derivesTheKeyFromSecretKeyBaseAsRailsDoes() throws {
+        let key = try SignedStreamName.Key(secretKeyBase: String(repeating: "a", count: 128))
+        let hex = key.bytes.map { String($0 >> 4, radix: 16) + String($0 & 0xF, radix: 16) }.joined()
+        #expect(
+            hex == "994f7c7f3c3e844dc6ce2a3e5f239775b0849c3fad3649863e5c6b0a021ef9cf"
+                + "8a7c2ae38498e5c63355eeda8c9cd907e55a70b308b25ca30781569319b7216e")
+        #expect(SignedStreamName.sign(Self.derivedVector.name, key: key) == Self.derivedVector.signed)
+        #expect(SignedStreamName.verify(Self.derivedVector.signed, key: key) == Self.derivedVector.name)
+    }
+
+    @Test func refusesEveryOtherKeyAndEveryChangedByte() {
+        let signed = Self.vectors[0].signed
+        #expect(SignedStreamName.verify(signed, key: SignedStreamName.Key("Secret".utf8)) == nil)
+        for index in signed.utf8.indices {
+            var bytes = Array(signed.utf8)
+            let position = signed.utf8.distance(from: signed.utf8.startIndex, to: index)
+            bytes[position] = bytes[position] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+            #expect(SignedStreamName.verify(String(decoding: bytes, as: UTF8.self), key: Self.key) == nil, "byte \(position)")
+        }
+    }
+
+    @Test("refuses what is no signed name", arguments: [
+        "", "--", "Im5vdGlmaWNhdGlvbnMvMTci", "Im5vdGlmaWNhdGlvbnMvMTci--", "Im5vdGlmaWNhdGlvbnMvMTci--0557",
+        "--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a",
+        "Im5vdGlmaWNhdGlvbnMvMTci--05577AC2D36B12B90805C977B8CC0141521F14A0B4E5A0DF4A1AC0FC4165370A",
+        "Im5vdGlmaWNhdGlvbnMvMTci--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a ",
+    ])
+    func malformed(_ signed: String) {
+        #expect(SignedStreamName.verify(signed, key: Self.key) == nil)
+    }
+
+    /// A right signature over something else than a name proves nothing. Signed with the key `secret` by Python's hmac.
+    @Test("refuses a signed payload that is no JSON string in Base64", arguments: [
+        "MTc=--7a9bd74e26a98bafac0ffdbe4a237153782cd7840e0f388baa9cf3f241cebc2c",
+        "WyJhIl0=--d56605968e0590fb50a90fe1197c3e0a65f919ce4960569dffabe00545eb8009",
+        "****--fc0100e9d74758b96f0978e0b71957a2260df17e3e8aeecdf12b6230997a2ed5",
+        "Im5v!GlmaWNhdGlvbnMvMTci--317a4efefd10f7904b2ee76a2988ccc1bd8d348f4bc2ee3bacc3b98cf09285ef",
+        "Im5vdGlmaWNhdGlvbnMvMTci=--940adb735e922f012e318a740de58f11de2c07390d5fa1edcd7f64318c4c00e2",
+        "Iv8i--328a7509e535f1681b480fcf98ca283b95dcc2d7946e299f720eb2b56af6e698",
+        "IsO8bsOvY29kZS/D-SI--707bfe146090ac797b964fe2445b592597967a5269803692d54b21a851ebcd93",
+    ])
+    func otherPayloads(_ signed: String) {
+        #expect(SignedStreamName.verify(signed, key: Self.key) == nil)
+    }
+
+    @Test func acceptsTheURLSafeFormsOfNewRails() {
+        // "ünïcode/é" in the URL-safe alphabet, with padding and without, signed by Python's hmac.
+        for signed in ["IsO8bsOvY29kZS_DqSI=--19859a1da60abc7ae4d4d0b3ba01d0bfbf1618b3ce3feca8b84f23705ba162ee", "IsO8bsOvY29kZS_DqSI--0dc5506e862b82971d8e6b86456b57fe70b6fbec1a8adbaca99a4cadab8c3ea8"] {
+            #expect(SignedStreamName.verify(signed, key: Self.key) == "ünïcode/é")
+        }
+    }
+
+    @Test func escapesWhatRailsEscapes() {
+        var bytes: [UInt8] = []
+        RailsJSON.appendString("<a & b>\u{2028}\u{2029}é\"\\\n\u{1}".utf8, to: &bytes)
+        #expect(
+            String(decoding: bytes, as: UTF8.self)
+                == #""\u003ca \u0026 b\u003e\u2028\u2029é\"\\\n\u0001""#)
+    }
+}
+
+@Suite struct StreamNamePatternTests {
+    @Test func namesAUsersStreamBothWays() throws {
+        let pattern = try StreamNamePattern("notifications:{user_id}")
+        #expect(pattern == .standard)
+        #expect(pattern.name(app: "shop", userID: "17") == "notifications:17")
+        #expect(pattern.target(of: "notifications:17") == .init(app: nil, userID: "17"))
+        #expect(pattern.target(of: "notifications:a:b") == .init(app: nil, userID: "a:b"))
+        for name in ["notifications:", "notification:17", "Notifications:17", "x", "", "notifications:\u{1}"] {
+            #expect(pattern.target(of: name) == nil, "\(name)")
+        }
+        #expect(pattern.target(of: "notifications:" + String(repeating: "x", count: 256)) == nil)
+    }
+
+    @Test("finds app and user", arguments: [
+        "{app}:{user_id}", "{user_id}:{app}", "a/{app}/u/{user_id}/end", "{user_id}@@{app}.", "x{user_id} {app}x",
+    ])
+    func bothPlaces(_ text: String) throws {
+        let pattern = try StreamNamePattern(text)
+        for (app, userID) in [("default", "17"), ("my-shop.de_1", "a:b/u/@@ x"), ("x", ":"), ("y", "é:")] {
+            let name = pattern.name(app: app, userID: userID)
+            #expect(pattern.target(of: name) == .init(app: app, userID: userID), "\(name)")
+        }
+        #expect(pattern.target(of: "17") == nil)
+    }
+
+    @Test func looksAtBytesAndNotAtCharacters() throws {
+        // A combining accent after the prefix makes another character of its last letter, but not another byte.
+        let pattern = try StreamNamePattern("user{user_id}")
+        #expect(pattern.target(of: "user\u{301}17") == .init(app: nil, userID: "\u{301}17"))
+    }
+
+    @Test("refuses what can't tell users apart", arguments: [
+        "notifications", "{user_id}{user_id}", "{app}{user_id}", "{user_id}-{app}", "{app}.{user_id}", "{user_id}{x}",
+        "{app}:{app}:{user_id}", "{app}", "{user_id", "",
+    ])
+    func mistakes(_ text: String) {
+        #expect(throws: StreamNamePattern.Mistake.self) { try StreamNamePattern(text) }
+    }
+}
