@@ -17,7 +17,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup build run demo test ci lint unit tour contract trust-short bench-short bench crash powerloss faults fuzz clean
+.PHONY: help setup setup-tests build run demo test ci lint unit tour contract trust-short bench-short browser \
+	bench crash powerloss faults jitter fuzz clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -26,19 +27,22 @@ help: ## Say what there is
 setup: ## Install the system packages that are missing, and check that Swift is there
 	@SWIFT="$(SWIFT)" scripts/setup.sh
 
+setup-tests: ## Install what the tests need beside: Chromium, and Rails' client of ActionCable
+	@SWIFT="$(SWIFT)" scripts/setup.sh tests
+
 build: setup ## Build the release binary
 	@echo "==> build: the release binary (the first time takes several minutes)"
 	$(SWIFT) build $(RELEASE_FLAGS)
 
 run: build ## Build and serve, with the data in data/; Ctrl-C stops it
 	@echo "==> run: serving with the data in $(CURDIR)/data; Ctrl-C stops it"
-	@exec "$(RELEASE)" serve $(ARGS)
+	@CAMPANILE_CONSOLE="$${CAMPANILE_CONSOLE:-true}" exec "$(RELEASE)" serve $(ARGS)
 
 demo: build ## A server and the simulator of Apple and Google, with phones to look at; Ctrl-C stops both
 	@echo "==> demo: pushes to simulated phones, with the data in $(CURDIR)/data/demo"
 	@scripts/demo.sh "$(RELEASE)"
 
-test: setup unit lint tour contract trust-short bench-short ## Run all tests, in their short forms where they have one
+test: setup-tests unit lint tour contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"
 
 ci: test ## What continuous integration runs
@@ -56,7 +60,7 @@ lint: setup ## Check openapi.yaml, docs/limits.md, the links in the documents an
 	@python3 contract/check_limits.py
 	@python3 contract/check_links.py
 	@echo "==> lint: the scripts"
-	@python3 -m compileall -q bench contract trust
+	@python3 -m compileall -q bench browser contract trust
 	@for script in scripts/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 tour: ## Run README.md's tour with the debug binary and compare what it prints
@@ -80,16 +84,28 @@ trust-short: ## The short forms of crash, powerloss and faults, with the debug b
 	@python3 trust/faults.py --short --binary "$(DEBUG)"
 	@echo "==> trust: pushes under faults, kill -9 and at once, in short"
 	@python3 trust/pushes.py --short --binary "$(DEBUG)"
+	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"
+	@python3 trust/streams.py --short --binary "$(DEBUG)"
 
 bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
 	@echo "==> bench: a short run that judges no figure"
 	@python3 bench/bench.py --short --binary "$(DEBUG)" --results .build/bench-short.md
 	@python3 bench/pushes.py --short --binary "$(DEBUG)" --results .build/bench-pushes-short.md
+	@python3 bench/streams.py --short --binary "$(DEBUG)" --results .build/bench-streams-short.md
 
-bench: build ## Measure the release binary against a bare C program, about 12 minutes; bench/results.md
-	@echo "==> bench: about 12 minutes; leave the machine alone meanwhile"
+browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
+	@echo "==> browser: stock clients: Rails' ActionCable and EventSource in Chromium, curl, Python's websockets"
+	@$(PYTHON) contract/stock_clients.py --binary "$(DEBUG)"
+	@echo "==> browser: the pieces for pages, and what the documentation shows"
+	@$(PYTHON) browser/pieces.py
+	@echo "==> browser: pages and the console, against a server that is killed and restarted"
+	@$(PYTHON) browser/badge.py --binary "$(DEBUG)"
+
+bench: build ## Measure the release binary against bare C, aioapns and nchan, about 25 minutes; bench/results*.md
+	@echo "==> bench: about 25 minutes; leave the machine alone meanwhile"
 	@python3 bench/bench.py --binary "$(RELEASE)"
 	@python3 bench/pushes.py --binary "$(RELEASE)" --results bench/results-pushes.md
+	@python3 bench/streams.py --binary "$(RELEASE)" --results bench/results-streams.md
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"
@@ -104,6 +120,10 @@ faults: build ## Full disk, failing disk, locked database; every fault of Apple 
 	@python3 trust/faults.py --binary "$(RELEASE)"
 	@echo "==> faults: pushes under faults, kill -9 and at once"
 	@python3 trust/pushes.py --binary "$(RELEASE)" --results .build/pushes.md
+
+jitter: build ## 500 clients whose connections are cut: every notification seen, once, in order; with kill -9; on the cable
+	@echo "==> jitter: connections that are cut every 15 s, a server that is killed"
+	@python3 trust/streams.py --binary "$(RELEASE)" --results .build/streams.md
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

@@ -29,6 +29,7 @@ answers() {
 "$binary" simulator --make-keys "$folder/simulator" 2>"$folder/simulator.log" &
 pids+=($!)
 answers "$page/devices"
+export CAMPANILE_CONSOLE=${CAMPANILE_CONSOLE:-true}
 "$binary" serve --config "$folder/simulator/campanile.yaml" --database "$folder/campanile.sqlite" 2>"$folder/server.log" &
 pids+=($!)
 answers "$server/healthz"
@@ -47,6 +48,7 @@ cat <<END
 
 The phones of alice: $page/
 The server:          $server   (its log: $folder/server.log)
+The console:         $server/console   (its token and key are in the commands below; the phones' address: $page)
 
 Push to them, and look at the page:
   curl $server/notifications -H "Authorization: Bearer $key" -H 'Content-Type: application/json' \\

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Installs the system packages that building, testing and measuring need, if any is missing, and checks that Swift is
-# there. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
+# Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
+# the word `tests` also what the tests need, which is a browser and Rails' own client of ActionCable. Asks nothing; does
+# nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
 set -euo pipefail
 
 # Libraries and the compiler for the program; python3, sqlite3, curl, wrk and nghttp2 for tests and measurements.
@@ -8,6 +9,7 @@ packages=(
     libmicrohttpd-dev libsqlite3-dev pkg-config binutils gcc libc6-dev
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
+if [[ ${1:-} == tests ]]; then packages+=(chromium ruby-actioncable ruby-activesupport); fi
 swift_needed=6.3
 
 say() { echo "==> setup: $*"; }

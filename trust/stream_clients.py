@@ -190,7 +190,7 @@ class CableClient(Client):
                 writer.write(frame(0x1, json.dumps({"command": "subscribe", "identifier": CHANNEL}).encode()))
             elif message.get("type") in ("reject_subscription", "disconnect"):
                 self.seen.refused.append(json.dumps(message))
-            elif "message" in message:
+            elif "identifier" in message and "message" in message:  # a ping has a message too
                 told = message["message"]
                 self._saw(told["event"], told["id"], told["data"])
                 if told["event"] == "badge" and isFirst:

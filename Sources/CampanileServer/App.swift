@@ -108,7 +108,12 @@ package final class App: Sendable {
             realtime.noticedForeignChange()
         }
         realtime.start()
-        try server.start()
+        do {
+            try server.start()
+        } catch {
+            realtime.stopNow()
+            throw error
+        }
         let housekeeping = Housekeeping(database: database, world: world, logger: logger)
         watch = CredentialWatch(
             configuration: configuration, providers: providers, courier: courier, logger: logger)
@@ -194,11 +199,13 @@ package final class App: Sendable {
     /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
     package func stop() async {
         health.startDraining()
+        // Nobody may come back to a server that refuses: an answer ends an EventSource for good, a closed port doesn't.
+        server.stopAccepting()
         await realtime.endAll()
         let isQuiet = await server.shutDown(within: App.drainNanoseconds)
         if !isQuiet { logger.warning("Requests were still in flight when the server stopped.") }
         // After the requests: the last of them may still have opened one.
-        realtime.stop()
+        await realtime.stop()
         courier.stop()
         for task in work.dropFirst() { task.cancel() }
         // What hangs on a provider is left to its lease: the next process sends it again.

@@ -50,8 +50,17 @@ package enum Limits {
     static let streamsInTotal = 10_000
     /// Threads that keep streams, at most; not more than processors.
     static let streamThreads = 4
+    /// Descriptors kept for the database, the log and the pushes.
+    static let otherDescriptors = 256
     /// What happened is kept so long for who comes back.
     static let eventMilliseconds: Int64 = 24 * 3_600_000
+    /// An inbox is recorded so long after a stream of it opened: who comes back in the day that events are kept finds them.
+    static let recordingMilliseconds: Int64 = 2 * 24 * 3_600_000
+    /// Events, and bytes of their data, that are told in one go.
+    static let eventsPerLook = 200
+    static let bytesPerLook = 64 * 1_024
+    /// Audiences that are looked at in one go when another process wrote.
+    static let audiencesPerTurn = 100
     /// Who missed more than this starts anew with the list.
     static let replayedEvents = 1_000
     static let replayedBytes = 128 * 1_024
@@ -63,6 +72,8 @@ package enum Limits {
     /// What clients wait before they come back: by themselves, and after the server has sent them away at most.
     static let streamRetryMilliseconds: Int64 = 2_000
     static let streamReturnMilliseconds: Int64 = 5_000
+    /// For so many seconds after another process wrote, streams that open meanwhile are held against the revocations.
+    static let revocationLooks = 5
     /// Revocations of so long ago are looked at again: another process' clock may differ.
     static let revocationOverlapMilliseconds: Int64 = 60_000
 
@@ -111,7 +122,7 @@ package enum Limits {
     /// Of one message of a client, and so of one frame.
     static let cableMessageBytes = 64 * 1_024
     /// Messages, pings and pongs of a client between two of our pings; more close the connection.
-    static let cableFramesPerPing = 1_000
+    static let cableFramesPerPing = 300
     /// What a client has not taken yet; news that come beyond cut it off.
     static let cableUnsentBytes = 64 * 1_024
     /// What the kernel keeps for a client beside that.

@@ -143,7 +143,9 @@ extension Writer {
             case .finish:
                 connection.close()
                 monitor.withLock {
+                    // Who watches may hold the database, and it holds the writer.
                     listeners = []
+                    commitWatcher = nil
                     hasFinished = true
                     monitor.wakeAll()
                 }

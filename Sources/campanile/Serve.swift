@@ -82,6 +82,7 @@ struct Serve: AsyncParsableCommand {
         } else {
             say("Pushes of \(named.keys.sorted().joined(separator: ", ")) go to their providers, of other apps to the sandbox.")
         }
+        if app.configuration.console { say("The console: \(address)/console") }
         if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
         say("")
         say("Try it from another terminal:")

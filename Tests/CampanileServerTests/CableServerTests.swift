@@ -68,6 +68,30 @@ struct CableServerTests {
         }
     }
 
+    @Test("a burst of notifications reaches a client that reads, whole and in order")
+    func burst() async throws {
+        try await withServer { server in
+            let app = try await connect(server, as: try await server.user())
+            _ = try await app.said()
+            try await app.send(ClientFrame.subscribe(#"{"channel":"NotificationsChannel"}"#))
+            _ = try await (app.said(), app.said())
+            let operations = try server.operations()
+            var ids: [String] = []
+            for _ in 0..<60 {
+                let body = String(repeating: "x", count: 2_000)
+                ids.append("\(try operations.notify(user: "alice", app: "default", title: "A", body: body))")
+            }
+            operations.close()
+            try server.app.database.pollForeignChange()
+            var told: [String] = []
+            while told.count < ids.count, let message = try await app.said()?.json?["message"] {
+                if message["event"]?.string == "notification.created" { told.append(message["data"]?["id"]?.string ?? "") }
+            }
+            #expect(told == ids)
+            #expect(server.app.realtime.cable.counts.cutOff == 0)
+        }
+    }
+
     @Test("without a token, and with a wrong one, the connection is told unauthorized and ended")
     func unauthorized() async throws {
         try await withServer { server in

@@ -61,19 +61,19 @@ import Testing
         #expect(try events(fixture) == [])
     }
 
-    @Test("recording ends when nobody listened for a day, and what came then can't be resumed from before")
+    @Test("recording ends when nobody listened for two days, and what came then can't be resumed from before")
     func lapse() async throws {
         let fixture = try Fixture()
         let inbox = try await inbox(fixture)
         try await fixture.create()
         let before = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
-        fixture.clock.advance(milliseconds: Limits.eventMilliseconds)
+        fixture.clock.advance(milliseconds: Limits.recordingMilliseconds)
         try await fixture.create()
         #expect(try events(fixture).count == 2)
         _ = try await self.inbox(fixture)
         let after = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
-        #expect(after.completeFrom > before.newest)
-        #expect(after.newest == after.completeFrom)
+        #expect(after.completeFrom > before.last)
+        #expect(after.last == after.completeFrom)
     }
 
     @Test("an opening renews the recording without a gap")
@@ -81,13 +81,13 @@ import Testing
         let fixture = try Fixture()
         let inbox = try await inbox(fixture)
         let before = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
-        fixture.clock.advance(milliseconds: Limits.eventMilliseconds - 1)
+        fixture.clock.advance(milliseconds: Limits.recordingMilliseconds - 1)
         _ = try await self.inbox(fixture)
-        fixture.clock.advance(milliseconds: Limits.eventMilliseconds - 1)
+        fixture.clock.advance(milliseconds: Limits.recordingMilliseconds - 1)
         try await fixture.create()
         let after = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
         #expect(after.completeFrom == before.completeFrom)
-        #expect(after.newest == before.newest + 2)
+        #expect(after.last == before.last + 2)
     }
 
     @Test("the housekeeping forgets events after a day, and says from where on they are complete")
@@ -103,8 +103,8 @@ import Testing
         let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         try await Housekeeping(database: fixture.database, world: fixture.world, logger: logger).tidyUp()
         let now = try fixture.database.read { try EventRepository.range(inbox: inbox, in: $0) }
-        #expect(now.completeFrom == old.newest)
-        #expect(now.newest == old.newest + 2)
+        #expect(now.completeFrom == old.last)
+        #expect(now.last == old.last + 2)
         #expect(try events(fixture).count == 2)
     }
 }

@@ -104,6 +104,18 @@ struct StreamAccessTests {
         }
     }
 
+    @Test("what another site's page only embeds can't use the cookie: that sends no origin")
+    func embedded() async throws {
+        try await withServer({ $0.streams.cookie = "session_token" }) { server in
+            var header = ["Cookie": "session_token=\(bare(try await server.user()))", "Sec-Fetch-Site": "cross-site"]
+            #expect(try await server.client.get("/badge/stream", headers: header).status == 403)
+            header["Sec-Fetch-Site"] = "same-site"
+            #expect(try await server.client.get("/badge/stream", headers: header).status == 403)
+            header["Sec-Fetch-Site"] = "same-origin"
+            #expect(try await server.stream("/badge/stream", headers: header).status == 200)
+        }
+    }
+
     @Test("pages of the allowed origins may read answers, others may not")
     func crossOrigin() async throws {
         try await withServer({ $0.allowedOrigins = ["https://app.example.com"] }) { server in

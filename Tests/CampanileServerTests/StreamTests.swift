@@ -1,6 +1,7 @@
 import CampanileCore
 import HTTPEngine
 import Foundation
+import Logging
 import SQLEngine
 import Testing
 
@@ -158,14 +159,14 @@ struct StreamTests {
         }
     }
 
-    @Test("who was away for a day is told to begin anew")
+    @Test("who comes back when nobody was listening any more is told to begin anew")
     func tooOld() async throws {
         try await withServer { server in
             let (producer, alice) = (try server.producer(), try await server.user(lifetime: 7 * 86_400))
             let stream = try await server.stream("/notifications/stream", as: alice)
             let begun = try #require(try await stream.next())
             stream.close()
-            server.clock.advance(milliseconds: Limits.eventMilliseconds)
+            server.clock.advance(milliseconds: Limits.recordingMilliseconds)
             _ = try await post(server, producer)
             let again = try await server.stream(
                 "/notifications/stream", as: alice, headers: ["Last-Event-ID": begun.id])
@@ -177,6 +178,51 @@ struct StreamTests {
             let next = try await server.stream(
                 "/notifications/stream", as: alice, headers: ["Last-Event-ID": told[0].id])
             #expect(try await next.next()?.name == "badge")
+        }
+    }
+
+    @Test("who was away for an hour is told nothing when nothing happened, however much happened to others")
+    func idle() async throws {
+        try await withServer { server in
+            let alice = try await server.user(lifetime: 7 * 86_400)
+            let bob = try await server.user("bob", lifetime: 7 * 86_400)
+            let other = try await server.stream("/notifications/stream", as: bob)
+            let stream = try await server.stream("/notifications/stream", as: alice)
+            _ = try await (other.next(), stream.next())
+            let producer = try server.producer()
+            _ = try await post(server, producer, to: "bob")
+            server.clock.advance(milliseconds: Limits.eventMilliseconds + 1)
+            // Long after its last event, the client opens the stream anew, and then comes back to it.
+            let again = try await server.stream("/notifications/stream", as: alice)
+            let place = try #require(try await again.next())
+            let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+            try await Housekeeping(database: server.app.database, world: server.world, logger: logger).tidyUp()
+            let back = try await server.stream("/notifications/stream?last_event_id=\(place.id)", as: alice)
+            #expect(try await back.next()?.name == "badge")
+        }
+    }
+
+    @Test("a burst that doesn't go in one look is told whole, in order, to a client that reads")
+    func burst() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let stream = try await server.stream("/notifications/stream", as: try await server.user())
+            _ = try await stream.next()
+            let body = String(repeating: "x", count: 2_000)
+            let operations = try server.operations()
+            var ids: [String] = []
+            for _ in 0..<(Limits.eventsPerLook + 20) {
+                ids.append("\(try operations.notify(user: "alice", app: "default", title: "A", body: body))")
+            }
+            operations.close()
+            try server.app.database.pollForeignChange()
+            var told: [String] = []
+            while told.count < ids.count, let event = try await stream.next() {
+                if event.name == "notification.created" { told.append(event.json?["id"]?.string ?? "") }
+            }
+            #expect(told == ids)
+            #expect(server.app.realtime.shards.allSatisfy { $0.loop.statistics.cutAsTooSlow == 0 })
+            withExtendedLifetime(producer) {}
         }
     }
 
@@ -211,6 +257,24 @@ struct StreamTests {
         }
     }
 
+    @Test("while a server stops, nobody who comes back is answered: an answer would end an EventSource for good")
+    func comingBackDuringAStop() async throws {
+        let server = try await RunningServer()
+        let alice = try await server.user()
+        // A cable client that never says goodbye holds the stop up.
+        let (cable, _) = try await WebSocketClient.open(port: server.client.port, headers: ["Authorization": alice])
+        let stream = try await server.stream("/badge/stream", as: alice)
+        _ = try await stream.next()
+        let stopped = Task { await server.stop() }
+        #expect(try await stream.next() == nil)
+        await #expect(throws: EventSourceClient.Broken.self) {
+            try await EventSourceClient(port: server.client.port, "/badge/stream", headers: ["Authorization": alice])
+        }
+        withExtendedLifetime(cable) {}
+        await stopped.value
+        await server.stop()
+    }
+
     @Test("a token's end ends its streams, and who comes back with it is refused")
     func expiry() async throws {
         try await withServer { server in
@@ -224,6 +288,22 @@ struct StreamTests {
             #expect(try await server.client.get("/badge/stream", as: short).status == 401)
             #expect(server.app.realtime.seats.takenCount == 1)
             other.close()
+        }
+    }
+
+    @Test("a stream that opened while its user was being revoked ends within seconds")
+    func revokedMeanwhile() async throws {
+        try await withServer { server in
+            let stream = try await server.stream("/badge/stream", as: try await server.user())
+            _ = try await stream.next()
+            // The hub has looked already when the stream comes to it.
+            server.app.realtime.noticedForeignChange()
+            let next = Timestamp(milliseconds: server.clock.now.milliseconds + 1_000)
+            try await server.app.database.write {
+                try RevocationRepository.revoke(app: "default", userID: "alice", tokensBefore: next, in: $0)
+            }
+            server.app.realtime.tick()
+            #expect(try await stream.next() == nil)
         }
     }
 

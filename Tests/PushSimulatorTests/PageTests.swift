@@ -51,6 +51,19 @@ import Testing
         }
     }
 
+    @Test("a page of another origin may read the phones and their events, and nothing else")
+    func elsewhere() async throws {
+        try await withPage { _, _, client in
+            let allow = "access-control-allow-origin: *"
+            #expect(try await client.get("/devices?limit=5").head.lowercased().contains(allow))
+            for path in ["/", "/counters", "/requests", "/devices/\(Fixture.token)"] {
+                #expect(try await !client.get(path).head.lowercased().contains("access-control"), "\(path)")
+            }
+            let changed = try await client.post("/devices/\(Fixture.token)", #"{"online":false}"#)
+            #expect(!changed.head.lowercased().contains("access-control"))
+        }
+    }
+
     @Test("phones are switched off, killed and made by a call")
     func devices() async throws {
         try await withPage { fixture, sender, client in

@@ -35,9 +35,15 @@ struct AllowedOrigins: Sendable {
         return response
     }
 
+    /// Whether another site's page has the browser load this as if it were a picture: that sends no Origin.
+    private static func isEmbedded(_ request: Request) -> Bool {
+        guard request.header("origin") == nil, let site = request.header("sec-fetch-site") else { return false }
+        return site != "same-origin" && site != "none"
+    }
+
     /// - Throws: `Problem` 403 for a page of a foreign origin that brings nothing but the browser's cookie.
     func check(_ request: Request, _ user: StreamUser) throws {
-        guard user.source == .cookie, !rule.allows(request.headers) else { return }
+        guard user.source == .cookie, !rule.allows(request.headers) || AllowedOrigins.isEmbedded(request) else { return }
         throw Problem(.forbidden, detail: "Pages of this origin may not use the cookie; see allowed_origins.")
     }
 }

@@ -11,14 +11,13 @@ struct CableResource: Sendable {
     /// Who shows no valid token is let in as well, to be told so: a page's WebSocket sees no status.
     func open(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
         let upgrade = try upgrade(request)
-        var user: StreamUser?
-        if case .user(let known) = identity { user = known }
+        let user = try CableResource.user(identity)
         if realtime.isEnding { throw Problem.unavailable("The server is stopping.") }
         let seat = try realtime.seats.take(user?.user)
         let (requestID, visitor) = (request.id, user.map(CableVisitor.init))
         let lifetime = Int64(StreamLifetime.nanoseconds(world) / 1_000_000)
-        return .later { [user] in
-            // Recorded before it can subscribe. If nothing can be written now, it still gets the badge.
+        return .later {
+            // Recorded before it can subscribe. If nothing can be written now, the subscription tries again.
             if let user { _ = try? await inboxes.find(user.user, isRecorded: true) }
             return Response(takeOver: 101) { [realtime] socket in
                 guard let descriptor = socket.release() else { return }
@@ -28,6 +27,16 @@ struct CableResource: Sendable {
                     descriptor: descriptor, upgrade: upgrade, requestID: requestID, visitor: visitor,
                     lifetimeMilliseconds: lifetime)
             }
+        }
+    }
+
+    /// - Throws: `Problem` when it can't be said now who that is: a page tries again then, and would not after a refusal.
+    private static func user(_ identity: StreamIdentity) throws -> StreamUser? {
+        switch identity {
+        case .user(let user): return user
+        case .nobody(let problem):
+            guard problem.code == .unauthorized || problem.code == .forbidden else { throw problem }
+            return nil
         }
     }
 

@@ -40,11 +40,13 @@ struct StreamResource: Sendable {
         headers += origins.headers(for: request)
         guard request.method == .get else { return .now(Response(status: 200, headers: headers)) }
         let shard = realtime.nextShard()
-        if shard.hub.isEnding { throw Problem.unavailable("The server is stopping.") }
+        // Not answered: the client takes it for a broken connection, and comes back to the next server.
+        if shard.hub.isEnding { return .now(Response(takeOver: 503) { $0.close() }) }
         let seat = try realtime.seats.take(user.user)
         headers.append(.init("X-Request-Id", .text(request.id)))
         let head = ResponseHead.text(status: 200, reason: "OK", headers)
-        let given = request.header("last-event-id") ?? ""
+        // A page that makes a new EventSource has no header for it.
+        let given = request.header("last-event-id") ?? request.query("last_event_id") ?? ""
         let lastEventID = given.isEmpty ? nil : given
         return .later {
             let inbox = try await inboxes.find(user.user, isRecorded: kind == .notifications)
@@ -62,6 +64,7 @@ struct StreamResource: Sendable {
         .init("Content-Type", "text/event-stream; charset=utf-8"),
         // A proxy must neither keep nor gather nor compress it.
         .init("Cache-Control", "no-cache, no-transform"), .init("X-Accel-Buffering", "no"),
+        .init("X-Content-Type-Options", "nosniff"),
     ]
 }
 

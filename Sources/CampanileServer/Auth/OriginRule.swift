@@ -1,5 +1,5 @@
-/// Which pages may connect: those of our own host, and those of the configured origins. A request without an Origin is no
-/// page's (RFC 6454 section 7) but a native client's; it has no cookies that somebody else could use.
+/// Which pages may connect: those of our own host, and those of the configured origins. A script's request across origins
+/// carries its Origin (WHATWG Fetch), so that one without is a native client's, or something that a page only embeds.
 struct OriginRule: Sendable {
     private let allowed: Set<String>
 

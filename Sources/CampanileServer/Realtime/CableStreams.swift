@@ -23,7 +23,7 @@ final class CableStreams: CableAuthority {
     ) -> any StreamSubscription {
         let subscription = CableSubscription(kind, listener, in: shards.next())
         do {
-            if let known = try inboxes.known(app: app, userID: userID) {
+            if let known = try inboxes.known(app: app, userID: userID, isRecorded: kind == .notifications) {
                 // From the newest event of this moment on, whenever the hub comes to it.
                 subscription.join(known.inbox, from: known.newest)
             } else {
@@ -35,7 +35,7 @@ final class CableStreams: CableAuthority {
         return subscription
     }
 
-    /// The user's first listener comes before the first notification: there is nothing to miss yet.
+    /// Who is the first to listen begins with what is recorded from here on.
     private func make(app: String, userID: String, for subscription: CableSubscription) {
         Task { [self] in
             do {

@@ -20,6 +20,8 @@ struct EventFeed: Sendable {
         var badge: Badge
         /// What happened since.
         var messages: [StreamMessage] = []
+        /// Whether more happened than is told in one go.
+        var hasMore = false
 
         /// The badge for a stream of badges.
         var badgeMessage: StreamMessage {
@@ -30,38 +32,53 @@ struct EventFeed: Sendable {
         }
     }
 
-    /// What is new for an audience that was told up to a position.
+    /// What is new for an audience that was told up to a position: not more than readers take in one go.
     func look(_ inbox: Int64, after position: Position) throws -> Look {
-        try database.snapshot { try look(inbox, after: position, in: $0) }
+        try database.snapshot {
+            try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: $0)
+        }
     }
 
-    /// The same, and in the same moment what somebody who joins the audience is told first: so that the one goes on where
-    /// the other ends.
+    /// The same without a limit, and in the same moment what somebody who joins the audience is told first: so that the one
+    /// goes on where the other ends.
     /// - Parameter lastEventID: what the client says it saw last; nil: it comes newly.
     func join(
         _ inbox: Int64, after position: Position, lastEventID: String?
     ) throws -> (look: Look, opening: [StreamMessage]) {
         try database.snapshot { connection in
-            var look = try look(inbox, after: position, in: connection)
+            var look = try look(inbox, after: position, limit: .max, bytes: .max, in: connection)
             let range = try EventRepository.range(inbox: inbox, in: connection)
-            look.position.sequence = range.newest
+            look.position.sequence = range.last
             var opening: [StreamMessage] = []
             if let lastEventID {
                 opening = try missed(lastEventID, range, inbox: inbox, badge: look.badge, in: connection)
             }
             // Always last: the number that holds now, under the sequence to resume from.
-            opening.append(StreamMessage(event: "badge", id: range.newest, data: EventFeed.json(look.badge)))
+            opening.append(StreamMessage(event: "badge", id: range.last, data: EventFeed.json(look.badge)))
             return (look, opening)
         }
     }
 
-    private func look(_ inbox: Int64, after position: Position, in connection: Connection) throws -> Look {
+    private func look(
+        _ inbox: Int64, after position: Position, limit: Int, bytes: Int, in connection: Connection
+    ) throws -> Look {
         let badge = try InboxRepository.badge(inbox, policy, in: connection)
         var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
         guard let sequence = position.sequence else { return look }
-        let found = try EventRepository.after(sequence, inbox: inbox, limit: .max, in: connection)
+        let found = try EventRepository.after(sequence, inbox: inbox, limit: limit, in: connection)
         look.position.sequence = found.through
         look.messages = try messages(found.events, inbox: inbox, badge: badge, in: connection)
+        look.hasMore = found.events.count == limit
+        var taken = 0
+        let end = look.messages.firstIndex { message in
+            taken += message.data.count
+            return taken > bytes
+        }
+        // At least one, however large it is.
+        guard let end = end.map({ max($0, 1) }), end < look.messages.count else { return look }
+        look.messages.removeSubrange(end...)
+        look.position.sequence = look.messages[end - 1].id
+        look.hasMore = true
         return look
     }
 
@@ -84,7 +101,7 @@ struct EventFeed: Sendable {
     }
 
     private static func reset(_ reason: String, _ range: EventRepository.Range) -> StreamMessage {
-        StreamMessage(event: "reset", id: range.newest, data: Array("{\"reason\":\"\(reason)\"}".utf8))
+        StreamMessage(event: "reset", id: range.last, data: Array("{\"reason\":\"\(reason)\"}".utf8))
     }
 
     /// Events as they are told now: a notification as it is, and of several badges the last.

@@ -33,6 +33,8 @@ final class Hub: @unchecked Sendable {
     /// Inboxes that couldn't be read, to be tried again with the next tick.
     private var unread: Set<Int64> = []
     private var revocationsSeen = Timestamp(milliseconds: 0)
+    /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
+    private var revocationLooks = 0
     /// Who else ends what was revoked.
     private var tellRevocations: @Sendable ([StreamSeats.UserKey: Timestamp]) -> Void = { _ in }
 
@@ -101,6 +103,7 @@ final class Hub: @unchecked Sendable {
                 session.end(.lifetime)
             }
         }
+        if revocationLooks > 0 { endRevoked() }
         let again = unread
         unread = []
         for inbox in again { tell(inbox) }
@@ -117,6 +120,7 @@ final class Hub: @unchecked Sendable {
         do {
             let revocations = try feed.database.read { try RevocationRepository.after(since, in: $0) }
             revocationsSeen = world.now()
+            revocationLooks -= 1
             guard !revocations.isEmpty else { return }
             let byUser = Dictionary(
                 revocations.map { (StreamSeats.UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
@@ -127,7 +131,7 @@ final class Hub: @unchecked Sendable {
                 if user.life.isRevoked(by: notBefore) { session.end(.revoked) }
             }
         } catch {
-            logger.warning("Revocations can't be read now; the next change looks again.", metadata: ["error": "\(error)"])
+            logger.warning("Revocations can't be read now; they are looked at again in a second.", metadata: ["error": "\(error)"])
         }
     }
 }
@@ -185,8 +189,17 @@ extension Hub {
             }
             return (calls.changed, calls.anyChanged)
         }
-        if anyChanged { endRevoked() }
-        for inbox in anyChanged ? Set(audiences.keys) : changed { tell(inbox) }
+        guard anyChanged else { return changed.forEach(tell) }
+        revocationLooks = Limits.revocationLooks
+        endRevoked()
+        tell(Array(audiences.keys)[...])
+    }
+
+    /// A few at a time: others wait for this thread too.
+    private func tell(_ inboxes: ArraySlice<Int64>) {
+        inboxes.prefix(Limits.audiencesPerTurn).forEach(tell)
+        let rest = inboxes.dropFirst(Limits.audiencesPerTurn)
+        if !rest.isEmpty { loop.perform { self.tell(rest) } }
     }
 
     private func tell(_ inbox: Int64) {
@@ -196,6 +209,8 @@ extension Hub {
             // Taken out while it is told, so that a listener that leaves meanwhile finds the audience as it will be.
             audience.tell(look)
             audiences[inbox]?.position = audience.position
+            // What doesn't go in one look goes in the next, after what others wait for.
+            if look.hasMore { loop.perform { self.tell(inbox) } }
         } catch {
             unread.insert(inbox)
             noteUnreadable(error)

@@ -19,13 +19,20 @@ final class Realtime: Sendable {
     let seats: StreamSeats
     let cable: Cable
     private let wheel: ShardWheel
+    private let hasEnded = Atomic<Bool>(false)
 
     /// - Throws: when the cable's settings can't be used; the configuration has checked them.
     init(
         database: Database, policy: BadgePolicy, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
         logger: Logger
     ) throws {
-        seats = StreamSeats(perUser: streams.perUser, total: streams.total)
+        let total = min(streams.total, Realtime.affordableStreams())
+        if total < streams.total {
+            logger.warning(
+                "The system allows fewer open files than streams.total needs: raise the limit (nofile).",
+                metadata: ["streams.total": "\(streams.total)", "streams": "\(total)"])
+        }
+        seats = StreamSeats(perUser: streams.perUser, total: total)
         let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let shards = (0..<min(max(1, processors), Limits.streamThreads)).map { number in
             Shard(
@@ -37,11 +44,20 @@ final class Realtime: Sendable {
         let authority = CableStreams(
             inboxes: StreamInboxes(database: database, world: world), shards: wheel, seats: seats, logger: logger)
         self.cable = Cable(rules: try CableRules(cable, logger: logger), authority: authority, logger: logger, now: world.now)
-        shards.first?.hub.onRevocations { [cable = self.cable] revoked in
-            cable.end(.revoked) { visitor in
+        shards.first?.hub.onRevocations { [weak cable = self.cable] revoked in
+            cable?.end(.revoked) { visitor in
                 visitor.life.isRevoked(by: revoked[StreamSeats.UserKey(app: visitor.app, userID: visitor.userID)])
             }
         }
+    }
+
+    /// What open requests, the database and the log leave of the descriptors that the system allows.
+    private static func affordableStreams() -> Int {
+        let requests = HTTPServer.affordableConnections()
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 256 }
+        let descriptors = Int(min(limit.rlim_cur, 4_000_000))
+        return max(16, descriptors - requests - Limits.otherDescriptors)
     }
 
     /// Where the next stream belongs.
@@ -62,6 +78,8 @@ final class Realtime: Sendable {
 
     /// Tells every client to come back within a few seconds, and lets none in any more.
     func endAll() async {
+        guard !hasEnded.exchange(true, ordering: .sequentiallyConsistent) else { return }
+        async let goodbyes: Void = cable.shutDown()
         for shard in shards {
             await withCheckedContinuation { continuation in
                 shard.loop.perform {
@@ -70,10 +88,18 @@ final class Realtime: Sendable {
                 }
             }
         }
-        await cable.shutDown()
+        await goodbyes
     }
 
-    func stop() { for shard in shards { shard.loop.stop() } }
+    /// Ends what still flushes after a second, and the threads.
+    func stop() async {
+        for _ in 0..<50 where shards.contains(where: { $0.loop.statistics.open > 0 }) {
+            try? await Task.sleep(for: .milliseconds(20))
+        }
+        stopNow()
+    }
+
+    func stopNow() { for shard in shards { shard.loop.stop() } }
 }
 
 /// Deals the shards out in turn.

@@ -27,11 +27,14 @@ struct StreamInboxes: Sendable {
         }
     }
 
-    /// The inbox, if there is one, and the newest of its events. Doesn't wait.
-    func known(app: String, userID: String) throws -> (inbox: Int64, newest: Int64)? {
-        try database.snapshot { connection in
-            guard let inbox = try InboxRepository.id(app: app, userID: userID, in: connection) else { return nil }
-            return (inbox, try EventRepository.range(inbox: inbox, in: connection).newest)
+    /// The inbox, if there is one as it is wanted, and the newest of all events. Doesn't wait.
+    func known(app: String, userID: String, isRecorded: Bool) throws -> (inbox: Int64, newest: Int64)? {
+        let now = world.now()
+        return try database.snapshot { connection in
+            guard let inbox = try InboxRepository.id(app: app, userID: userID, in: connection),
+                try !isRecorded || EventRepository.isListened(inbox, now: now, in: connection)
+            else { return nil }
+            return (inbox, try EventRepository.range(inbox: inbox, in: connection).last)
         }
     }
 }

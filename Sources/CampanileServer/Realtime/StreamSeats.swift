@@ -26,6 +26,8 @@ final class StreamSeats: Sendable {
 
     private struct Taken {
         var total = 0
+        /// Of those without a user.
+        var anonymous = 0
         var byUser: [UserKey: Int] = [:]
     }
 
@@ -48,6 +50,11 @@ final class StreamSeats: Sendable {
             guard taken.total < total else {
                 return Problem.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)
             }
+            // Whoever is known finds a seat, however many come that aren't.
+            guard key != nil || taken.anonymous < max(1, total / 2) else {
+                return Problem.unavailable("The server holds as many streams without a user as it may.", retryAfterSeconds: 5)
+            }
+            if key == nil { taken.anonymous += 1 }
             if let key {
                 guard taken.byUser[key, default: 0] < perUser else {
                     return Problem.tooManyStreams("This user has \(perUser) open streams, and may not have more.")
@@ -64,6 +71,7 @@ final class StreamSeats: Sendable {
     func giveBack(_ user: UserKey?) {
         taken.withLock { taken in
             taken.total -= 1
+            if user == nil { taken.anonymous -= 1 }
             guard let user, let count = taken.byUser[user] else { return }
             taken.byUser[user] = count > 1 ? count - 1 : nil
         }

@@ -88,21 +88,16 @@ enum EventRepository {
     struct Range: Sendable {
         /// Everything after this sequence is complete.
         let completeFrom: Int64
-        /// The newest sequence of the inbox; never below `completeFrom`.
-        let newest: Int64
-        /// The newest sequence of all.
+        /// The newest sequence of all: whatever happened in the inbox up to here is known. Never below `completeFrom`.
         let last: Int64
     }
 
     static func range(inbox: Int64, in connection: Connection) throws -> Range {
-        let newest = try connection.first(
-            "SELECT sequence FROM events WHERE inbox_id = ?1 ORDER BY sequence DESC LIMIT 1", inbox
-        ) { $0.int(0) }
         let last = try connection.first("SELECT seq FROM sqlite_sequence WHERE name = 'events'") { $0.int(0) }
         let purged = try connection.first("SELECT events_purged_through FROM program_state WHERE id = 1") { $0.int(0) }
         let from = try connection.first("SELECT listened_from FROM inboxes WHERE id = ?1", inbox) { $0.int(0) }
         let complete = max(from ?? 0, purged ?? 0)
-        return Range(completeFrom: complete, newest: max(newest ?? 0, complete), last: last ?? 0)
+        return Range(completeFrom: complete, last: max(last ?? 0, complete))
     }
 
     // MARK: Recording
@@ -110,10 +105,10 @@ enum EventRepository {
     /// Whether the inbox is recorded for so long that a stream that opens now needn't renew it.
     static func isListened(_ inbox: Int64, now: Timestamp, in connection: Connection) throws -> Bool {
         let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.int(0) } ?? 0
-        return until > now.milliseconds + Limits.eventMilliseconds / 2
+        return until > now.milliseconds + Limits.eventMilliseconds
     }
 
-    /// Records an inbox from now on, for as long as events are kept.
+    /// Records an inbox from now on.
     static func listen(_ inbox: Int64, now: Timestamp, in connection: Connection) throws {
         let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.int(0) } ?? 0
         if until <= now.milliseconds {
@@ -122,7 +117,7 @@ enum EventRepository {
                 "UPDATE inboxes SET listened_from = ?2 WHERE id = ?1", inbox, connection.lastInsertRowID)
         }
         _ = try connection.run(
-            "UPDATE inboxes SET listened_until = ?2 WHERE id = ?1", inbox, now.milliseconds + Limits.eventMilliseconds)
+            "UPDATE inboxes SET listened_until = ?2 WHERE id = ?1", inbox, now.milliseconds + Limits.recordingMilliseconds)
     }
 
     /// Forgets the oldest events.

@@ -184,7 +184,7 @@ extension HTTPServer {
     }
 
     /// Raises the limit of open descriptors to what the system permits, and keeps a quarter for everything else.
-    private static func affordableConnections() -> Int {
+    package static func affordableConnections() -> Int {
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 512 }
         var raised = limit
@@ -242,7 +242,9 @@ extension HTTPServer {
         }
     }
 
-    private func stopAccepting() {
+    /// Closes the listening socket, after what waits in its queue; connections that are open go on. Who comes from here on is
+    /// refused by the system. Idempotent.
+    package func stopAccepting() {
         let acceptor: SystemThread? = lifecycle.withLock { lifecycle in
             guard case .running(var running) = lifecycle, running.accepts else { return nil }
             running.accepts = false

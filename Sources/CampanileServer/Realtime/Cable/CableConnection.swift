@@ -156,6 +156,8 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Nobody waits for a slow reader: who hasn't taken what was said before is cut off, and comes back to the present state.
     private func write(_ bytes: ByteBuffer) {
         guard let context else { return }
+        // What was only gathered so far is no sign of a slow reader.
+        if !context.channel.isWritable { flush() }
         guard context.channel.isWritable else {
             loop.counts.countCutOff()
             return hangUp()

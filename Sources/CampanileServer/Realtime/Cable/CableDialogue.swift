@@ -150,7 +150,9 @@ struct CableDialogue {
                 return .carriesNothing
             }
             // The signature is the authority: it may name another user than the token does.
-            let app = target.app ?? visitor?.app ?? AppName.standard
+            // But where it names no app, a stranger's token must not choose one: the same id is somebody else there.
+            let own = visitor?.userID == target.userID ? visitor?.app : nil
+            let app = target.app ?? own ?? AppName.standard
             return .carries(CableStream(kind: .badgeTurbo, app: app, userID: target.userID))
         case .unknown: return .refused("The channel is not known.")
         }
