@@ -45,6 +45,7 @@ class Seen:
     resets: int = 0
     repeated: int = 0                                 # events whose id isn't above the one before on the same client
     cuts: int = 0
+    dropped: int = 0                                  # connections that the server ended
     returns: list = field(default_factory=list)       # seconds from connecting anew to having caught up
     wrong_badges: list = field(default_factory=list)  # after a return
     refused: list = field(default_factory=list)       # answers that were no stream
@@ -71,6 +72,7 @@ class Client:
                 reader, writer = await asyncio.open_connection("127.0.0.1", self.world.port)
                 await self._until_cut(asyncio.create_task(self._listen(reader, writer)), last)
             except (OSError, EOFError, asyncio.IncompleteReadError):
+                self.seen.dropped += 1
                 await asyncio.sleep(RETRY_SECONDS)   # the server went away
             else:
                 self.seen.cuts += 1

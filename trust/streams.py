@@ -169,8 +169,9 @@ def check_streams(report, seen, expected):
     return missing
 
 
-def check_common(report, seen, badges, slow):
+def check_common(report, seen, badges, slow, killed=False):
     for one in seen:
+        report.check("held", killed or not one.dropped, f"{one.user}: the server ended {one.dropped} of its connections")
         report.check("reset", not one.resets, f"{one.user}: {one.resets} resets")
         report.check("stream", not one.refused, f"{one.user}: {one.refused[:1]}")
         report.check("version", not one.older, f"{one.user}: {one.older} badges older than one before")
@@ -227,7 +228,7 @@ def streams(options, report, size, kill=False):
         asyncio.run(run.run(kill))
         seen = [one.seen for one in run.clients]
         missing = check_streams(report, seen, run.expected)
-        returns = check_common(report, seen, run.badges(), None if options.short or kill else CATCH_UP_SECONDS)
+        returns = check_common(report, seen, run.badges(), None if options.short or kill else CATCH_UP_SECONDS, kill)
         without = process.Report()
         lost = check_streams(without, [one.seen for one in run.forgetful], run.expected)
         report.check("control", "seen" in without.kinds(), "clients without Last-Event-ID missed nothing: this run shows nothing")

@@ -42,6 +42,7 @@ struct Serve: AsyncParsableCommand {
             throw Failure("\(error)")
         }
         greet(app, isSecretMade: isSecretMade, logger: logger)
+        ProgramText.letGo()
         signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()
         logger.notice("Stopping.", metadata: ["signal": "\(signal)"])
