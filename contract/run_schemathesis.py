@@ -98,7 +98,7 @@ def main():
     options = parse()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
     with temporary_folder("campanile-contract-") as folder:
-        server = Campanile(str(options.binary), f"{folder}/contract.sqlite", folder)
+        server = Campanile(str(options.binary), f"{folder}/contract.sqlite", folder, {"CAMPANILE_CONSOLE": "true"})
         server.start()
         try:
             print(f"contract/schemathesis.sh: seed {options.seed}", flush=True)
