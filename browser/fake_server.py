@@ -6,6 +6,7 @@ import http.server
 import json
 import pathlib
 import queue
+import sys
 import threading
 from urllib.parse import parse_qs, urlsplit
 
@@ -18,6 +19,15 @@ BEAT_SECONDS = 0.2
 WAIT_SECONDS = 20
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def handle_error(self, request, client_address):
+        # A page that leaves breaks its connections; that is no failure.
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class FakeServer:
     """A context manager; `address` is where it is."""
 
@@ -27,6 +37,8 @@ class FakeServer:
         self.badge = {"count": 0, "unread_count": 0, "version": 1}
         self.stream_status, self.token_status = 200, 201
         self.streams, self.asked, self.granted = [], [], 0
+        self.tells_first = True   # a stream begins with the badge
+        self.refused = set()   # user tokens that are exchanged for nothing
         self.made = {}   # path -> text that a test wants to be served
 
     def __enter__(self):
@@ -35,8 +47,7 @@ class FakeServer:
         class Handler(_Handler):
             server_world = world
 
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
+        self.server = _Server(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_address[1]}"
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         return self
@@ -65,6 +76,12 @@ class FakeServer:
         with self.lock:
             for stream in self.streams:
                 stream.put({"count": count, "unread_count": count, "version": version})
+
+    def tell_event(self, number, event, data):
+        """Every stream hears an event that isn't a badge, under an id."""
+        with self.lock:
+            for stream in self.streams:
+                stream.put((number, event, data))
 
     def cut(self):
         """Ends all streams without a word."""
@@ -108,24 +125,27 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with world.lock:
             world.asked.append({
                 "method": self.command, "path": target.path, "query": parse_qs(target.query), "target": self.path,
-                "authorization": self.headers.get("Authorization"), "last_event_id": self.headers.get("Last-Event-ID")})
+                "authorization": self.headers.get("Authorization"), "last_event_id": self.headers.get("Last-Event-ID"),
+                "csrf": self.headers.get("X-CSRF-Token")})
             world.lock.notify_all()
         return target.path
 
     def do_POST(self):
         world = self.server_world
-        if self._note() != "/stream_tokens":
+        if self._note() not in ("/stream_tokens", "/own/exchange"):
             return self._answer(404)
+        user_token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         with world.lock:
             world.granted += 1
-            status, name = world.token_status, f"stream-token-{world.granted}"
+            status = 401 if user_token in world.refused else world.token_status
+            name = f"stream-token-{world.granted}"
         if status != 201:
             return self._answer(status)
         self._answer(201, json.dumps({"token": name, "expires_at": "2030-01-01T00:00:00.000Z"}).encode())
 
     def do_GET(self):
         path = self._note()
-        if path == "/badge/stream":
+        if path in ("/badge/stream", "/other/stream"):
             return self._stream()
         made = self.server_world.made.get(path)
         if made is not None:
@@ -142,7 +162,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         with world.lock:
             status = world.stream_status
             if status == 200:
-                mine.put(dict(world.badge))
+                if world.tells_first:
+                    mine.put(dict(world.badge))
                 world.streams.append(mine)
                 world.lock.notify_all()
         if status != 200:
@@ -162,7 +183,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                     continue
                 if badge is None:
                     return
-                self.wfile.write(f"id: {badge['version']}\nevent: badge\ndata: {json.dumps(badge)}\n\n".encode())
+                number, event, data = badge if isinstance(badge, tuple) else (badge["version"], "badge", badge)
+                self.wfile.write(f"id: {number}\nevent: {event}\ndata: {json.dumps(data)}\n\n".encode())
         except OSError:
             pass
         finally:

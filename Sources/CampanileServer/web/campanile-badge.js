@@ -1,172 +1,184 @@
-// <campanile-badge> and [data-notification-badge]: the number of a user's notifications, live.
+// <campanile-badge> and [data-notification-badge]: a user's number, live.
 
-const longestWait = 60_000; // ms between two attempts
-const longestSleep = 30_000; // ms hidden, after which no connection is trusted
-const feeds = new Map(); // address -> Feed
+const longestWait = 60_000; // ms
+const longestSleep = 30_000; // ms hidden; then no connection is trusted
+const none = { count: 0 };
+const feeds = new Map();
 
-class Feed {
-  listeners = new Set();
-  names = new Set();
-  failures = 0;
-
-  async open() {
-    this.close();
-    const attempt = (this.attempt = {});
-    const url = new URL(this.address);
-    const { token, tokenSrc } = this;
-    if (token || tokenSrc) {
-      // A user's token must not stand in an address, where logs find it.
-      const request = { method: "POST", headers: token ? { authorization: `Bearer ${token}` } : {} };
-      const answer = await fetch(tokenSrc || new URL("/stream_tokens", url), request).catch(() => {});
-      const grant = answer?.ok && (await answer.json().catch(() => {}));
-      if (attempt !== this.attempt) return;
-      if (!grant) return this.wait(answer?.status ?? 0);
-      url.searchParams.set("access_token", grant.token);
-    }
-    let isResumed = false;
-    const withCredentials = !url.searchParams.has("access_token");
-    const source = (this.source = new EventSource(url, { withCredentials }));
-    source.onopen = () => {
-      this.tell("open", isResumed);
-      isResumed = true;
-    };
-    source.onerror = () => this.wait(0);
-    this.names.forEach((name) => source.addEventListener(name, this));
-  }
-
-  wait(status) {
-    this.tell("wait", status);
-    // When a connection broke, the browser makes another by itself; when it was refused, not.
-    if (this.source && this.source.readyState !== 2) return;
-    clearTimeout(this.timer);
-    const longest = Math.min(longestWait, 1000 * 2 ** this.failures++);
-    this.timer = setTimeout(() => this.open(), Math.random() * longest);
-  }
-
-  close() {
-    clearTimeout(this.timer);
-    this.source?.close();
-    this.attempt = this.source = undefined;
-  }
-
-  handleEvent({ type, data }) {
-    this.failures = 0;
-    const value = JSON.parse(data);
-    if (type === "badge") {
-      // What comes late must not put an older number over a newer one.
-      if (value.version <= this.badge?.version) return;
-      this.badge = value;
-      const done = value.count ? navigator.setAppBadge?.(value.count) : navigator.clearAppBadge?.();
-      done?.catch(() => {});
-    }
-    this.tell(type, value);
-  }
-
-  tell(name, data) {
-    [...this.listeners].forEach((listener) => listener(name, data));
-  }
+// Whose a user token is.
+function ownerOf(token) {
+	try {
+		return JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).sub;
+	} catch {
+		return token;
+	}
 }
 
-// `listener(name, data)` gets the events in `names`, "open" (true: nothing was missed) and "wait" (the status of a
-// refused stream token, or 0). All that name one address share its connection. Gives what ends it.
-export function listen(src, { token = "", tokenSrc }, names, listener) {
-  const address = new URL(src, document.baseURI).href;
-  const feed = feeds.get(address) ?? Object.assign(new Feed(), { address });
-  feeds.set(address, feed);
-  feed.listeners.add(listener);
-  for (const name of names) {
-    feed.names.add(name);
-    feed.source?.addEventListener(name, feed);
-  }
-  if (feed.token === undefined || (token && token !== feed.token)) {
-    Object.assign(feed, { token, tokenSrc, badge: undefined }).open();
-  }
-  if (feed.badge) listener("badge", feed.badge);
-  return () => {
-    feed.listeners.delete(listener);
-    // Turbo takes elements out and puts others in: the connection outlives that.
-    setTimeout(() => {
-      if (feed.listeners.size) return;
-      feed.close();
-      if (feeds.get(address) === feed) feeds.delete(address);
-    }, 1000);
-  };
+function makeFeed(address) {
+	const listeners = new Set();
+	let owner, token, tokenSrc, spare, url, source, timer, ending, failures, lastID, badge;
+	const isOpen = () => source?.readyState === 1;
+	const subscribe = ({ names }) => names.forEach((name) => source?.addEventListener(name, hear));
+
+	async function open() {
+		close();
+		if (token === null) return;
+		const used = token;
+		const mine = (url = new URL(address));
+		const query = url.searchParams;
+		if (used || tokenSrc) {
+			// Logs must not find a user's token in an address.
+			const exchange = new URL(tokenSrc || new URL("/stream_tokens", url), document.baseURI);
+			const headers = used ? { authorization: `Bearer ${used}` } : {};
+			const csrf = exchange.origin === origin && document.querySelector("meta[name=csrf-token]");
+			if (csrf) headers["x-csrf-token"] = csrf.content;
+			let status = 0;
+			const grant = await fetch(exchange, { method: "POST", headers })
+				.then((answer) => (status = answer.status) < 300 && answer.json())
+				.catch(() => {});
+			if (mine !== url) return;
+			if (!grant) {
+				if (status === 401 && spare) [token, spare] = [spare, token];
+				return wait(status);
+			}
+			spare = used;
+			query.set("access_token", grant.token);
+		}
+		if (lastID) query.set("last_event_id", lastID);
+		source = new EventSource(url, { withCredentials: !query.has("access_token") });
+		source.onerror = () => wait(0);
+		listeners.forEach(subscribe);
+	}
+
+	function hear({ type, data, lastEventId }) {
+		if (type === "open") {
+			badge = null; // each connection counts anew
+			return tell(type, !!lastID);
+		}
+		failures = 0;
+		lastID = lastEventId;
+		const value = JSON.parse(data);
+		if (type !== "badge" || !(value.version <= badge?.version)) tell(type, value);
+	}
+
+	function tell(name, data, to = listeners) {
+		if (data.count >= 0) {
+			badge = data;
+			navigator.setAppBadge?.(data.count).catch(() => {});
+		}
+		for (const { names, listener } of [...to]) if (names.includes(name)) listener(name, data);
+	}
+
+	function wait(status) {
+		tell("wait", status);
+		// The browser mends a broken connection, not a refused one.
+		if (source?.readyState < 2) return;
+		timer = setTimeout(open, Math.random() * Math.min(longestWait, 1000 * 2 ** failures++));
+	}
+
+	function close() {
+		clearTimeout(timer);
+		source?.close();
+		timer = url = source = null;
+	}
+
+	function join(given, givenSrc, one) {
+		listeners.add(one);
+		const whose = ownerOf(given) || givenSrc;
+		// Another user's counts at once, a fresh one when needed, null is nobody's.
+		if (owner === undefined || given === null || (whose && whose !== owner)) {
+			if (owner !== undefined) tell("clear", none);
+			[owner, token, tokenSrc, spare, lastID, failures] = [whose, given, givenSrc, "", "", 0];
+			open();
+		} else if (given && given !== token) {
+			token = given;
+			if (timer) open();
+		}
+		subscribe(one);
+		if (isOpen()) tell("open", false, [one]);
+		else lastID = ""; // it missed more
+		if (badge?.version >= 0) tell("badge", badge, [one]);
+		return () => {
+			if (!listeners.delete(one)) return;
+			// Turbo replaces elements.
+			clearTimeout(ending);
+			ending = setTimeout(() => listeners.size || (close(), feeds.delete(address)), 1000);
+		};
+	}
+
+	return { isOpen, open, close, join };
 }
 
-const openAll = (isDoubted) => feeds.forEach((feed) => (!isDoubted && feed.source?.readyState === 1) || feed.open());
-let hiddenAt = 0;
-document.addEventListener("visibilitychange", () => {
-  if (document.hidden) hiddenAt = Date.now();
-  else openAll(Date.now() - hiddenAt > longestSleep);
+// Gives what ends it; docs/realtime-pages.md has the rest.
+export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
+	const address = new URL(src, document.baseURI).href;
+	if (!feeds.has(address)) feeds.set(address, makeFeed(address));
+	return feeds.get(address).join(token, tokenSrc, { listener, names: ["open", "wait", "clear", ...names] });
+}
+
+const openAll = (isDoubted) => feeds.forEach((feed) => (isDoubted || !feed.isOpen()) && feed.open());
+let hiddenAt;
+addEventListener("visibilitychange", () => {
+	if (document.hidden) hiddenAt = Date.now();
+	else openAll(Date.now() - hiddenAt > longestSleep);
 });
 addEventListener("online", openAll);
 addEventListener("pagehide", () => feeds.forEach((feed) => feed.close()));
 addEventListener("pageshow", (event) => event.persisted && openAll());
 
 const attributes = ["src", "token", "token-src"];
-const followed = new Map(); // element -> what ends it
-const option = (element, name) => element.getAttribute(name) ?? element.getAttribute(`data-${name}`) ?? "";
+const followed = new Map(); // by element
+const data = (name) => `data-${name}`;
+const option = (node, name) => node.getAttribute(name) ?? node.getAttribute(data(name)) ?? "";
 
-function show(element, badge) {
-  const { count } = badge;
-  const most = +option(element, "max") || 9;
-  element.textContent = count > most ? `${most}+` : count || "";
-  element.hidden = !count;
-  element.dataset.count = count;
-  const label = option(element, "label") || `{count} unread notification${count === 1 ? "" : "s"}`;
-  element.role = "img";
-  element.ariaLabel = label.replace("{count}", count);
-  element.dispatchEvent(new CustomEvent("campanile:badge", { bubbles: true, detail: badge }));
-  showTitle();
+function show(node, detail) {
+	const { count } = detail;
+	const most = option(node, "max") || 9;
+	const label = option(node, "label") || `{count} unread notification${count === 1 ? "" : "s"}`;
+	node.textContent = count > most ? `${most}+` : count || "";
+	node.hidden = !count;
+	node.dataset.count = count;
+	node.role = "img";
+	node.ariaLabel = label.replace("{count}", count);
+	node.dispatchEvent(new CustomEvent("campanile:badge", { bubbles: true, detail }));
 }
 
-function showTitle() {
-  const element = document.querySelector("campanile-badge[document-title]");
-  if (!element) return;
-  const title = (element.hidden ? "" : `(${element.textContent}) `) + document.title.replace(/^\(\d+\+?\) /, "");
-  if (title !== document.title) document.title = title;
-}
-
-function follow(element) {
-  element.hidden = !parseInt(element.textContent);
-  const [src, token, tokenSrc] = attributes.map((name) => option(element, name));
-  const address = src || element.dataset.notificationBadge || "/badge/stream";
-  const react = (name, data) => name === "badge" && show(element, data);
-  followed.set(element, listen(address, { token, tokenSrc }, ["badge"], react));
-}
-
-function leave(element) {
-  followed.get(element)?.();
-  followed.delete(element);
+function follow(node) {
+	const before = followed.get(node);
+	if (!node.isConnected) {
+		before?.end();
+		return followed.delete(node);
+	}
+	const [src, token, tokenSrc] = attributes.map((name) => option(node, name));
+	const address = src || node.dataset.notificationBadge || "/badge/stream";
+	const given = [address, token, tokenSrc].join();
+	if (before?.given === given) return;
+	const isSame = before?.address === address;
+	if (before && !isSame) show(node, none);
+	node.hidden = !parseInt(node.textContent);
+	before?.end();
+	const by = { token: isSame && !token && !tokenSrc ? null : token, tokenSrc };
+	const end = listen(address, by, ["badge"], (_, badge) => badge.count >= 0 && show(node, badge));
+	followed.set(node, { address, given, end });
 }
 
 const sheet = new CSSStyleSheet();
-sheet.replaceSync(`:host{display:inline-block;min-width:1.5em;padding:0 .4em;border-radius:1em;background:#d92d20;color:#fff;
-font:600 .8em/1.5 system-ui;text-align:center}:host([hidden]){display:none!important}`);
+sheet.replaceSync(`:host{display:inline-block;padding:0 .5em;border-radius:1em;background:#d92d20;color:#fff;font:600 .8em/1.5 system-ui}:host([hidden]){display:none!important}`);
 
 customElements.define("campanile-badge", class extends HTMLElement {
-  static observedAttributes = attributes;
-  root = Object.assign(this.attachShadow({ mode: "open" }), { innerHTML: "<slot>", adoptedStyleSheets: [sheet] });
-  connectedCallback() {
-    follow(this);
-  }
-  disconnectedCallback() {
-    leave(this);
-  }
-  attributeChangedCallback() {
-    if (!followed.has(this)) return;
-    leave(this);
-    this.textContent = ""; // perhaps another user's
-    follow(this);
-  }
+	static observedAttributes = attributes;
+	root = Object.assign(this.attachShadow({ mode: "open" }), { innerHTML: "<slot>", adoptedStyleSheets: [sheet] });
+	connectedCallback() { follow(this); }
+	disconnectedCallback() { follow(this); }
+	attributeChangedCallback() { follow(this); }
 });
 
 function scan() {
-  for (const element of followed.keys()) if (!element.isConnected) leave(element);
-  for (const element of document.querySelectorAll("[data-notification-badge]")) {
-    if (!followed.has(element)) follow(element);
-  }
-  showTitle();
+	[...followed.keys(), ...document.querySelectorAll("[data-notification-badge]")].forEach(follow);
+	const node = document.querySelector("campanile-badge[document-title]");
+	if (!node) return;
+	const title = (node.hidden ? "" : `(${node.textContent}) `) + document.title.replace(/^\(\d+\+?\) /, "");
+	if (title !== document.title) document.title = title;
 }
-new MutationObserver(scan).observe(document, { childList: true, subtree: true });
+new MutationObserver(scan).observe(document, { childList: true, subtree: true, attributeFilter: attributes.map(data) });
 scan();

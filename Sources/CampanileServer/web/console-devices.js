@@ -82,7 +82,8 @@ export function makeDevices(kit, { call, produce, user, app, simulator, phone, r
 
   const list = find("phone-list");
   const drawn = new Map();
-  let round = 0;
+  let asked = 0;
+  let answered = 0;
 
   function draw(phones) {
     const wanted = new Set(phones.map((one) => one.token));
@@ -106,9 +107,10 @@ export function makeDevices(kit, { call, produce, user, app, simulator, phone, r
   }
 
   async function loadPhones() {
-    const mine = (round += 1);
+    const mine = (asked += 1);
     const { phones, note } = await (simulator ? simulated() : recorded());
-    if (mine !== round) return; // a later look is under way
+    if (mine < answered) return; // a later look is drawn already
+    answered = mine;
     // In an order of their own: the devices' order changes with every registration.
     draw(phones.sort((left, right) => right.platform.localeCompare(left.platform) || left.token.localeCompare(right.token)));
     say(note || (phones.length ? "" : "Register a demo device to see its phone."));
@@ -141,11 +143,22 @@ export function makeDevices(kit, { call, produce, user, app, simulator, phone, r
     events.addEventListener("device", () => look(settleTimes.slice(0, 1)));
   }
 
-  let timers = [];
+  const waiting = new Map(); // delay -> whether something changed while it ran
   /** Looks at the phones after something has changed, and again when what follows from it has been pushed. */
   function look(times = settleTimes) {
-    timers.forEach(clearTimeout);
-    timers = times.map((delay) => setTimeout(() => loadPhones().catch(() => {}), delay));
+    times.forEach(lookAfter);
+  }
+
+  /** Steady changes don't put a look off: what comes during a delay is looked at by the next. */
+  function lookAfter(delay) {
+    if (waiting.has(delay)) return waiting.set(delay, true);
+    waiting.set(delay, false);
+    setTimeout(() => {
+      const hasChanged = waiting.get(delay);
+      waiting.delete(delay);
+      if (hasChanged) lookAfter(delay);
+      loadPhones().catch(() => {});
+    }, delay);
   }
 
   return { load, look };

@@ -9,6 +9,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
   let cursor = null;
   let status = "all";
   let loading = null; // changes that came while the first page was under way
+  let since = null; // changes that came while an older page was under way
   let round = 0;
 
   // --- one notification
@@ -22,15 +23,22 @@ export function makeInbox(kit, { call, onDeliveries }) {
   function make(notification) {
     const entry = { notification };
     const toggle = button("check", "", async () => {
-      const body = { read: !entry.notification.read_at };
-      put(await call("PATCH", `/notifications/${notification.id}`, { body }));
+      const before = entry.notification;
+      const changed = await call("PATCH", `/notifications/${before.id}`, { body: { read: !before.read_at } });
+      // What the stream told meanwhile is this change or a later one.
+      if (shown.get(before.id)?.notification === before) put(changed);
     });
     toggle.classList.add("toggle");
     const actions = element("div", { class: "actions" }, toggle);
     if (onDeliveries) actions.append(button("route", "Deliveries", () => onDeliveries(entry.notification)));
     actions.append(button("trash", "Delete", async () => {
-      await call("DELETE", `/notifications/${notification.id}`);
-      remove(notification.id, true);
+      entry.isDeletedHere = true; // the stream may tell it before the answer does
+      try {
+        await call("DELETE", `/notifications/${notification.id}`);
+        remove(notification.id);
+      } finally {
+        entry.isDeletedHere = false;
+      }
     }));
     entry.node = element("li", { class: "notification", "data-id": notification.id },
       element("span", { class: "mark" }),
@@ -87,15 +95,16 @@ export function makeInbox(kit, { call, onDeliveries }) {
 
   const oldest = () => list.lastElementChild?.dataset.id ?? "";
 
-  function remove(id, isMine = false) {
+  function remove(id) {
     const entry = shown.get(id);
     if (!entry) return;
     const hadFocus = entry.node.contains(document.activeElement);
     const next = entry.node.nextElementSibling ?? entry.node.previousElementSibling;
     shown.delete(id);
     entry.node.remove();
-    // Whoever goes through the list by keyboard stays where he was.
-    if (isMine && hadFocus) (next?.querySelector("button:last-child") ?? find("inbox")).focus();
+    // Whoever goes through the list by keyboard stays where he was; what another took away must not put him on a button
+    // that he did not choose.
+    if (hadFocus) ((entry.isDeletedHere && next?.querySelector("button:last-child")) || find("inbox")).focus();
     drawNothing();
   }
 
@@ -118,6 +127,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
   async function load() {
     const mine = (round += 1);
     cursor = null;
+    since = null;
     loading = [];
     try {
       const page = await fetchPage();
@@ -140,11 +150,16 @@ export function makeInbox(kit, { call, onDeliveries }) {
   async function loadOlder() {
     if (cursor === null || loading) return;
     const asked = cursor;
-    const page = await fetchPage();
+    const later = (since = []);
+    const page = await fetchPage().finally(() => {
+      if (since === later) since = null;
+    });
     if (!page || cursor !== asked) return;
     cursor = null;
     for (const notification of page.notifications) put(notification);
     cursor = page.next_cursor;
+    // The page may be older than what was told while it was under way.
+    for (const [name, data] of later) hear(name, data);
     drawNothing();
     // It tells only changes: asked anew, it tells as well if the end is still in sight.
     sight.unobserve(older);
@@ -174,6 +189,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
     if (name === "badge") return showBadge(data);
     if (name === "reset") return attempt(null, load);
     if (loading) return loading.push([name, data]);
+    since?.push([name, data]);
     if (name === "notification.created") put(data, true);
     if (name === "notification.updated") put(data);
     if (name === "notification.deleted") remove(data.id);

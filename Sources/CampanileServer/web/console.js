@@ -102,7 +102,7 @@ function begin(session) {
     }
     // A connection that the browser resumed has missed nothing; any other may have.
     if (name === "open" && !data) attempt(null, inbox.load);
-    if (name === "open" || name === "wait") return;
+    if (!streamed.includes(name)) return;
     inbox.hear(name, data);
     devices.look();
   });

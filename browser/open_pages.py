@@ -1,0 +1,86 @@
+"""Steps: pages of another origin that show one user's number."""
+from urllib.parse import urlencode
+
+from world import AWAY, REFUSED, USER, badge_is, step
+
+@step
+def a_post_moves_the_badge_of_every_page(world):
+    pages = [world.live(), world.live()]
+    for page in pages:
+        page.wait(badge_is(""))
+    for number in (1, 2, 3):
+        world.post()
+        for page in pages:
+            page.wait(badge_is(str(number)))
+            page.wait(f"document.title === '({number}) Shop'")
+    assert pages[0].accessible("#badge") == ("image", "3 unread notifications"), pages[0].accessible("#badge")
+
+
+@step
+def mark_all_read_in_one_page_clears_the_other(world):
+    world.post()
+    one, other = world.live(), world.live()
+    other.wait(badge_is("1"))
+    assert one.evaluate("markAllRead()") == 200
+    other.wait(badge_is(""))
+    one.wait(badge_is(""))
+    other.wait("document.title === 'Shop'")
+
+
+@step
+def nine_is_the_most_that_is_shown(world):
+    page = world.live()
+    for _ in range(10):
+        world.post(push=False)
+    page.wait(badge_is("9+"))
+
+
+@step
+def what_changed_while_the_server_was_down_appears(world):
+    world.post()
+    pages = [world.live(), world.live()]
+    for page in pages:
+        page.wait(badge_is("1"))
+    world.campanile.kill()
+    world.campanile.command("notify", USER, "While it was down", "by the command")
+    world.campanile.start()
+    world.post()
+    for page in pages:
+        page.wait(badge_is("3"), 60)
+    world.post()
+    for page in pages:
+        page.wait(badge_is("4"))
+
+
+what_changed_while_the_server_was_down_appears.expected = AWAY + REFUSED
+
+
+@step
+def a_page_that_is_shown_again_is_right(world):
+    page = world.live()
+    page.hide()
+    world.post()
+    page.show()
+    page.wait(badge_is("1"))
+    page.hide()
+    world.post()
+    # As after half a minute of sleep: the connection isn't trusted any more.
+    page.evaluate("(() => { const now = Date.now; Date.now = () => now() + 31000; })()")
+    page.show()
+    page.wait(badge_is("2"))
+    world.post()
+    page.wait(badge_is("3"))
+
+
+@step
+def a_page_without_a_right_to_it_shows_nothing(world):
+    world.post()
+    page = world.open(f"{world.origin}/pages/live.html#{urlencode({'server': world.server, 'token': 'x.y.z'})}")
+    page.wait("document.getElementById('badge') !== null")
+    page.evaluate("""(async () => { const { listen } = await import(new URL("/assets/campanile-badge.js", new URLSearchParams(location.hash.slice(1)).get("server")));
+      window.told = []; listen(document.getElementById("badge").getAttribute("src"), {}, [], (name, data) => told.push([name, data])); })()""")
+    page.wait("told.some(([name, data]) => name === 'wait' && data === 401)")
+    assert page.evaluate(badge_is(""))
+
+
+a_page_without_a_right_to_it_shows_nothing.expected = REFUSED

@@ -1,0 +1,337 @@
+"""Tests: tokens and users that change, what listeners hear, the console under traffic, and the documented snippets."""
+import base64
+import json
+import re
+
+from fake_server import HERE
+from pieces_page import APP_BADGE, REFUSED, test, text_is
+
+DOCUMENT = HERE.parent / "docs" / "realtime-pages.md"
+
+
+def token_of(user, number=1):
+    """A token of a user as the modules read it; the name is one whose base64 needs what an address can't hold."""
+    def part(value):
+        return base64.urlsafe_b64encode(json.dumps(value, ensure_ascii=False).encode()).rstrip(b"=").decode()
+    return ".".join((part({"alg": "none"}), part({"sub": user, "iat": number, "name": "ÿÿþ>?~>?~"}), f"signature{number}"))
+
+
+SHOWS = """(() => { const { textContent, hidden, dataset, ariaLabel } = document.querySelector('%s');
+  return [textContent, hidden, dataset.count, ariaLabel]; })()"""
+NOTHING = ["", True, "0", "0 unread notifications"]
+LISTEN = """(async () => { const { listen } = await import("/assets/campanile-badge.js");
+  window.listenTo = (names, options = {}, list = (window.told = [])) => listen("/badge/stream", options, names, (...what) => list.push(what));
+  %s })()"""
+
+
+def with_token(world, token, *scripts):
+    """The page token.html with another token."""
+    text = (HERE / "pages" / "token.html").read_text(encoding="utf-8").replace("user-token-of-alice", token)
+    world.server.made["/pages/with-token.html"] = text
+    return world.open("with-token.html", *scripts)
+
+
+def bearers(world):
+    return [one["authorization"].removeprefix("Bearer ") for one in world.server.requests("/stream_tokens")]
+
+
+@test
+def versions_are_compared_within_a_connection_only(world):
+    page = world.open("badge.html")
+    world.server.tell(8, 2000)
+    page.wait(text_is("#one", "8"))
+    # The database was restored, or somebody else has the cookie.
+    world.server.change_unheard(1, 3)
+    world.server.cut()
+    page.wait(text_is("#one", "1"))
+    world.server.tell_late(7, 2)
+    world.server.tell(2, 4)
+    page.wait(text_is("#one", "2"))
+
+
+@test
+def a_token_that_is_taken_away_ends_it(world):
+    world.server.tell(8, 2000)
+    for change in ("one.removeAttribute('token')", "one.setAttribute('token', '')"):
+        page = with_token(world, token_of("alice"), APP_BADGE)
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b id=two data-notification-badge></b>')")
+        page.wait(text_is("#one", "8") + " && " + text_is("#two", "8"))
+        page.evaluate(f"(() => {{ const one = document.getElementById('one'); {change}; window.after = {SHOWS % '#one'}; }})()")
+        assert page.evaluate("after") == NOTHING, page.evaluate("after")
+        assert page.evaluate(SHOWS % "#two") == NOTHING
+        assert page.evaluate("appBadges.at(-1)") == 0
+        world.server.wait_for_streams(0)
+        asked = len(world.server.asked)
+        page.evaluate("dispatchEvent(new Event('online'))")
+        page.evaluate("new Promise((done) => setTimeout(done, 0))")
+        assert len(world.server.asked) == asked, "nothing is asked for nobody"
+        world.server.tell(3, 5)
+        page.evaluate(f"document.getElementById('one').setAttribute('token', '{token_of('bob')}')")
+        page.wait(text_is("#one", "3") + " && " + text_is("#two", "3"))
+        page.evaluate("document.body.replaceChildren()")
+        world.server.wait_for_streams(0)
+        world.server.tell(8, 2000)
+
+
+@test
+def a_fresh_token_of_the_same_user_leaves_the_connection(world):
+    world.server.tell(3, 20)
+    page = with_token(world, token_of("alice"))
+    page.wait(text_is("#one", "3"))
+    page.evaluate("window.counts = []; document.addEventListener('campanile:badge', ({ detail }) => counts.push(detail.count))")
+    for number in (2, 3):
+        # As Turbo does at a visit, and as it does when it morphs.
+        page.evaluate(f"""document.body.innerHTML = '<campanile-badge id="one" token="{token_of('alice', number)}"></campanile-badge>'""")
+        page.evaluate(f"document.getElementById('one').setAttribute('token', '{token_of('alice', number + 10)}')")
+    world.server.tell(4, 21)
+    page.wait(text_is("#one", "4"))
+    assert set(page.evaluate("counts")) == {3, 4}, page.evaluate("counts")
+    assert bearers(world) == [token_of("alice")] and len(world.server.requests("/badge/stream")) == 1
+    # The newest is used when one is needed.
+    world.server.change_unheard(5, 22)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    page.wait(text_is("#one", "5"))
+    assert bearers(world) == [token_of("alice"), token_of("alice", 13)]
+
+
+@test
+def a_stale_token_of_a_restored_page_falls_back_to_the_one_that_worked(world):
+    old, good = token_of("alice", 1), token_of("alice", 2)
+    world.server.refused.add(old)
+    world.server.tell(3, 20)
+    page = with_token(world, good)
+    page.wait(text_is("#one", "3"))
+    page.evaluate(f"""document.body.innerHTML = '<campanile-badge id="one" token="{old}"></campanile-badge>'""")
+    page.wait(text_is("#one", "3"))
+    world.server.change_unheard(4, 21)
+    page.evaluate("dispatchEvent(new Event('online'))")
+    page.wait(text_is("#one", "4"))
+    assert bearers(world) == [good, old, good], bearers(world)
+
+
+a_stale_token_of_a_restored_page_falls_back_to_the_one_that_worked.expected = REFUSED
+
+
+@test
+def a_fresh_token_ends_the_waiting(world):
+    old, good = token_of("alice", 1), token_of("alice", 2)
+    world.server.refused.add(old)
+    page = with_token(world, old, "Math.random = () => 0.999;")
+    world.server.wait(lambda server: server.granted >= 1, "a try")
+    world.server.tell(3, 20)
+    page.evaluate(f"document.getElementById('one').setAttribute('token', '{good}')")
+    page.wait(text_is("#one", "3"), 20)
+    assert good in bearers(world)
+
+
+a_fresh_token_ends_the_waiting.expected = REFUSED
+
+
+@test
+def another_users_token_counts_at_once(world):
+    world.server.tell(8, 2000)
+    page = with_token(world, token_of("alice"), APP_BADGE)
+    page.wait(text_is("#one", "8"))
+    world.server.token_status = 503
+    page.evaluate(f"""(() => {{ const one = document.getElementById("one"); one.setAttribute("token", "{token_of('bob')}");
+      window.after = {SHOWS % '#one'}; }})()""")
+    assert page.evaluate("after") == NOTHING and page.evaluate("appBadges.at(-1)") == 0
+    world.server.wait_for_streams(0)
+    world.server.change_unheard(1, 3)
+    world.server.token_status = 201
+    page.wait(text_is("#one", "1"))
+    assert page.evaluate("appBadges.at(-1)") == 1
+    # A visit after somebody else signed in: a new element in the place of the old one.
+    world.server.change_unheard(6, 2)
+    page.evaluate(f"""document.body.innerHTML = '<campanile-badge id="one" token="{token_of('carol')}"></campanile-badge>';
+      window.after = {SHOWS % '#one'}""")
+    assert page.evaluate("after")[0] == "", page.evaluate("after")
+    page.wait(text_is("#one", "6"))
+    assert "last_event_id" not in world.server.requests("/badge/stream")[-1]["query"], "it is nobody's to resume"
+
+
+another_users_token_counts_at_once.expected = REFUSED
+
+
+@test
+def options_of_other_elements_may_change(world):
+    world.server.tell(3, 20)
+    page = world.open("badge.html")
+    page.wait(text_is("#two", "3"))
+    page.evaluate("document.getElementById('one').remove()")
+    page.evaluate("document.getElementById('two').dataset.src = '/other/stream'")
+    world.server.wait(lambda server: any(one["path"] == "/other/stream" for one in server.asked), "the other stream")
+    page.wait(text_is("#two", "3"))
+    page.evaluate(f"document.getElementById('two').dataset.token = '{token_of('bob')}'")
+    world.server.wait(lambda server: server.granted == 1, "an exchange")
+    page.wait(text_is("#two", "3"))
+    page.evaluate("delete document.getElementById('two').dataset.token; document.getElementById('two').dataset.tokenSrc = '/own/exchange'")
+    world.server.wait(lambda server: server.granted == 2, "the other exchange")
+    page.wait(text_is("#two", "3"))
+    assert len(world.server.requests("/own/exchange")) == 1
+    world.server.wait_for_streams(1)
+
+
+@test
+def an_exchange_of_the_pages_origin_gets_its_csrf_token(world):
+    world.server.tell(3, 20)
+    elsewhere = world.server.address.replace("127.0.0.1", "localhost")
+    for source, expected in (("/own/exchange", "the-token"), (f"{elsewhere}/own/exchange", None)):
+        world.server.made["/pages/csrf.html"] = f"""<!doctype html><title>CSRF</title><link rel="icon" href="/pages/icon.svg">
+          <meta name="csrf-token" content="the-token"><script type="module" src="/assets/campanile-badge.js"></script>
+          <campanile-badge id="one" token-src="{source}"></campanile-badge>"""
+        world.open("csrf.html")
+        world.server.wait(lambda server: any(one["path"] == "/own/exchange" for one in server.asked), "an exchange")
+        asked = world.server.requests("/own/exchange")[0]
+        assert (asked["method"], asked["csrf"]) == ("POST", expected), asked
+        world.pages[-1].evaluate("document.body.replaceChildren()")
+        with world.server.lock:
+            world.server.asked.clear()
+
+
+an_exchange_of_the_pages_origin_gets_its_csrf_token.expected = (*REFUSED, "CORS policy")
+
+
+@test
+def a_listener_gets_its_own_names_and_hears_that_it_is_open(world):
+    world.server.tell(3, 20)
+    page = world.open("badge.html")
+    page.wait(text_is("#one", "3"))
+    page.evaluate(LISTEN % "listenTo(['notification.deleted']); window.early = told.slice(); window.other = []; listenTo(['reset', 'badge'], {}, other)")
+    assert page.evaluate("early") == [["open", False]], page.evaluate("early")
+    assert [one[0] for one in page.evaluate("other")] == ["open", "badge"]
+    world.server.tell_event(21, "notification.deleted", {"id": "a"})
+    world.server.tell_event(22, "reset", {"reason": "unknown"})
+    world.server.tell(4, 23)
+    page.wait(text_is("#one", "4"))
+    assert page.evaluate("told.map(([name]) => name)") == ["open", "notification.deleted"], page.evaluate("told")
+    assert page.evaluate("other.map(([name]) => name)") == ["open", "badge", "reset", "badge"], page.evaluate("other")
+
+
+@test
+def a_connection_made_anew_resumes_for_the_same_user(world):
+    page = with_token(world, token_of("alice"))
+    world.server.wait_for_streams(1)
+    page.wait("document.getElementById('one').dataset.count !== undefined")
+    page.evaluate(LISTEN % "listenTo([])")
+    world.server.tell_event(40, "notification.deleted", {"id": "a"})   # nobody listens to that
+    world.server.tell(3, 41)
+    page.wait(text_is("#one", "3"))
+    page.evaluate("told.length = 0; dispatchEvent(new Event('online'))")
+    page.wait("told.some(([name]) => name === 'open')")
+    assert page.evaluate("told") == [["open", True]], page.evaluate("told")
+    assert world.server.requests("/badge/stream")[-1]["query"]["last_event_id"] == ["41"]
+    assert "last_event_id" not in world.server.requests("/badge/stream")[0]["query"]
+    # Whoever joins while there is no connection missed more than the others.
+    world.server.token_status = 503
+    page.evaluate("told.length = 0; dispatchEvent(new Event('online'))")
+    page.wait("told.some(([name]) => name === 'wait')")
+    page.evaluate("window.late = []; listenTo([], {}, late)")
+    world.server.token_status = 201
+    page.wait("late.some(([name]) => name === 'open')")
+    assert page.evaluate("late.filter(([name]) => name === 'open')") == [["open", False]], page.evaluate("late")
+    page.evaluate(f"told.length = 0; document.getElementById('one').setAttribute('token', '{token_of('bob')}')")
+    page.wait("told.some(([name]) => name === 'open')")
+    assert page.evaluate("told") == [["clear", {"count": 0}], ["open", False]], page.evaluate("told")
+
+
+a_connection_made_anew_resumes_for_the_same_user.expected = REFUSED
+
+
+@test
+def a_connection_without_events_resumes_nothing(world):
+    world.server.tells_first = False
+    page = world.open("badge.html")
+    page.evaluate(LISTEN % "listenTo([])")
+    page.wait("told.some(([name]) => name === 'open')")
+    page.evaluate("told.length = 0")
+    world.server.cut()
+    page.wait("told.some(([name]) => name === 'open')")
+    assert page.evaluate("told.filter(([name]) => name === 'open')") == [["open", False]], page.evaluate("told")
+
+
+@test
+def what_comes_while_an_older_page_is_loaded_counts(world):
+    page = world.open("parts.html")
+    page.evaluate("void inbox.load()")
+    page.evaluate("""answer("GET", { notifications: [notification("9"), notification("8")], next_cursor: "c", badge: { version: 1, count: 0, unread_count: 2 } })""")
+    page.wait("asked.length === 1")   # the end of the list is in sight
+    page.evaluate("""inbox.hear("notification.updated", notification("5", { read_at: "now" })); inbox.hear("notification.deleted", { id: "4" });
+      inbox.hear("notification.updated", notification("9", { read_at: "now" }));""")
+    assert page.evaluate("shown()") == "9 read,8", "what is shown changes at once"
+    page.evaluate("""answer("GET", { notifications: ["5", "4", "3"].map((id) => notification(id)), next_cursor: null })""")
+    assert page.evaluate("shown()") == "9 read,8,5 read,3", page.evaluate("shown()")
+
+
+@test
+def an_answer_does_not_overwrite_what_the_stream_told_since(world):
+    page = world.open("parts.html")
+    page.evaluate("void inbox.load()")
+    page.evaluate("""answer("GET", { notifications: ["9", "8", "7"].map((id) => notification(id)), next_cursor: null, badge: { version: 1, count: 0, unread_count: 2 } })""")
+    page.evaluate("document.querySelectorAll('.toggle').forEach((node) => node.click())")
+    page.wait("asked.length === 3")
+    # Read by this page, and made unread again by another; deleted by another; and one of which nothing was told.
+    page.evaluate("""inbox.hear("notification.updated", notification("9", { read_at: "now" })); inbox.hear("notification.updated", notification("9"));
+      inbox.hear("notification.deleted", { id: "8" });""")
+    for one in "987":
+        page.evaluate(f"""answer("PATCH /notifications/{one}", notification("{one}", {{ read_at: "now" }}))""")
+    assert page.evaluate("shown()") == "9,7 read", page.evaluate("shown()")
+
+
+@test
+def phones_move_under_steady_traffic(world):
+    page = world.open("parts.html", """window.realTimeout = setTimeout; window.timers = []; window.now = 0;
+      setTimeout = (work, ms = 0) => ms >= 100 ? timers.push({ at: now + ms, work }) : realTimeout(work, ms);
+      window.pass = (ms) => { now += ms; for (const one of timers.filter(({ at }) => at <= now)) { timers.splice(timers.indexOf(one), 1); one.work(); } };""")
+    page.evaluate("window.phones = makePhones()")
+    page.evaluate("for (let change = 0; change < 40; change += 1) { phones.look(); pass(100); }")
+    looks = page.evaluate("asked.length")
+    assert 15 <= looks <= 40, f"{looks} looks in 4 s"
+    page.evaluate("asked.length = 0; pass(2600); pass(2600); pass(2600)")
+    assert page.evaluate("asked.length") >= 1, "the last change is looked at when it has settled"
+    assert page.evaluate("timers.length") == 0
+    page.evaluate("asked.length = 0; void phones.load()")
+    page.evaluate("""answer("GET /device_tokens", { device_tokens: [{ token: "a", platform: "ios", last_registered_at: "2026-11-01T00:00:00.000Z" }] })""")
+    page.evaluate("phones.look([100]); pass(100)")
+    page.wait("asked.length === 2")
+    page.evaluate("""answer("GET /sandbox", { pushes: [] })""")
+    assert page.evaluate("document.querySelectorAll('#phone-list li').length") == 1, "drawn, though another look is under way"
+
+
+def documented(language, after):
+    """The first block of code of a language behind a heading of docs/realtime-pages.md."""
+    text = DOCUMENT.read_text(encoding="utf-8")
+    return re.search(rf"^## {after}$.*?^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE).group(1)
+
+
+@test
+def the_documented_page_does_what_it_says(world):
+    text = documented("html", "Plain HTML").replace("https://push.example.com", world.server.address)
+    world.server.made["/pages/documented.html"] = text.replace("<head>", "<head><link rel='icon' href='/pages/icon.svg'>")
+    world.server.tell(3, 2)
+    page = world.open("documented.html")
+    page.wait(text_is("campanile-badge", "3") + " && document.title === '(3) Shop'")
+    assert world.server.requests("/stream_tokens")[0]["authorization"] == "Bearer USER_TOKEN"
+
+
+@test
+def the_documented_hook_does_what_it_says(world):
+    hook = documented("js", "React").replace('"react"', '"/pages/react.js"').replace("./campanile-badge.js", "/assets/campanile-badge.js")
+    world.server.made["/pages/hook.js"] = hook + """
+      import { start } from "/pages/react.js";
+      window.token = "token-of-alice";
+      window.draw = () => { document.body.textContent = useBadge("/badge/stream", token).count; };
+      window.again = () => start(draw);
+      again();"""
+    world.server.made["/pages/hook.html"] = (
+        "<!doctype html><title>Hook</title><link rel=icon href=/pages/icon.svg><body><script type=module src=/pages/hook.js></script>")
+    world.server.tell(3, 20)
+    page = world.open("hook.html")
+    page.wait(text_is("body", "3"))
+    world.server.tell(4, 21)
+    page.wait(text_is("body", "4"))
+    world.server.change_unheard(1, 5)
+    page.evaluate("token = 'token-of-bob'; again()")
+    page.wait(text_is("body", "1"))
+    world.server.wait_for_streams(1)
+    assert [one["authorization"] for one in world.server.requests("/stream_tokens")] == ["Bearer token-of-alice", "Bearer token-of-bob"]

@@ -1,0 +1,42 @@
+"""What the tests of pieces.py share: a fresh page each, and the list of tests."""
+
+# What a browser writes on its console about a refused or broken stream; it can't be kept from it.
+REFUSED = ("Failed to load resource", "ERR_")
+AT_ONCE = "Math.random = () => 0;"
+APP_BADGE = """window.appBadges = [];
+navigator.setAppBadge = async (count) => { appBadges.push(count); };
+navigator.clearAppBadge = async () => { appBadges.push(0); throw new Error("not allowed"); };"""
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def text_is(selector, text):
+    return f"document.querySelector('{selector}').textContent === '{text}'"
+
+
+class World:
+    """A fresh page on a server that knows nothing."""
+
+    def __init__(self, browser, server):
+        self.browser, self.server = browser, server
+        self.pages = []
+
+    def open(self, name, *scripts, page=None):
+        page = page or self.browser.page()
+        self.pages.append(page)
+        for script in (AT_ONCE, *scripts):
+            page.before_load(script)
+        page.go(f"{self.server.address}/pages/{name}")
+        return page
+
+    def close(self, expected):
+        complaints = [one for page in self.pages for one in page.take_complaints(expected)]
+        for page in self.pages:
+            page.close()
+        self.server.wait_for_streams(0)
+        assert not complaints, f"complaints: {complaints}"

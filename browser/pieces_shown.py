@@ -1,0 +1,273 @@
+"""Tests: what the pieces show, how they reconnect, and what a native app hears."""
+from pieces_page import APP_BADGE, REFUSED, test, text_is
+
+
+@test
+def the_number_is_shown_and_hidden_at_zero(world):
+    page = world.open("badge.html")
+    world.server.wait_for_streams(1)
+    assert page.evaluate("document.getElementById('one').hidden"), "an unknown number is hidden"
+    world.server.tell(1, 2)
+    page.wait(text_is("#one", "1"))
+    assert page.accessible("#one") == ("image", "1 unread notification"), page.accessible("#one")
+    world.server.tell(9, 3)
+    page.wait(text_is("#one", "9"))
+    world.server.tell(10, 4)
+    page.wait(text_is("#one", "9+") + " && " + text_is("#two", "10"))
+    assert page.accessible("#one") == ("image", "10 unread notifications"), page.accessible("#one")
+    assert page.evaluate("getComputedStyle(document.getElementById('one')).display") == "inline-block"
+    world.server.tell(0, 5)
+    page.wait(text_is("#one", ""))
+    assert page.evaluate("getComputedStyle(document.getElementById('one')).display") == "none"
+    assert page.evaluate("document.getElementById('two').hidden")
+
+
+@test
+def all_elements_share_one_connection(world):
+    world.server.tell(4, 2)
+    page = world.open("badge.html")
+    page.wait(text_is("#one", "4"))
+    page.evaluate("""document.body.insertAdjacentHTML("beforeend", '<b id="three" data-notification-badge></b><campanile-badge id="four" max="3"></campanile-badge>')""")
+    page.wait(text_is("#three", "4") + " && " + text_is("#four", "3+"))
+    # Turbo puts a new body in the place of the old one.
+    page.evaluate("""document.documentElement.replaceChild(document.body.cloneNode(true), document.body)""")
+    world.server.tell(5, 3)
+    page.wait(text_is("#one", "5") + " && " + text_is("#three", "5"))
+    assert len(world.server.requests("/badge/stream")) == 1, world.server.requests("/badge/stream")
+    page.evaluate("document.body.replaceChildren()")
+    world.server.wait_for_streams(0)
+
+
+@test
+def an_older_number_is_refused(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    world.server.tell_late(7, 19)
+    world.server.tell_late(8, 20)
+    world.server.tell_late(4, 21)
+    page.evaluate("""window.shown = []; document.addEventListener("campanile:badge", (event) => shown.push(event.detail.count))""")
+    world.server.tell(6, 22)
+    page.wait(text_is("#one", "6"))
+    assert not {7, 8} & set(page.evaluate("shown")), page.evaluate("shown")
+
+
+@test
+def a_broken_connection_is_resumed(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    world.server.change_unheard(5, 21)
+    world.server.cut()
+    page.wait(text_is("#one", "5"))
+    ids = [one["last_event_id"] for one in world.server.requests("/badge/stream")]
+    assert ids == [None, "20"], ids
+
+
+@test
+def a_refused_connection_is_tried_again(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    world.server.stream_status = 503
+    world.server.cut()
+    world.server.wait(lambda server: sum(one["path"] == "/badge/stream" for one in server.asked) >= 4, "tries")
+    assert page.evaluate("document.getElementById('one').textContent") == "3", "the number stays meanwhile"
+    world.server.change_unheard(2, 21)
+    world.server.stream_status = 200
+    page.wait(text_is("#one", "2"))
+
+
+a_refused_connection_is_tried_again.expected = REFUSED
+
+
+@test
+def waiting_grows_and_is_random(world):
+    page = world.open("badge.html", """window.waits = []; window.realTimeout = setTimeout; Math.random = () => 0.5;
+      setTimeout = (work, ms, ...rest) => realTimeout(work, ms >= 500 ? (waits.push(ms), 0) : ms, ...rest);""")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    world.server.stream_status = 401
+    world.server.cut()
+    page.wait("waits.length >= 9")
+    assert page.evaluate("waits.slice(0, 9)") == [500, 1000, 2000, 4000, 8000, 16000, 30000, 30000, 30000], page.evaluate("waits")
+    page.evaluate("waits.length = 0")
+    world.server.stream_status = 200
+    world.server.wait_for_streams(1)
+    world.server.tell(4, 22)
+    page.wait(text_is("#one", "4"))
+    page.evaluate("waits.length = 0")
+    world.server.stream_status = 503
+    world.server.cut()
+    page.wait("waits.length >= 2")
+    assert page.evaluate("waits.slice(0, 2)") == [500, 1000], "a good connection begins the waiting anew"
+
+
+waiting_grows_and_is_random.expected = REFUSED
+
+
+@test
+def a_token_is_exchanged_and_never_in_an_address(world):
+    world.server.tell(2, 2)
+    page = world.open("token.html")
+    page.wait(text_is("#one", "2"))
+    world.server.stream_status = 401   # the stream token is too old
+    world.server.cut()
+    world.server.wait(lambda server: server.granted >= 3, "another stream token")
+    world.server.change_unheard(6, 3)
+    world.server.stream_status = 200
+    page.wait(text_is("#one", "6"))
+    grants = world.server.requests("/stream_tokens")
+    assert {one["authorization"] for one in grants} == {"Bearer user-token-of-alice"}, grants
+    tokens = [one["query"]["access_token"][0] for one in world.server.requests("/badge/stream")]
+    assert tokens[0] == "stream-token-1" and tokens[-1] == f"stream-token-{len(grants)}", (tokens, grants)
+    assert not any("user-token" in one["target"] for one in world.server.asked)
+
+
+a_token_is_exchanged_and_never_in_an_address.expected = REFUSED
+
+
+@test
+def a_refused_token_is_told_and_tried_again(world):
+    world.server.token_status = 401
+    page = world.open("token.html")
+    world.server.wait(lambda server: server.granted >= 3, "tries")
+    page.evaluate("""(async () => { const { listen } = await import("/assets/campanile-badge.js");
+      window.told = []; listen("/badge/stream", {}, [], (name, data) => told.push([name, data])); })()""")
+    page.wait("told.some(([name, data]) => name === 'wait' && data === 401)")
+    assert not world.server.requests("/badge/stream")
+    world.server.tell(1, 9)
+    world.server.token_status = 201
+    page.wait(text_is("#one", "1"))
+
+
+a_refused_token_is_told_and_tried_again.expected = REFUSED
+
+
+@test
+def another_user_does_not_see_the_number_of_the_one_before(world):
+    world.server.tell(8, 2000)
+    page = world.open("token.html")
+    page.wait(text_is("#one", "8"))
+    world.server.stream_status = 503
+    assert page.evaluate("""(() => { const one = document.getElementById("one");
+      one.setAttribute("token", "user-token-of-bob"); return one.textContent === "" && one.hidden; })()""")
+    # Bob's version is smaller than Alice's: it is another count.
+    world.server.change_unheard(1, 3)
+    world.server.stream_status = 200
+    page.wait(text_is("#one", "1"))
+    assert world.server.requests("/stream_tokens")[-1]["authorization"] == "Bearer user-token-of-bob"
+
+
+another_user_does_not_see_the_number_of_the_one_before.expected = REFUSED
+
+
+@test
+def a_page_that_is_shown_again_is_right(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    page.hide()
+    world.server.tell(4, 21)
+    page.wait(text_is("#one", "4"))
+    page.show()
+    assert len(world.server.requests("/badge/stream")) == 1, "a short absence leaves the connection"
+    page.hide()
+    # The connection is dead, and nobody has noticed: a proxy forgot it while the machine slept.
+    world.server.change_unheard(7, 22)
+    page.evaluate("(() => { const now = Date.now; Date.now = () => now() + 31000; })()")
+    page.show()
+    page.wait(text_is("#one", "7"))
+    world.server.wait_for_streams(1)
+
+
+@test
+def a_page_that_was_refused_while_hidden_does_not_wait_when_shown(world):
+    page = world.open("badge.html", "Math.random = () => 0.999;")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    page.hide()
+    world.server.stream_status = 503
+    world.server.cut()
+    world.server.wait(lambda server: sum(one["path"] == "/badge/stream" for one in server.asked) >= 2, "a try")
+    world.server.change_unheard(9, 21)
+    world.server.stream_status = 200
+    page.show()
+    page.wait(text_is("#one", "9"))
+
+
+a_page_that_was_refused_while_hidden_does_not_wait_when_shown.expected = REFUSED
+
+
+@test
+def the_title_tells_the_number(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 2)
+    page.wait("document.title === '(3) Shop'")
+    page.evaluate("document.title = 'Orders'")
+    page.wait("document.title === '(3) Orders'")
+    world.server.tell(12, 3)
+    page.wait("document.title === '(9+) Orders'")
+    world.server.tell(0, 4)
+    page.wait("document.title === 'Orders'")
+
+
+@test
+def the_icon_of_an_installed_page_tells_the_number(world):
+    page = world.open("badge.html", APP_BADGE)
+    page.wait("appBadges.at(-1) === 0")
+    world.server.tell(12, 3)
+    page.wait("appBadges.at(-1) === 12")
+    world.server.tell(0, 4)
+    page.wait("appBadges.at(-1) === 0")
+    assert page.evaluate("appBadges") == [0, 12, 0], page.evaluate("appBadges")
+
+
+@test
+def a_page_that_comes_back_from_the_cache_is_right(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    page.evaluate("window.isTheSame = true; dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
+    world.server.wait_for_streams(0)
+    world.server.change_unheard(4, 21)
+    page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
+    page.wait(text_is("#one", "4"))
+
+
+@test
+def a_native_app_hears_what_turbo_shows(world):
+    page = world.open("native.html")
+    page.wait("posted.ios.some((one) => one.count === 2)")
+    assert page.evaluate("posted.bridge[0]") == {
+        "component": "badge", "event": "update",
+        "data": {"count": 2, "metadata": {"url": f"{world.server.address}/pages/native.html"}}}
+    page.evaluate("for (const list of Object.values(posted)) list.length = 0")
+
+    def turbo(action, content):
+        page.evaluate(f"""renderStreamMessage(`<turbo-stream action="{action}" target="notification-badge-count"><template>{content}</template></turbo-stream>`)""")
+
+    turbo("update", "12")
+    page.wait("posted.ios.length === 1")
+    turbo("update", "12")
+    turbo("update", "")
+    page.wait("posted.ios.length === 2")
+    page.evaluate("window.gone = document.getElementById('notification-badge-count')")
+    turbo("replace", "<span id='notification-badge-count' data-controller='badge'>5</span>")
+    page.wait("posted.ios.length === 3")
+    page.evaluate("gone.textContent = '77'")   # nobody looks at it any more
+    assert page.evaluate("posted.ios") == [{"count": 12}, {"count": 0}, {"count": 5}], page.evaluate("posted.ios")
+    assert page.evaluate("posted.android") == ['{"count":12}', '{"count":0}', '{"count":5}'], page.evaluate("posted.android")
+    assert page.evaluate("posted.bridge.map((one) => one.data.count)") == [12, 0, 5]
+
+
+@test
+def a_native_app_hears_the_exact_number_of_the_element(world):
+    page = world.open("native.html")
+    page.evaluate("document.getElementById('notification-badge-count').remove()")
+    world.server.wait_for_streams(1)
+    world.server.tell(120, 3)
+    page.wait(text_is("#live", "9+"))
+    page.wait("posted.ios.at(-1).count === 120")
+    world.server.tell(0, 4)
+    page.wait("posted.ios.at(-1).count === 0")

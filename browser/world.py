@@ -1,0 +1,108 @@
+"""What the tests of badge.py share: the server and its users' credentials, the browser, and the list of steps."""
+import contextlib
+import http.server
+import json
+import pathlib
+import threading
+from urllib.parse import urlencode
+
+HERE = pathlib.Path(__file__).resolve().parent
+USER = "alice"
+# What a browser writes on its console when a server is away or refuses; it can't be kept from it.
+AWAY = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_SOCKET")
+REFUSED = ("the server responded with a status of 4",)
+IPHONE, ANDROID = "a1b2c3d4" * 8, "alices-android-phone"
+
+STEPS = []
+
+
+def step(function):
+    STEPS.append(function)
+    return function
+
+
+@contextlib.contextmanager
+def page_server():
+    """Serves pages/ on an origin of its own; gives that origin."""
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        def __init__(self, *arguments):
+            super().__init__(*arguments, directory=str(HERE))
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+class World:
+    """The server, its users' credentials, and the browser."""
+
+    def __init__(self, campanile, browser, origin, screenshots):
+        self.campanile, self.browser, self.origin, self.screenshots = campanile, browser, origin, screenshots
+        self.server = f"http://127.0.0.1:{campanile.port}"
+        self.key, self.token = campanile.producer_key("console"), campanile.user_token(USER)
+        self.pages, self.number = [], 0
+
+    def post(self, **notification):
+        self.number += 1
+        body = {"user_id": USER, "title": f"Notification {self.number}", **notification}
+        answer = self.campanile.connection().request("POST", "/notifications", credential=self.key, body=body)
+        assert answer.status == 201, answer
+        return answer.json()
+
+    def as_user(self, method, path, status=200, body=None):
+        answer = self.campanile.connection().request(method, path, credential=self.token, body=body)
+        assert answer.status == status, answer
+        return answer
+
+    def empty(self):
+        """No notification and no device is left."""
+        while notifications := self.as_user("GET", "/notifications?limit=100").json()["notifications"]:
+            for one in notifications:
+                self.as_user("DELETE", f"/notifications/{one['id']}", 204)
+        for device in self.as_user("GET", "/device_tokens").json()["device_tokens"]:
+            self.as_user("DELETE", f"/device_tokens/{device['token']}", 204)
+
+    def device(self, token, platform):
+        self.as_user("POST", "/device_tokens", 201, {"token": token, "platform": platform})
+
+    def open(self, url, **size):
+        page = self.browser.page(**size)
+        self.pages.append(page)
+        page.go(url)
+        return page
+
+    def live(self):
+        """A page of the other origin, connected."""
+        page = self.open(f"{self.origin}/pages/live.html#{urlencode({'server': self.server, 'token': self.token})}")
+        page.wait("document.getElementById('badge').dataset.count !== undefined", what="the first badge")
+        return page
+
+    def console(self, width=1440, height=900, signed_in=True):
+        page = self.open(f"{self.server}/console", width=width, height=height)
+        if signed_in:
+            page.fill("#token", self.token)
+            page.fill("#key", self.key)
+            page.click("#sign-in-form [type=submit]")
+            page.wait("document.getElementById('live').classList.contains('on')", what="the console to be live")
+            page.wait("document.getElementById('badge').dataset.count !== undefined", what="the console's badge")
+        return page
+
+    def close(self, expected):
+        complaints = [one for page in self.pages for one in page.take_complaints(expected)]
+        for page in self.pages:
+            page.close()
+        self.pages = []
+        assert not complaints, f"complaints: {complaints}"
+
+
+def badge_is(text):
+    return f"document.getElementById('badge').textContent === '{text}' && document.getElementById('badge').hidden === {json.dumps(not text)}"
+
+
+def titled(title):
+    return f"[...document.querySelectorAll('.notification')].find((node) => node.querySelector('h3').textContent === {json.dumps(title)})"
