@@ -35,6 +35,23 @@ import Testing
         }
     }
 
+    /// The answers come in that order too, and a stream that isn't the oldest is dear to take out of NIOHTTP2's tables.
+    @Test("requests that go together are complete in the order in which they were made")
+    func order() async throws {
+        try await Fixture.run(maxStreams: 200, { $0.number == 0 ? [.silence] : [.answer(200)] }) { fixture in
+            let client = try fixture.client { $0.startsWithOneStream = true }
+            let pending = (0..<150).map { client.begin("/\($0)", "body \($0)") }
+            // All others wait for the first answer, and go together.
+            await fixture.server.until { $0.requests.count == 1 }
+            #expect(try await client.inspect { $0.waiting.count } == 149)
+            fixture.server.answer(fixture.server.requests[0], [.answer(200)])
+            for item in pending { #expect(await item.value.status == 200) }
+            let streams = fixture.server.requests.map(\.streamID)
+            #expect(streams == Array(stride(from: 1, through: 299, by: 2)))
+            await client.stop()
+        }
+    }
+
     @Test("a limit that is lowered while requests are under way holds at once, and 1 is a limit too")
     func loweredLimit() async throws {
         try await Fixture.run(maxStreams: 10, { $0.number < 10 ? [.silence] : [.answer(200)] }) { fixture in

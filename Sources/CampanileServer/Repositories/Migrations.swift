@@ -10,6 +10,7 @@ enum Migrations {
         Migration(version: 2, name: "m0002_delivery", sql: text(PackageResources.m0002_delivery_sql)),
         Migration(version: 3, name: "m0003_busy_devices", sql: text(PackageResources.m0003_busy_devices_sql)),
         Migration(version: 4, name: "m0004_realtime", sql: text(PackageResources.m0004_realtime_sql)),
+        Migration(version: 5, name: "m0005_cheap_checks", sql: text(PackageResources.m0005_cheap_checks_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

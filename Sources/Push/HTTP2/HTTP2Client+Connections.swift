@@ -68,6 +68,7 @@ extension HTTP2Client {
                 do {
                     let handler = HTTP2Client.framing()
                     try channel.pipeline.syncOperations.addHandler(handler, position: .before(connection))
+                    try channel.pipeline.syncOperations.addHandler(connection.gate, position: .before(handler))
                 } catch {
                     connection.close(HTTP2Sentences.connection(error, to: self.endpoint))
                 }

@@ -40,6 +40,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
     var pingSentAt: Int64?
     var lastPingAt: Int64
     var context: ChannelHandlerContext?
+    let gate = FlushGate()
     private var hasUnflushed = false
 
     init(id: HTTP2ConnectionID, client: HTTP2Client, limits: HTTP2Limits, now: Int64) {
@@ -91,6 +92,9 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
             let data = HTTP2Frame.FramePayload.Data(data: .byteBuffer(body), endStream: true)
             context.write(wrapOutboundOut(HTTP2Frame(streamID: streamID, payload: .data(data))), promise: nil)
         }
+        // By itself, so that bodies leave in the order of their streams; the gate makes one write of all.
+        gate.shut()
+        context.flush()
         hasUnflushed = true
         if streams.nextID > limits.lastStreamID { leave("The connection has used up its stream ids.") }
     }
@@ -99,6 +103,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         guard hasUnflushed else { return }
         hasUnflushed = false
         context?.flush()
+        gate.open()
     }
 
     /// Takes no new requests from now on, and closes after the last answer.

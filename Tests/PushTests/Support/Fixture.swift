@@ -85,6 +85,9 @@ extension HTTP2Client {
     /// Looks at every deadline now, after the clock was moved.
     func sweepNow() async throws { try await eventLoop.submit { self.sweep() }.get() }
 
+    /// Returns when what arrived is dealt with: an answer is told before the connection notes when it heard the server last.
+    func finishReading() async throws { try await eventLoop.submit {}.get() }
+
     func inspect<Value: Sendable>(_ look: @escaping @Sendable (HTTP2Client) -> Value) async throws -> Value {
         try await eventLoop.submit { look(self) }.get()
     }
