@@ -22,6 +22,14 @@ struct StreamTests {
 
     // MARK: The badge
 
+    @Test(
+        "requests have a quarter of the descriptors, streams the rest",
+        arguments: [(100, 64, 16), (1_024, 256, 512), (20_000, 5_000, 14_744), (1_048_576, 16_384, 1_031_936)])
+    func descriptors(_ allowed: Int, _ requests: Int, _ streams: Int) {
+        #expect(HTTPServer.affordableConnections(descriptors: allowed) == requests)
+        #expect(Realtime.affordableStreams(descriptors: allowed) == streams)
+    }
+
     @Test("the badge's stream begins with the present badge, and tells every change under its version")
     func badge() async throws {
         try await withServer { server in

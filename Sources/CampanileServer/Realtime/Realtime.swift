@@ -26,7 +26,7 @@ final class Realtime: Sendable {
         database: Database, policy: BadgePolicy, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
         logger: Logger
     ) throws {
-        let total = min(streams.total, Realtime.affordableStreams())
+        let total = min(streams.total, Realtime.affordableStreams(descriptors: HTTPServer.raiseDescriptorLimit()))
         if total < streams.total {
             logger.warning(
                 "The system allows fewer open files than streams.total needs: raise the limit (nofile).",
@@ -52,12 +52,8 @@ final class Realtime: Sendable {
     }
 
     /// What open requests, the database and the log leave of the descriptors that the system allows.
-    private static func affordableStreams() -> Int {
-        let requests = HTTPServer.affordableConnections()
-        var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 256 }
-        let descriptors = Int(min(limit.rlim_cur, 4_000_000))
-        return max(16, descriptors - requests - Limits.otherDescriptors)
+    static func affordableStreams(descriptors: Int) -> Int {
+        max(16, descriptors - HTTPServer.affordableConnections(descriptors: descriptors) - Limits.otherDescriptors)
     }
 
     /// Where the next stream belongs.

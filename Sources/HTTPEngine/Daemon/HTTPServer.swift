@@ -136,7 +136,7 @@ extension HTTPServer {
 
     private func launch() throws(HTTPServerError) -> Running {
         let listener = try Listener(host: options.host, port: options.port, backlog: options.backlog)
-        let limit = options.connectionLimit ?? Self.affordableConnections()
+        let limit = options.connectionLimit ?? Self.affordableConnections(descriptors: Self.raiseDescriptorLimit())
         guard let daemon = startDaemon(connectionLimit: limit) else {
             listener.abandon()
             throw .libraryRefused
@@ -183,14 +183,21 @@ extension HTTPServer {
         return cmhd_start(&start)
     }
 
-    /// Raises the limit of open descriptors to what the system permits, and keeps a quarter for everything else.
-    package static func affordableConnections() -> Int {
+    /// Raises the limit of open descriptors to what the system permits.
+    /// - Returns: that limit.
+    package static func raiseDescriptorLimit() -> Int {
         var limit = rlimit()
-        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 512 }
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return 1_024 }
         var raised = limit
         raised.rlim_cur = limit.rlim_max
         if setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &raised) == 0 { limit = raised }
-        return Int(min(16_384, max(64, limit.rlim_cur / 4 * 3)))
+        return Int(min(limit.rlim_cur, 4_000_000))
+    }
+
+    /// A quarter of the descriptors, at most 16,384: a request's connection ends after seconds of silence, while what was
+    /// taken over keeps its descriptor for hours.
+    package static func affordableConnections(descriptors: Int) -> Int {
+        min(16_384, max(64, descriptors / 4))
     }
 }
 
