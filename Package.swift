@@ -88,12 +88,13 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: strict),
+        .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
         .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",
             dependencies: [
-                "Push", "CampanileCore",
+                "Push", "CampanileCore", "TestPrograms",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
@@ -110,7 +111,7 @@ let package = Package(
         .testTarget(
             name: "PushSimulatorTests",
             dependencies: [
-                "PushSimulator", "CampanileCore",
+                "PushSimulator", "CampanileCore", "TestPrograms",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "NIOCore", package: "swift-nio"),

@@ -95,6 +95,15 @@ import Yams
         }
     }
 
+    /// Tests/TestPrograms says why.
+    @Test("no test starts a program with Foundation's Process")
+    func programs() throws {
+        let use = /\bProcess\(\)\./
+        for file in try Self.files("Tests") {
+            #expect(!file.lines.contains { $0.contains("= Process" + "()") || $0.firstMatch(of: use) != nil }, "\(file.path)")
+        }
+    }
+
     @Test("SQL text stands in Repositories and migrations only")
     func sql() throws {
         let statement = /"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|COMMIT)\s/

@@ -1,5 +1,6 @@
 import Foundation
 import PushSimulator
+import TestPrograms
 import Testing
 
 /// A stranger to all code of ours: curl with nghttp2 and OpenSSL.
@@ -8,16 +9,7 @@ import Testing
     static let speaksHTTP2: Bool = (try? run(["--version"]))?.contains("HTTP2") ?? false
 
     private static func run(_ arguments: [String]) throws -> String {
-        let process = Process()
-        process.executableURL = URL(filePath: path)
-        process.arguments = arguments
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        let bytes = output.fileHandleForReading.readDataToEndOfFile()
-        process.waitUntilExit()
-        return String(decoding: bytes, as: UTF8.self)
+        try ChildProgram.output(of: path, arguments)
     }
 
     @Test(

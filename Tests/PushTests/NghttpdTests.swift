@@ -1,7 +1,7 @@
 import Foundation
-import Glibc
 import NIOCore
 import NIOPosix
+import TestPrograms
 import Testing
 
 @testable import Push
@@ -22,17 +22,13 @@ import Testing
         try Data(authority.leafPEM.utf8).write(to: folder.appending(path: "leaf.pem"))
         try Data(authority.keyPEM.utf8).write(to: folder.appending(path: "key.pem"))
         let port = try await Self.freePort()
-        let process = Process()
-        process.executableURL = URL(filePath: Self.program ?? "")
-        process.arguments = [
-            "--echo-upload", "-a", "127.0.0.1", "-d", folder.path(), "\(port)",
-            folder.appending(path: "key.pem").path(), folder.appending(path: "leaf.pem").path(),
-        ]
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        // The threads of tests hand down a blocked SIGTERM.
-        defer { kill(process.processIdentifier, SIGKILL) }
+        let server = try ChildProgram(
+            Self.program ?? "",
+            [
+                "--echo-upload", "-a", "127.0.0.1", "-d", folder.path(), "\(port)",
+                folder.appending(path: "key.pem").path(), folder.appending(path: "leaf.pem").path(),
+            ])
+        defer { server.kill() }
         try await send(to: "https://127.0.0.1:\(port)")
     }
 
