@@ -17,7 +17,7 @@ async def send_all(settings: dict) -> dict:
     APNsProductionClientProtocol.APNS_PORT = settings["port"]
     client = APNs(key=settings["key"], key_id=settings["key_id"], team_id=settings["team_id"], topic=settings["topic"],
                   max_connections=1, ssl_context=ssl.create_default_context(cafile=settings["authority"]))
-    count, succeeded, numbers = settings["count"], 0, iter(range(1, settings["count"] + 1))
+    succeeded, numbers = 0, iter(range(1, settings["count"] + 1))
 
     async def one(number: int) -> bool:
         request = NotificationRequest(device_token=f"{number:064x}", message=settings["payload"],
