@@ -182,6 +182,18 @@ def a_page_that_is_shown_again_is_right(world):
 
 
 @test
+def a_page_that_was_loaded_in_the_background_trusts_no_connection_when_shown(world):
+    page = world.open("badge.html")
+    world.server.tell(3, 20)
+    page.wait(text_is("#one", "3"))
+    world.server.change_unheard(7, 22)
+    # No event has told that it was hidden.
+    page.show()
+    page.wait(text_is("#one", "7"))
+    world.server.wait_for_streams(1)
+
+
+@test
 def a_page_that_was_refused_while_hidden_does_not_wait_when_shown(world):
     page = world.open("badge.html", "Math.random = () => 0.999;")
     world.server.tell(3, 20)

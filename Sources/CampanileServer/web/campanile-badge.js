@@ -38,6 +38,7 @@ function makeFeed(address) {
 				.catch(() => {});
 			if (mine !== url) return;
 			if (!grant) {
+				if (token !== used) return open();
 				if (status === 401 && spare) [token, spare] = [spare, token];
 				return wait(status);
 			}
@@ -70,10 +71,9 @@ function makeFeed(address) {
 	}
 
 	function wait(status) {
-		tell("wait", status);
 		// The browser mends a broken connection, not a refused one.
-		if (source?.readyState < 2) return;
-		timer = setTimeout(open, Math.random() * Math.min(longestWait, 1000 * 2 ** failures++));
+		if (!(source?.readyState < 2)) timer = setTimeout(open, Math.random() * Math.min(longestWait, 1000 * 2 ** failures++));
+		tell("wait", status);
 	}
 
 	function close() {
@@ -109,7 +109,7 @@ function makeFeed(address) {
 	return { isOpen, open, close, join };
 }
 
-// Gives what ends it; docs/realtime-pages.md has the rest.
+// See docs/realtime-pages.md.
 export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
 	const address = new URL(src, document.baseURI).href;
 	if (!feeds.has(address)) feeds.set(address, makeFeed(address));
@@ -117,7 +117,7 @@ export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
 }
 
 const openAll = (isDoubted) => feeds.forEach((feed) => (isDoubted || !feed.isOpen()) && feed.open());
-let hiddenAt;
+let hiddenAt = 0;
 addEventListener("visibilitychange", () => {
 	if (document.hidden) hiddenAt = Date.now();
 	else openAll(Date.now() - hiddenAt > longestSleep);

@@ -11,6 +11,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
   let loading = null; // changes that came while the first page was under way
   let since = null; // changes that came while an older page was under way
   let round = 0;
+  let isLoaded = false; // false as well when what is shown may lack something
 
   // --- one notification
 
@@ -129,6 +130,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
     cursor = null;
     since = null;
     loading = [];
+    isLoaded = false;
     try {
       const page = await fetchPage();
       if (!page) return;
@@ -138,6 +140,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
       cursor = page.next_cursor;
       const later = loading;
       loading = null;
+      isLoaded = true;
       for (const [name, data] of later) hear(name, data);
       drawNothing();
       showBadge(page.badge);
@@ -219,5 +222,5 @@ export function makeInbox(kit, { call, onDeliveries }) {
   const sight = new IntersectionObserver((seen) => seen.some((one) => one.isIntersecting) && attempt(older, loadOlder), { rootMargin: "400px" });
   sight.observe(older);
 
-  return { load, hear };
+  return { load, hear, isComplete: () => isLoaded || loading !== null };
 }

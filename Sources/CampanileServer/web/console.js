@@ -101,7 +101,7 @@ function begin(session) {
       live.classList.toggle("on", name === "open");
     }
     // A connection that the browser resumed has missed nothing; any other may have.
-    if (name === "open" && !data) attempt(null, inbox.load);
+    if (name === "open" && !(data && inbox.isComplete())) attempt(null, inbox.load);
     if (!streamed.includes(name)) return;
     inbox.hear(name, data);
     devices.look();
