@@ -75,19 +75,19 @@ struct LaterTests {
         } _: { server in
             let port = server.port
             async let answers = offThePool {
-                let clients = try (0..<200).map { _ in try RawClient(port: port) }
+                let clients = try (0..<300).map { _ in try RawClient(port: port) }
                 for (number, client) in clients.enumerated() {
                     let body = String(repeating: "\(number) ", count: 20)
                     client.send("POST /\(number) HTTP/1.1\r\nHost: a\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)")
                 }
                 return clients.map { $0.answer()?.body }
             }
-            await gate.arrivals(200)
+            await gate.arrivals(300)
             gate.open()
             return try await answers
         }
-        #expect(outcome.result == (0..<200).map { "/\($0) " + String(repeating: "\($0) ", count: 20) })
-        #expect(outcome.statistics.requestsBegun == 200)
+        #expect(outcome.result == (0..<300).map { "/\($0) " + String(repeating: "\($0) ", count: 20) })
+        #expect(outcome.statistics.requestsBegun == 300)
         #expect(outcome.statistics.isClean)
     }
 
