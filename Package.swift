@@ -29,7 +29,9 @@ let package = Package(
     targets: [
         .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD"], swiftSettings: strict),
+        // Not imported by anyone: linked into every program that holds the engine, it takes the place of a function of the C library.
+        .target(name: "CEpoll"),
+        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD", "CEpoll"], swiftSettings: strict),
         .target(name: "SQLEngine", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(name: "CampanileCore", swiftSettings: strict),
         .target(
