@@ -5,8 +5,11 @@
 // libmicrohttpd takes over without a copy. It knows no tokens, no keys, no limits and no problem documents, sends no
 // pushes, and commits every write alone (one fsync each), as a program without a writer queue does.
 //
-//   floor --init FILE                 creates the tables and exits
-//   floor PORT FILE [full|normal]     serves on 127.0.0.1; PORT 0 takes a free one; prints the port
+// With --groups it has a writer's queue after all: what waits is written in one transaction. That is no reference for a
+// must; it shows how much there is to gain from groups on a machine.
+//
+//   floor --init FILE                            creates the tables and exits
+//   floor [--groups] PORT FILE [full|normal]     serves on 127.0.0.1; PORT 0 takes a free one; prints the port
 //
 //   GET  /badge?user=U
 //   GET  /notifications?user=U&limit=50[&cursor=C]
@@ -227,7 +230,18 @@ static enum MHD_Result get_list(struct MHD_Connection *connection, const char *u
     return answer(connection, MHD_HTTP_OK, &b);
 }
 
-// ---- POST: one transaction, one fsync ----
+// ---- POST ----
+
+struct post {
+    struct buffer body;
+    struct field fields[FIELDS];   // they point into the body
+    char uuid[37];
+    int64_t now;
+    int failed;
+    // With --groups only.
+    struct MHD_Connection *waiting;
+    struct post *next;
+};
 
 static void make_uuid(char text[37], int64_t now) {
     unsigned char u[16];
@@ -243,41 +257,89 @@ static void make_uuid(char text[37], int64_t now) {
     }
 }
 
-static int insert(const struct field f[FIELDS], const char *uuid, int64_t now) {
+// The rows of one notification, in the writer's open transaction. The answer is SQLite's code.
+static int insert(const struct post *post) {
     static const int columns[FIELDS] = {2, 3, 4, 5, 6, 7};
-    pthread_mutex_lock(&writer.lock);
-    sqlite3_bind_text(writer.insert, 1, uuid, 36, SQLITE_STATIC);
+    const struct field *f = post->fields;
+    sqlite3_bind_text(writer.insert, 1, post->uuid, 36, SQLITE_STATIC);
     for (int i = 0; i < FIELDS; i++)
         sqlite3_bind_text(writer.insert, columns[i], f[i].bytes, (int)f[i].length, SQLITE_STATIC);
-    sqlite3_bind_int64(writer.insert, 8, now);
+    sqlite3_bind_int64(writer.insert, 8, post->now);
     sqlite3_bind_text(writer.count, 1, f[USER].bytes, (int)f[USER].length, SQLITE_STATIC);
-    sqlite3_bind_int64(writer.count, 2, now);
-    int failed = run(writer.begin) || run(writer.insert) || run(writer.count);
-    if (!failed) {
-        sqlite3_bind_int64(writer.owe, 1, sqlite3_last_insert_rowid(writer.db));
-        sqlite3_bind_text(writer.owe, 2, f[USER].bytes, (int)f[USER].length, SQLITE_STATIC);
-        sqlite3_bind_int64(writer.owe, 3, now);
-        failed = run(writer.owe) || run(writer.commit);
-    }
-    if (failed) fprintf(stderr, "floor: insert: %s\n", sqlite3_errmsg(writer.db));
-    if (failed && !sqlite3_get_autocommit(writer.db)) run(writer.rollback);
-    pthread_mutex_unlock(&writer.lock);
-    return !failed;
+    sqlite3_bind_int64(writer.count, 2, post->now);
+    int failed = run(writer.insert) || run(writer.count);
+    if (failed) return failed;
+    sqlite3_bind_int64(writer.owe, 1, sqlite3_last_insert_rowid(writer.db));
+    sqlite3_bind_text(writer.owe, 2, f[USER].bytes, (int)f[USER].length, SQLITE_STATIC);
+    sqlite3_bind_int64(writer.owe, 3, post->now);
+    return run(writer.owe);
 }
 
-static enum MHD_Result post(struct MHD_Connection *connection, struct buffer *body) {
-    struct field f[FIELDS] = {0};
-    if (!scan_fields(body->bytes, body->bytes + body->length, f)) return answer_status(connection, MHD_HTTP_BAD_REQUEST);
-    struct timespec clock;
-    clock_gettime(CLOCK_REALTIME, &clock);
-    int64_t now = clock.tv_sec * 1000 + clock.tv_nsec / 1000000;
-    char uuid[37];
-    make_uuid(uuid, now);
-    if (!insert(f, uuid, now)) return answer_status(connection, MHD_HTTP_INTERNAL_SERVER_ERROR);
+static int finish_transaction(int failed) {
+    failed = failed || run(writer.commit);
+    if (failed) fprintf(stderr, "floor: insert: %s\n", sqlite3_errmsg(writer.db));
+    if (failed && !sqlite3_get_autocommit(writer.db)) run(writer.rollback);
+    return failed;
+}
+
+// Alone: one transaction, one fsync, on the daemon's thread.
+static void write_alone(struct post *post) {
+    pthread_mutex_lock(&writer.lock);
+    post->failed = finish_transaction(run(writer.begin) || insert(post));
+    pthread_mutex_unlock(&writer.lock);
+}
+
+// With --groups: a thread that writes what waits, and what comes while it does, in one transaction.
+static struct queue {
+    pthread_mutex_t lock;
+    pthread_cond_t filled;
+    struct post *first, **end;
+} queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER, .end = &queue.first};
+static int in_groups;
+
+static void enqueue(struct post *post, struct MHD_Connection *connection) {
+    MHD_suspend_connection(connection);
+    post->waiting = connection;
+    post->next = NULL;
+    pthread_mutex_lock(&queue.lock);
+    if (!queue.first) pthread_cond_signal(&queue.filled);
+    *queue.end = post;
+    queue.end = &post->next;
+    pthread_mutex_unlock(&queue.lock);
+}
+
+static struct post *take_all(int patiently) {
+    pthread_mutex_lock(&queue.lock);
+    while (patiently && !queue.first) pthread_cond_wait(&queue.filled, &queue.lock);
+    struct post *all = queue.first;
+    queue.first = NULL;
+    queue.end = &queue.first;
+    pthread_mutex_unlock(&queue.lock);
+    return all;
+}
+
+static void *write_groups(void *nothing) {
+    for (;;) {
+        struct post *group = take_all(1), **end = &group;
+        int failed = run(writer.begin);
+        for (; *end || (*end = take_all(0)); end = &(*end)->next) failed = failed || insert(*end);
+        failed = finish_transaction(failed);
+        for (struct post *post = group, *next; post; post = next) {
+            next = post->next;
+            post->failed = failed;
+            MHD_resume_connection(post->waiting);
+        }
+    }
+    return nothing;
+}
+
+static enum MHD_Result answer_post(struct MHD_Connection *connection, const struct post *post) {
+    if (post->failed) return answer_status(connection, MHD_HTTP_INTERNAL_SERVER_ERROR);
+    const struct field *f = post->fields;
     struct buffer b = {0};
-    reserve(&b, body->length + 512);
+    reserve(&b, post->body.length + 512);
     PUT(&b, "{\"id\":\"");
-    put(&b, uuid, 36);
+    put(&b, post->uuid, 36);
     PUT(&b, "\"");
     for (int i = TITLE; i < FIELDS; i++) {
         PUT(&b, ",\"");
@@ -288,9 +350,25 @@ static enum MHD_Result post(struct MHD_Connection *connection, struct buffer *bo
         else put_string(&b, (const unsigned char *)f[i].bytes, f[i].length);
     }
     PUT(&b, ",\"created_at\":");
-    put_time(&b, now);
+    put_time(&b, post->now);
     PUT(&b, ",\"read_at\":null}");
     return answer(connection, MHD_HTTP_CREATED, &b);
+}
+
+static enum MHD_Result accept_post(struct MHD_Connection *connection, struct post *post) {
+    if (post->waiting) return answer_post(connection, post);   // resumed
+    if (!scan_fields(post->body.bytes, post->body.bytes + post->body.length, post->fields))
+        return answer_status(connection, MHD_HTTP_BAD_REQUEST);
+    struct timespec clock;
+    clock_gettime(CLOCK_REALTIME, &clock);
+    post->now = clock.tv_sec * 1000 + clock.tv_nsec / 1000000;
+    make_uuid(post->uuid, post->now);
+    if (in_groups) {
+        enqueue(post, connection);
+        return MHD_YES;
+    }
+    write_alone(post);
+    return answer_post(connection, post);
 }
 
 // ---- libmicrohttpd: answered in the handler's last call, or the connection would be closed ----
@@ -303,15 +381,15 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
     (void)version;
     int posting = !strcmp(method, MHD_HTTP_METHOD_POST);
     if (!*state) {
-        *state = posting ? calloc(1, sizeof(struct buffer)) : (void *)&seen;
+        *state = posting ? calloc(1, sizeof(struct post)) : (void *)&seen;
         return *state ? MHD_YES : MHD_NO;
     }
     if (*upload_length) {
-        if (posting) put(*state, upload, *upload_length);
+        if (posting) put(&((struct post *)*state)->body, upload, *upload_length);
         *upload_length = 0;
         return MHD_YES;
     }
-    if (posting) return strcmp(url, "/notifications") ? answer_status(connection, MHD_HTTP_NOT_FOUND) : post(connection, *state);
+    if (posting) return strcmp(url, "/notifications") ? answer_status(connection, MHD_HTTP_NOT_FOUND) : accept_post(connection, *state);
     if (!strcmp(url, "/healthz")) return answer_status(connection, MHD_HTTP_OK);
     const char *user = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "user");
     if (user && !strcmp(url, "/badge")) return get_badge(connection, user);
@@ -324,14 +402,19 @@ static void completed(void *cls, struct MHD_Connection *connection, void **state
     (void)connection;
     (void)code;
     if (*state && *state != &seen) {
-        free(((struct buffer *)*state)->bytes);
+        free(((struct post *)*state)->body.bytes);
         free(*state);
     }
     *state = NULL;
 }
 
 int main(int count, char **arguments) {
-    if (count < 3) die("usage", "floor --init FILE | floor PORT FILE [full|normal]");
+    if (count > 1 && !strcmp(arguments[1], "--groups")) {
+        in_groups = 1;
+        count--;
+        arguments++;
+    }
+    if (count < 3) die("usage", "floor --init FILE | floor [--groups] PORT FILE [full|normal]");
     // No allocation statistics: they'd cost a lock shared by all threads at every allocation.
     sqlite3_config(SQLITE_CONFIG_MULTITHREAD);
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
@@ -344,11 +427,13 @@ int main(int count, char **arguments) {
     sigaddset(&stop, SIGINT);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     signal(SIGPIPE, SIG_IGN);
+    pthread_t thread;
+    if (in_groups && pthread_create(&thread, NULL, write_groups, NULL)) die("the writer's thread", "doesn't start");
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
                                   .sin_port = htons((uint16_t)atoi(arguments[1]))};
     struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle, NULL,
+        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ERROR_LOG | (in_groups ? MHD_ALLOW_SUSPEND_RESUME : 0), 0, NULL, NULL, handle, NULL,
         MHD_OPTION_SOCK_ADDR, &address, MHD_OPTION_CONNECTION_LIMIT, 4096u, MHD_OPTION_NOTIFY_COMPLETED, completed, NULL,
         cores > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, (unsigned)cores, MHD_OPTION_END);
     if (!daemon) die("libmicrohttpd", "doesn't start");

@@ -115,8 +115,10 @@ class Bench:
         courier and the daemon's threads are meant to work side by side."""
         names = users(self.plan.users)
         servers = {"floor": self.programs.floor(self._floor_database("post-floor"), pinned=False),
+                   "groups": self.programs.floor(self._floor_database("post-groups"), label="floor in groups", pinned=False, groups=True),
                    "FULL": self._posting("post", "full"), "NORMAL": self._posting("post-normal", "normal")}
-        targets = [Target("floor", servers["floor"], self._posts(names, None, "post-floor"), WRITE_CONNECTIONS)]
+        targets = [Target(label, servers[label], self._posts(names, None, f"post-{label}"), WRITE_CONNECTIONS)
+                   for label in ("floor", "groups")]
         for label, name in (("FULL", "post"), ("NORMAL", "post-normal")):
             register_devices(self.programs, servers[label], names)
             servers[label].wait_until_quiet()
@@ -136,6 +138,10 @@ class Bench:
             if any(kept):
                 self._compare(f"durable POST /notifications, probe {word} 0.5 ms ({sum(kept)} of {len(kept)} rounds)",
                               list(compress(loads["FULL"], kept)), list(compress(loads["floor"], kept)), at_least)
+        self.report.rows.append(Row("control: the floor with a writer's queue (what groups can gain here)",
+                                    "floor in groups " + rates(loads["groups"]).text(0, "/s"), "floor " + rates(loads["floor"]).text(0, "/s"),
+                                    ratios(loads["groups"], loads["floor"]),
+                                    cpu=f"{cpu_per_request(loads['groups']).median:.1f} / {cpu_per_request(loads['floor']).median:.1f}"))
         self.report.rows.append(Row("POST: FULL against NORMAL", "FULL " + rates(loads["FULL"]).text(0, "/s"),
                                     "NORMAL " + rates(loads["NORMAL"]).text(0, "/s"), ratios(loads["FULL"], loads["NORMAL"]),
                                     at_least=0.85))

@@ -151,9 +151,9 @@ class Programs:
         self.environment = {**keep, "CAMPANILE_JWT_SECRET": self.secret}
         self.floor_environment = {**keep, **{n: v for n, v in os.environ.items() if n.startswith("FLOOR_")}}
 
-    def floor(self, database: Path, synchronous: str = "full", label: str = "floor", pinned: bool = True) -> Server:
+    def floor(self, database: Path, synchronous: str = "full", label: str = "floor", pinned: bool = True, groups: bool = False) -> Server:
         port = free_port()
-        return Server(label, [str(self.floor_binary), str(port), str(database), synchronous], port,
+        return Server(label, [str(self.floor_binary), *(["--groups"] if groups else []), str(port), str(database), synchronous], port,
                       self.floor_environment, self.folder, self.cpus if pinned else None, self.log)
 
     def init_floor(self, database: Path) -> None:
