@@ -122,7 +122,7 @@ package struct Publisher: Sendable {
         }
         for device in devices {
             var schedule = device.schedule
-            if mayClaim, let courier, schedule.isFree(for: now),
+            if mayClaim, let courier, schedule.isFree(at: now),
                 let place = courier.reserve(Lane(app: app, provider: device.target.provider))
             {
                 let push = try courier.claims.claim(
@@ -144,7 +144,7 @@ package struct Publisher: Sendable {
 
 extension DeviceSchedule {
     /// Whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
-    fileprivate func isFree(for now: Timestamp) -> Bool {
+    fileprivate func isFree(at now: Timestamp) -> Bool {
         !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
     }
 }
