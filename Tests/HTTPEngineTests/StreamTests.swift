@@ -5,16 +5,6 @@ import Testing
 
 private let kilobyte = StreamBytes([UInt8](repeating: 0x61, count: 1_024))
 
-extension StreamLoop {
-    /// Sends until the kernel takes no more for now. - Returns: the bytes that are pending then.
-    fileprivate func pending(of listener: Listener) async -> Int {
-        await on {
-            while let stream = listener.stream, stream.isOpen, stream.pendingBytes == 0 { stream.send(kilobyte) }
-            return listener.stream?.pendingBytes ?? 0
-        }
-    }
-}
-
 @Suite("Streams on one thread", .serialized)
 struct StreamTests {
     @Test("Work is done in the order it was given, on the loop's thread")
@@ -130,18 +120,13 @@ struct StreamTests {
     func stalled() async throws {
         let clock = HandClock()
         _ = try await withLoop(clock: clock) { loop in
-            let (client, listener) = try await loop.connect()
-            // The kernel may find room for a little more, later: something went then, and the time begins anew.
-            while true {
-                let before = await loop.pending(of: listener)
-                clock.advance(seconds: 29)
-                await loop.look()
-                #expect(listener.ends == [])
-                guard await loop.pending(of: listener) == before else { continue }
-                clock.advance(seconds: 1)
-                await loop.look()
-                guard listener.ends == [], await loop.pending(of: listener) != before else { break }
-            }
+            let (client, listener) = try await loop.connectLocally()
+            await loop.on { while let stream = listener.stream, stream.pendingBytes == 0 { stream.send(kilobyte) } }
+            clock.advance(seconds: 29)
+            await loop.look()
+            #expect(listener.ends == [])
+            clock.advance(seconds: 1)
+            await loop.look()
             #expect(listener.ends == [.tooSlow])
             withExtendedLifetime(client) {}
         }
@@ -224,16 +209,9 @@ struct StreamEndTests {
     func finishBounded(isPending: Bool, reason: EventStreamEnd) async throws {
         let clock = HandClock()
         _ = try await withLoop(clock: clock) { loop in
-            let (client, listener) = try await loop.connect()
-            // Until the kernel takes no more for good: on a busy machine it goes on for a while after it first refused.
-            var refusals = 0
-            while isPending, refusals < 20 {
-                let isFull = await loop.on { (listener.stream?.pendingBytes ?? 0) >= 48 * 1_024 }
-                refusals = isFull ? refusals + 1 : 0
-                await loop.on {
-                    while let stream = listener.stream, stream.pendingBytes < 48 * 1_024 { stream.send(kilobyte) }
-                }
-                await loop.look()
+            let (client, listener) = try await loop.connectLocally()
+            await loop.on {
+                while isPending, let stream = listener.stream, stream.pendingBytes == 0 { stream.send(kilobyte) }
             }
             await loop.on { listener.stream?.finish(StreamBytes("last")) }
             clock.advance(seconds: 4)

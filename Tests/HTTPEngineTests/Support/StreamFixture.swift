@@ -75,6 +75,17 @@ extension StreamLoop {
         return (Box(client), listener)
     }
 
+    /// A stream and its other end, connected within the system. What the kernel once refused it refuses until somebody reads;
+    /// TCP finds room for some more later.
+    func connectLocally() async throws -> (other: TakenSocket, listener: Listener) {
+        var ends: [Int32] = [-1, -1]
+        guard socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0, &ends) == 0 else { throw RawClient.Broken(code: errno) }
+        let (other, socket) = (TakenSocket(ends[0]), TakenSocket(ends[1]))
+        let listener = Listener()
+        await on { listener.stream = self.open(socket, owner: listener) }
+        return (other, listener)
+    }
+
     /// Waits until the loop has looked at the clock.
     func look() async {
         tick()
