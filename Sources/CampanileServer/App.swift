@@ -261,7 +261,7 @@ extension UserTokenVerifier {
         if let secret = jwt.secret {
             await self.init(secret: secret, issuer: jwt.issuer, audience: jwt.audience)
         } else if let file = jwt.jwksFile {
-            let keySet = try FileContent.read(file, maxBytes: 1 << 20)
+            let keySet = try FileContent.read(file, maxBytes: ConfigurationLimits.namedFileBytes)
             try await self.init(keySet: keySet, issuer: jwt.issuer, audience: jwt.audience)
         } else {
             throw NoKey()
