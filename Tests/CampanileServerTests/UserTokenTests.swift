@@ -90,6 +90,32 @@ import Testing
         let both = #"{"sub":"a","exp":1795000100,"iss":"https://id.example","aud":["x","campanile"]}"#
         #expect(await refusal(strict, token(claims: both)) == nil)
     }
+
+    @Test("an aud that names nobody is another audience, and any is ignored where none is configured", arguments: [
+        #"[]"#, #""""#, #"["x"]"#,
+    ])
+    func strangeAudience(_ audience: String) async {
+        let token = token(claims: #"{"sub":"a","exp":1795000100,"aud":\#(audience)}"#)
+        #expect(await refusal(verifier(audience: "campanile"), token) == "The token is for another audience.")
+        #expect(await refusal(verifier(), token) == nil)
+    }
+
+    @Test("an aud that is no text and no list of texts is malformed", arguments: ["7", "[7]", "{}", "[[]]", #"["a",null]"#, "true"])
+    func malformedAudience(_ audience: String) async {
+        let token = token(claims: #"{"sub":"a","exp":1795000100,"aud":\#(audience)}"#)
+        #expect(await refusal(verifier(), token) != nil)
+    }
+
+    @Test("a claim or a header parameter that stands twice is refused: readers disagree which one counts")
+    func repeated() async {
+        #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100,"sub":"b"}"#)) != nil)
+        #expect(await refusal(verifier(), token(header: #"{"alg":"HS256","alg":"HS256"}"#)) != nil)
+    }
+
+    @Test("base64 with padding is no JWT (RFC 7515 section 2)")
+    func padding() async {
+        #expect(await refusal(verifier(), token() + [UInt8(ascii: "=")]) != nil)
+    }
 }
 
 /// The key set: the key is chosen by us, never by the token.

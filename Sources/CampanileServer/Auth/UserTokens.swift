@@ -14,10 +14,28 @@ struct UserClaims: JWTPayload {
     var iat: IssuedAtClaim?
     var nbf: NotBeforeClaim?
     var iss: IssuerClaim?
-    var aud: AudienceClaim?
+    var aud: Audience?
     var app: String?
 
     func verify(using algorithm: some JWTAlgorithm) {}
+
+    /// Whom a token is for: a text or a list of texts (RFC 7519 section 4.1.3). jwt-kit's own type ends the process when the
+    /// list is empty.
+    struct Audience: Codable {
+        let names: [String]
+
+        init(_ name: String) { names = [name] }
+
+        init(from decoder: any Decoder) throws {
+            let container = try decoder.singleValueContainer()
+            names = try (try? container.decode(String.self)).map { [$0] } ?? container.decode([String].self)
+        }
+
+        func encode(to encoder: any Encoder) throws {
+            var container = encoder.singleValueContainer()
+            if names.count == 1 { try container.encode(names[0]) } else { try container.encode(names) }
+        }
+    }
 }
 
 /// A token that verified.
@@ -126,8 +144,10 @@ package final class UserTokenVerifier: Sendable {
 
     private func key(for token: [UInt8]) throws -> JWTKeyCollection {
         let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3, let header = Base64URL.decode(String(decoding: parts[0], as: UTF8.self)),
-            let header = try? JSONValue(parsing: header), case .object = header
+        // Read by our own parser as well, which takes no claim that stands twice: RFC 7519 section 4 wants that or the last
+        // one, and jwt-kit takes the first.
+        guard parts.count == 3, !parts[2].contains(UInt8(ascii: "=")), let header = UserTokenVerifier.object(parts[0]),
+            UserTokenVerifier.object(parts[1]) != nil
         else { throw UserTokenError("The token is malformed.") }
         guard header["crit"] == nil else { throw UserTokenError("The token has critical header parameters.") }
         guard case .string(let algorithm)? = header["alg"] else { throw UserTokenError("The token names no alg.") }
@@ -144,6 +164,14 @@ package final class UserTokenVerifier: Sendable {
         }
     }
 
+    /// A part of a token as the JSON object it must be.
+    private static func object(_ part: ArraySlice<UInt8>) -> JSONValue? {
+        guard let text = Base64URL.decode(String(decoding: part, as: UTF8.self)), let value = try? JSONValue(parsing: text),
+            case .object = value
+        else { return nil }
+        return value
+    }
+
     private func check(_ claims: UserClaims, now: Timestamp) throws -> VerifiedUserToken {
         let expiresAt = try UserTokenVerifier.timestamp(claims.exp.value)
         guard expiresAt > now else { throw UserTokenError("The token has expired.") }
@@ -151,7 +179,7 @@ package final class UserTokenVerifier: Sendable {
             throw UserTokenError("The token is not valid yet.")
         }
         if let issuer, claims.iss?.value != issuer { throw UserTokenError("The token has another issuer.") }
-        if let audience, !(claims.aud?.value.contains(audience) ?? false) {
+        if let audience, !(claims.aud?.names.contains(audience) ?? false) {
             throw UserTokenError("The token is for another audience.")
         }
         if let mistake = UserID.mistake(claims.sub.value) { throw UserTokenError("The token's sub \(mistake.sentence)") }
@@ -183,7 +211,7 @@ package enum UserTokenSigner {
         let claims = UserClaims(
             sub: SubjectClaim(value: userID), exp: ExpirationClaim(value: expiration),
             iat: IssuedAtClaim(value: issue), nbf: nil,
-            iss: issuer.map { IssuerClaim(value: $0) }, aud: audience.map { AudienceClaim(value: [$0]) },
+            iss: issuer.map { IssuerClaim(value: $0) }, aud: audience.map { UserClaims.Audience($0) },
             app: app == AppName.standard ? nil : app)
         return try await key.sign(claims)
     }
