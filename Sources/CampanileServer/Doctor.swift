@@ -24,6 +24,10 @@ package struct Doctor: Sendable {
 
     package func examine() async -> [Finding] {
         var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read.")]
+        guard Store.exists(configuration.database) else {
+            let sentence = "There is none at \(configuration.database): `serve` makes it, or name another with --database."
+            return findings + [Finding(subject: "database", isGood: false, sentence: sentence)]
+        }
         do {
             let (database, _) = try Store.open(configuration.database)
             defer { database.close() }

@@ -23,7 +23,12 @@ package struct Operations: Sendable {
     private let world: World
 
     /// Opens the configured database and brings its schema up to date.
-    package init(_ configuration: Configuration, world: World) throws {
+    /// - Parameter isMade: whether a file that isn't there is made. Who only looks, or takes something away, has mistyped its
+    ///   name.
+    package init(_ configuration: Configuration, isMade: Bool = true, world: World) throws {
+        guard isMade || Store.exists(configuration.database) else {
+            throw Refusal("There is no database \(configuration.database). Name it with --database.")
+        }
         let (database, report) = try Store.open(configuration.database)
         self.database = database
         self.world = world

@@ -20,6 +20,8 @@ enum Store {
         }
     }
 
+    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+
     static func makeFolder(of path: String) throws {
         guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return }
         let folder = String(path[..<slash])

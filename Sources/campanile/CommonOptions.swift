@@ -28,8 +28,9 @@ struct CommonOptions: ParsableArguments {
     }
 
     /// What a command does beside a server or without one.
-    func operations(_ configuration: Configuration) throws -> Operations {
-        try Failure.naming { try Operations(configuration, world: .live) }
+    /// - Parameter isMade: whether the database is made if it isn't there.
+    func operations(_ configuration: Configuration, isMade: Bool = true) throws -> Operations {
+        try Failure.naming { try Operations(configuration, isMade: isMade, world: .live) }
     }
 }
 

@@ -58,7 +58,7 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() async throws {
-            let operations = try common.operations(try common.load())
+            let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
             for key in try Failure.naming({ try operations.keys() }) {
                 let end = key.revokedAt.map { "revoked \($0)" } ?? "valid"
@@ -75,7 +75,7 @@ struct Keys: AsyncParsableCommand {
         @Argument(help: "The name of a valid key.") var name: String
 
         func run() async throws {
-            let operations = try common.operations(try common.load())
+            let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
             try Failure.naming { try operations.revokeKey(name: name) }
             say("The key \(name) is revoked.")
@@ -115,7 +115,7 @@ struct Revoke: AsyncParsableCommand {
     @Option(help: "The user's app.") var app = AppName.standard
 
     func run() async throws {
-        let operations = try common.operations(try common.load())
+        let operations = try common.operations(try common.load(), isMade: false)
         defer { operations.close() }
         try Failure.naming { try operations.revoke(user: user, app: app) }
         say("The tokens of \(user) are revoked. A token that says no time of issue (iat) is refused from now on.")
@@ -163,7 +163,7 @@ struct Explain: AsyncParsableCommand {
     @Argument(help: "The notification's id.") var id: String
 
     func run() async throws {
-        let operations = try common.operations(try common.load())
+        let operations = try common.operations(try common.load(), isMade: false)
         defer { operations.close() }
         for line in try Failure.naming({ try operations.explain(id) }) { print(line) }
     }
@@ -202,7 +202,7 @@ struct BadgeCommand: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
 
         func run() async throws {
-            let operations = try common.operations(try common.load())
+            let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
             let audit = try Failure.naming { try operations.auditBadges() }
             for difference in audit.differences {

@@ -159,6 +159,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init("port: 1\nhost: [", "file:3: this is not YAML: did not find expected node content"),
         .init("port: 1\n\thost: a", "file:2: this is not YAML: found a tab character that violates indentation"),
         .init("port: 1\nhost: a\nport: 2", #"file:1: "port" is written more than once in the same map; here it stands first"#),
+        .init("apps: {a: {}, a: {}}", #"file:1: "a" is written more than once in the same map; here it stands first"#),
         .init("port: 1\n---\nport: 2", "file:2: a second document starts here; the file must hold one"),
         .init("port: *x", "file:1: found undefined alias"),
         .init("port: 1\n\"a\u{1}\"", "file:2: this is not YAML: control characters are not allowed"),
@@ -205,6 +206,21 @@ struct ConfigurationProblemsTests {
                 "CAMPANILE_JWT_SECRET: jwt.secret must be at least 32 bytes long, and is 5",
                 #"--host: host must be an IP address or a host name, without scheme and port, and is "a b""#,
                 #"--port: port must be a whole number from 0 to 65535, and is "65536""#,
+            ])
+    }
+
+    @Test("What is written twice hides nothing else that is wrong")
+    func repetitions() throws {
+        let report = try folder.problems(
+            "port: 1\nbadge:\n  policy: none\n  policy: unread\nport:\n  - 2\n\n  # more\n\"port\": 3\nprot: 5\nhost: a b\nhost: c\n")
+        #expect(
+            report == [
+                #"file:1: "port" is written more than once in the same map; here it stands first"#,
+                #"file:3: "policy" is written more than once in the same map; here it stands first"#,
+                #"file:3: badge.policy must be unread or since_opened, and is "none""#,
+                #"file:10: there is no setting "prot"; did you mean port?"#,
+                #"file:11: "host" is written more than once in the same map; here it stands first"#,
+                #"file:11: host must be an IP address or a host name, without scheme and port, and is "a b""#,
             ])
     }
 

@@ -60,7 +60,8 @@ import Testing
     @Test("mistakes are named", arguments: [
         (#"{}"#, ["token", "platform"]), (#"{"token":"xyz","platform":"ios"}"#, ["token"]),
         (#"{"token":"","platform":"ios"}"#, ["token"]), (#"{"token":"a b","platform":"android"}"#, ["token"]),
-        (#"{"token":"a","platform":"windows"}"#, ["platform"]), (#"{"token":"a","platform":"android","provider":"apns"}"#, ["provider"]),
+        (#"{"token":"a","platform":"windows"}"#, ["platform"]), (#"{"token":"","platform":"windows"}"#, ["platform", "token"]),
+        (#"{"token":"a b","platform":7,"locale":7}"#, ["platform", "locale", "token"]), (#"{"token":"a","platform":"android","provider":"apns"}"#, ["provider"]),
         (#"{"token":"a","platform":"android","environment":"test","app_version":7}"#, ["environment", "app_version"]),
     ])
     func mistakes(_ body: String, _ fields: [String]) async throws {

@@ -50,11 +50,9 @@ extension DeviceToken {
         let environment = object.choice("environment", DeviceEnvironment.self)
         let appVersion = object.string("app_version", maxBytes: Limits.appVersionBytes)
         let locale = object.string("locale", maxBytes: Limits.localeBytes)
-        if let platform {
-            if let token { DeviceToken.check(token, platform, provider, &object) }
-            if platform == .android, provider == .apns {
-                object.fail("provider", .invalid, "provider must be fcm for an Android device.")
-            }
+        if let token { DeviceToken.check(token, platform, provider, &object) }
+        if platform == .android, provider == .apns {
+            object.fail("provider", .invalid, "provider must be fcm for an Android device.")
         }
         try object.throwIfInvalid()
         guard let token, let platform else { throw Problem(.internalError) }
@@ -65,8 +63,9 @@ extension DeviceToken {
             locale: locale, lastRegisteredAt: now)
     }
 
+    /// - Parameter platform: nil if it is wrong itself; then the token must be what any platform's is.
     private static func check(
-        _ token: String, _ platform: DevicePlatform, _ provider: DeviceProvider?, _ object: inout JSONObject
+        _ token: String, _ platform: DevicePlatform?, _ provider: DeviceProvider?, _ object: inout JSONObject
     ) {
         if platform == .ios, provider != .fcm {
             let isHex = token.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0 | 0x20 }

@@ -74,7 +74,8 @@ struct ConfigurationDocument: Sendable {
         }
     }
 
-    static func parse(_ text: String, path: String) -> ConfigurationDocument {
+    /// - Parameter attempts: how often a map with repetitions may be parsed again without them.
+    static func parse(_ text: String, path: String, attempts: Int = 20) -> ConfigurationDocument {
         var transcript = YAMLTranscript(path: path)
         do {
             guard let root = try Yams.compose(yaml: text) else { return .none }
@@ -84,7 +85,12 @@ struct ConfigurationDocument: Sendable {
                 entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
         } catch {
             let problem = YAMLTranscript.problem(of: error, path: path)
-            return ConfigurationDocument(entries: [], problems: [problem], isWhole: false)
+            // Yams gives no tree of a file that says something twice. Without the repetitions it does, and what else is wrong
+            // is reported along.
+            let without = attempts > 0 ? YAMLTranscript.withoutRepetitions(text, error) : nil
+            let rest = without.map { parse($0, path: path, attempts: attempts - 1) }
+            return ConfigurationDocument(
+                entries: rest?.entries ?? [], problems: [problem] + (rest?.problems ?? []), isWhole: false)
         }
     }
 }
@@ -171,6 +177,31 @@ private struct YAMLTranscript {
         problems.append(.init(origin: origin, message: message))
     }
 
+    /// The text with empty lines where the key stands again that the error names, and for what is below it; nil when the error
+    /// is another, or no such line is found (in `{a: 1, a: 2}`, for one).
+    static func withoutRepetitions(_ text: String, _ error: any Error) -> String? {
+        guard case .duplicatedKeysInMapping(let keys, let context)? = error as? YamlError else { return nil }
+        var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+        let indentation = context.mark.column - 1
+        var isRepetition = false
+        var isChanged = false
+        for index in lines.indices where index >= context.mark.line {
+            let content = lines[index].drop { $0 == " " }
+            guard let first = content.first, first != "#" else { continue }
+            let depth = lines[index].count - content.count
+            if depth < indentation { break }
+            if depth == indentation {
+                let key = content.prefix { $0 != ":" }.trimmingCharacters(in: CharacterSet(charactersIn: " \"'"))
+                isRepetition = key == keys.first
+            }
+            if isRepetition {
+                lines[index] = ""
+                isChanged = true
+            }
+        }
+        return isChanged ? lines.joined(separator: "\n") : nil
+    }
+
     /// What Yams threw, without the text of the file that its own descriptions quote: that text may hold a secret.
     static func problem(of error: any Error, path: String) -> ConfigurationProblems.Problem {
         func problem(_ line: Int?, _ message: String) -> ConfigurationProblems.Problem {
@@ -186,9 +217,9 @@ private struct YAMLTranscript {
             let line = offset.map { yaml.prefix($0).count(where: \.isNewline) + 1 }
             return problem(line, "this is not YAML: \(text)")
         case .duplicatedKeysInMapping(let keys, let context):
-            let names = keys.sorted().map(quotedForMessage).joined(separator: ", ")
-            return problem(
-                context.mark.line, "\(names) is written more than once in the same map; here it stands first")
+            // The place is the first key's; the others' come when it is parsed without its repetitions.
+            let name = quotedForMessage(keys.first ?? "")
+            return problem(context.mark.line, "\(name) is written more than once in the same map; here it stands first")
         default:
             return problem(nil, "the configuration file could not be parsed")
         }
