@@ -92,7 +92,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
-        .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine"], swiftSettings: strict),
+        .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",
             dependencies: [

@@ -234,9 +234,10 @@ extension Connection {
 
     /// Leaves the transaction, if there still is one. Afterwards the connection is as good as new.
     func rollback() {
+        // First: undoing reads pages as they were before.
+        LogBuffer.discard(of: handle)
         if sqlite3_get_autocommit(handle) == 0 { try? control("ROLLBACK") }
         guard sqlite3_get_autocommit(handle) != 0 else { misuse("ROLLBACK failed on \(path)") }
-        LogBuffer.discard(of: handle)
         isInTransaction = false
         rollbackCause = nil
         notes.removeAll(keepingCapacity: true)

@@ -26,8 +26,9 @@ enum LogBuffer {
         /// Where in the file the gathered bytes belong.
         var start: sqlite3_int64 = 0
         var count = 0
-        /// From where on bytes were lost that SQLite believes to be written; nil when none were.
-        var lostFrom: sqlite3_int64?
+        /// Whether bytes were lost that SQLite believes to be written. Then nothing of the transaction may go on: its frames
+        /// aren't written in the order of their places, so no later write can be known to make the loss good.
+        var hasLost = false
     }
 
     // Macros that Swift doesn't see: SQLITE_IOERR_WRITE and SQLITE_IOERR_FSYNC.
@@ -83,7 +84,7 @@ enum LogBuffer {
         (UnsafeMutableRawPointer(file) + headSize).assumingMemoryBound(to: sqlite3_file.self)
     }
 
-    /// Gives the system what was gathered. What it doesn't take is lost, and SQLite is told at the latest when it syncs.
+    /// Gives the system what was gathered. What it doesn't take is lost, and every further call fails until the rollback.
     private static func flush(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
         let head = head(file)
         guard head.pointee.count > 0 else { return SQLITE_OK }
@@ -96,20 +97,22 @@ enum LogBuffer {
                 inner, head.pointee.bytes + done, Int32(count), head.pointee.start + Int64(done))
             done += count
         }
-        if code != SQLITE_OK { head.pointee.lostFrom = min(head.pointee.lostFrom ?? head.pointee.start, head.pointee.start) }
+        if code != SQLITE_OK { head.pointee.hasLost = true }
         head.pointee.count = 0
         return code
+    }
+
+    /// For whoever is going to look at the file. SQLite undoes no more than the statement when a disk is full, but the whole
+    /// transaction when a disk is broken; and a gap in the middle of its log is that.
+    private static func flushToLook(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
+        flush(file) == SQLITE_OK && !head(file).pointee.hasLost ? SQLITE_OK : writeFailed
     }
 
     private static func write(
         _ file: UnsafeMutablePointer<sqlite3_file>, _ bytes: UnsafeRawPointer, _ count: Int, _ offset: sqlite3_int64
     ) -> Int32 {
         let head = head(file)
-        if let lost = head.pointee.lostFrom {
-            // Only who begins again at or before the gap makes it good.
-            guard offset <= lost else { return writeFailed }
-            head.pointee.lostFrom = nil
-        }
+        guard !head.pointee.hasLost else { return writeFailed }
         let isNext = offset == head.pointee.start + Int64(head.pointee.count)
         if !isNext || head.pointee.count + count > capacity {
             let code = flush(file)
@@ -128,7 +131,7 @@ enum LogBuffer {
     private static func sync(_ file: UnsafeMutablePointer<sqlite3_file>, _ flags: Int32) -> Int32 {
         let code = flush(file)
         guard code == SQLITE_OK else { return code }
-        guard head(file).pointee.lostFrom == nil else { return syncFailed }
+        guard !head(file).pointee.hasLost else { return syncFailed }
         let inner = inner(file)
         return inner.pointee.pMethods.pointee.xSync(inner, flags)
     }
@@ -140,7 +143,7 @@ enum LogBuffer {
         return inner.pointee.pMethods.pointee.xClose(inner)
     }
 
-    /// After a rollback: what was gathered for the transaction must not reach the log any more, where another process may
+    /// Before a rollback: what was gathered for the transaction must not reach the log any more, where another process may
     /// have committed in its place; and no gap of it concerns the next transaction.
     static func discard(of database: OpaquePointer) {
         var file: UnsafeMutablePointer<sqlite3_file>?
@@ -149,7 +152,7 @@ enum LogBuffer {
         }
         guard code == SQLITE_OK, let file, file.pointee.pMethods == methods else { return }
         head(file).pointee.count = 0
-        head(file).pointee.lostFrom = nil
+        head(file).pointee.hasLost = false
     }
 
     /// What SQLite calls. Everything that looks at the file sees what was gathered: it is written first.
@@ -160,7 +163,7 @@ enum LogBuffer {
         table.xClose = { file in file.map { LogBuffer.close($0) } ?? SQLITE_IOERR }
         table.xRead = { file, bytes, count, offset in
             guard let file else { return SQLITE_IOERR }
-            let code = LogBuffer.flush(file)
+            let code = LogBuffer.flushToLook(file)
             let inner = LogBuffer.inner(file)
             return code == SQLITE_OK ? inner.pointee.pMethods.pointee.xRead(inner, bytes, count, offset) : code
         }
@@ -170,14 +173,14 @@ enum LogBuffer {
         }
         table.xTruncate = { file, size in
             guard let file else { return SQLITE_IOERR }
-            let code = LogBuffer.flush(file)
+            let code = LogBuffer.flushToLook(file)
             let inner = LogBuffer.inner(file)
             return code == SQLITE_OK ? inner.pointee.pMethods.pointee.xTruncate(inner, size) : code
         }
         table.xSync = { file, flags in file.map { LogBuffer.sync($0, flags) } ?? SQLITE_IOERR }
         table.xFileSize = { file, size in
             guard let file else { return SQLITE_IOERR }
-            let code = LogBuffer.flush(file)
+            let code = LogBuffer.flushToLook(file)
             let inner = LogBuffer.inner(file)
             return code == SQLITE_OK ? inner.pointee.pMethods.pointee.xFileSize(inner, size) : code
         }

@@ -1,5 +1,7 @@
+import CSQLite
 import Foundation
 import SQLEngine
+import Synchronization
 import Testing
 
 /// What the writer gathers before it goes to the write-ahead log, seen from other connections.
@@ -76,5 +78,113 @@ extension LogBufferTests {
         let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
         #expect(damage == "ok")
         #expect(try fixture.names == ["before"] + (0..<3).flatMap { ["other \($0)", "after \($0)"] })
+    }
+}
+
+/// A full disk on command: SQLite asks the system to write through a table in which this stands for the system's call.
+private enum FullDisk {
+    /// The descriptor that nothing can be written to; -1: none.
+    static let descriptor = Atomic<Int32>(-1)
+    static let refusals = Atomic<Int>(0)
+
+    static let isInstalled: Bool = {
+        guard let vfs = sqlite3_vfs_find(nil) else { return false }
+        let call: @convention(c) (Int32, UnsafeRawPointer?, Int, off_t) -> Int = { descriptor, bytes, count, offset in
+            guard descriptor == FullDisk.descriptor.load(ordering: .sequentiallyConsistent) else {
+                return pwrite(descriptor, bytes, count, offset)
+            }
+            FullDisk.refusals.add(1, ordering: .relaxed)
+            errno = ENOSPC
+            return -1
+        }
+        let pointer = unsafeBitCast(call, to: sqlite3_syscall_ptr.self)
+        // It knows the one or the other.
+        let codes = [vfs.pointee.xSetSystemCall(vfs, "pwrite", pointer), vfs.pointee.xSetSystemCall(vfs, "pwrite64", pointer)]
+        return codes.contains(SQLITE_OK)
+    }()
+
+    /// The descriptors of this process that are open on a file.
+    static func descriptors(of path: String) throws -> [Int32] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { name in
+            let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + name)
+            return target == path ? Int32(name) : nil
+        }
+    }
+}
+
+extension LogBufferTests {
+    /// A page that went to the log in parts is read back while the rest of it is still gathered; just then the disk is full.
+    /// SQLite undoes one statement only, and the next one's pages must not hide the gap.
+    @Test("a disk that is full for one statement fails its whole group, and nothing of it is ever seen")
+    func fullForAMoment() async throws {
+        #expect(FullDisk.isInstalled)
+        let fixture = try Fixture {
+            $0.synchronous = .full
+            $0.writerCacheKibibytes = 160
+        }
+        try await fixture.database.write { connection in
+            try connection.script("CREATE TABLE pages (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0), data BLOB) STRICT")
+            for number in 1...300 { try connection.run("INSERT INTO pages VALUES (?1, 0, zeroblob(7000))", number) }
+        }
+        try fixture.database.checkpoint(truncate: true)
+        let log = try #require(try FullDisk.descriptors(of: fixture.folder.file() + "-wal").first)
+
+        let gate = Gate()
+        let first = await gate.close(fixture.database)
+        let write: @Sendable (@escaping @Sendable (Connection) throws -> Void) -> Task<Void, any Error> = { body in
+            Task { try await fixture.database.write(body) }
+        }
+        let mark: @Sendable (Connection, ClosedRange<Int>) throws -> Void = { connection, ids in
+            for id in ids { try connection.run("UPDATE pages SET n = 1 WHERE id = ?1", id) }
+        }
+        var group = [
+            write { connection in
+                try mark(connection, 1...60)
+                _ = try connection.first("SELECT n FROM pages WHERE id = 1") { $0.int(0) }
+            }
+        ]
+        await fixture.database.waits(for: 1)
+        group.append(write { connection in
+            try mark(connection, 101...140)
+            for id in [2, 5, 9] { try mark(connection, id...id) }
+        })
+        await fixture.database.waits(for: 2)
+        group.append(write { connection in
+            FullDisk.descriptor.store(log, ordering: .sequentiallyConsistent)
+            defer { FullDisk.descriptor.store(-1, ordering: .sequentiallyConsistent) }
+            try connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
+        })
+        await fixture.database.waits(for: 3)
+        group.append(write { try mark($0, 2...2) })
+        await fixture.database.waits(for: 4)
+        gate.open()
+        _ = try? await first.value
+        for task in group { await #expect(throws: SQLError.self) { try await task.value } }
+
+        #expect(FullDisk.refusals.load(ordering: .relaxed) > 0)
+
+        try check(fixture.folder.file())
+        // And so does who opens the file after a crash.
+        let copy = fixture.folder.file() + ".copy"
+        for suffix in ["", "-wal"] { try FileManager.default.copyItem(atPath: fixture.folder.file() + suffix, toPath: copy + suffix) }
+        try check(copy)
+        try await fixture.database.write { try mark($0, 1...1) }
+        #expect(try fixture.database.read { try $0.first("SELECT sum(n) FROM pages") { $0.int(0) } } == 1)
+    }
+
+    private func check(_ path: String) throws {
+        let database = try Database(path: path)
+        defer { database.close() }
+        let damage = try database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
+        #expect(damage == "ok")
+        let seen = try database.read { try $0.first("SELECT sum(n) FROM pages") { $0.int(0) } }
+        #expect(seen == 0)
+    }
+}
+
+extension Database {
+    /// Waits until that many writes stand in the queue.
+    fileprivate func waits(for count: Int) async {
+        while waitingWrites < count { await Task.yield() }
     }
 }
