@@ -161,6 +161,39 @@ struct HangupTests {
         #expect(outcome.statistics.deadlinesMissed == 0)
     }
 
+    @Test("A client that sends a request and its end is answered also when the request has to wait while others are connected")
+    func halfClosedAndWaiting() async throws {
+        let gate = Gate()
+        let outcome = try await withServer(threads: 1) { request in
+            guard request.path == "/wait" else { return .now(Response(status: 200, body: .constant("now"))) }
+            return .later {
+                await gate.wait()
+                return Response(status: 200, body: .text(String(decoding: request.body, as: UTF8.self)))
+            }
+        } _: { server in
+            let port = server.port
+            let (client, other) = try await offThePool {
+                let other = try RawClient(port: port)
+                other.send("GET /now HTTP/1.1\r\nHost: a\r\n\r\n")
+                _ = other.answer()
+                let client = try RawClient(port: port)
+                client.send("POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
+                client.finishSending()
+                return (Box(client), Box(other))
+            }
+            await gate.arrivals(1)
+            // Once this is answered the thread has left the first request, which is suspended.
+            let quick = try await offThePool {
+                other.value.send("GET /now HTTP/1.1\r\nHost: a\r\n\r\n")
+                return other.value.answer()?.body
+            }
+            gate.open()
+            return try await [quick, offThePool { client.value.answer()?.body }]
+        }
+        #expect(outcome.result == ["now", "hi"])
+        #expect(outcome.statistics.isClean)
+    }
+
     @Test("An open, silent client is left alone by the sweep")
     func silent() async throws {
         let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in

@@ -48,7 +48,7 @@ struct ExchangeTests {
         let ticket = exchange.begin()
         let resumes1 = exchange.finish(response, ticket: ticket)
         #expect(!resumes1)
-        guard case .answer(let answer) = exchange.settle(stopping: false, suspend: { Issue.record("suspended") }) else {
+        guard case .answer(let answer) = exchange.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
             Issue.record("no answer")
             return
         }
@@ -60,7 +60,7 @@ struct ExchangeTests {
         var exchange = Exchange()
         let ticket = exchange.begin()
         var suspensions = 0
-        guard case .suspended = exchange.settle(stopping: false, suspend: { suspensions += 1 }) else { Issue.record("not suspended"); return }
+        guard case .suspended = exchange.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("not suspended"); return }
         #expect(suspensions == 1)
         let resumes2 = exchange.finish(response, ticket: ticket)
         #expect(resumes2)
@@ -68,29 +68,45 @@ struct ExchangeTests {
         #expect(!resumes3, "a second answer resumes nothing")
         let resumes4 = exchange.abort()
         #expect(!resumes4, "nothing is left to be aborted")
-        guard case .answer = exchange.settle(stopping: false, suspend: { suspensions += 1 }) else { Issue.record("no answer"); return }
+        guard case .answer = exchange.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("no answer"); return }
         #expect(suspensions == 1)
+    }
+
+    @Test("Until the library is done with reading it comes back instead of suspending, and may find the answer then")
+    func comesBack() {
+        var exchange = Exchange()
+        let ticket = exchange.begin()
+        guard case .comeBack = exchange.settle(stopping: false, maySuspend: false, suspend: { Issue.record("suspended") }) else {
+            Issue.record("doesn't come back")
+            return
+        }
+        let resumes = exchange.finish(response, ticket: ticket)
+        #expect(!resumes)
+        guard case .answer = exchange.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
+            Issue.record("no answer")
+            return
+        }
     }
 
     @Test("Aborted while suspended: resumed once, refused, and the late answer is dropped")
     func aborted() {
         var exchange = Exchange()
         let ticket = exchange.begin()
-        _ = exchange.settle(stopping: false) {}
+        _ = exchange.settle(stopping: false, maySuspend: true) {}
         let resumes5 = exchange.abort()
         #expect(resumes5)
         let resumes6 = exchange.abort()
         #expect(!resumes6)
         let resumes7 = exchange.finish(response, ticket: ticket)
         #expect(!resumes7)
-        guard case .refuse = exchange.settle(stopping: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
+        guard case .refuse = exchange.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
     }
 
     @Test("While the server stops, nothing is suspended")
     func stopping() {
         var exchange = Exchange()
         let ticket = exchange.begin()
-        guard case .refuse = exchange.settle(stopping: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
+        guard case .refuse = exchange.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
         let resumes8 = exchange.finish(response, ticket: ticket)
         #expect(!resumes8)
     }
@@ -103,7 +119,7 @@ struct ExchangeTests {
         let new = exchange.begin()
         let resumes9 = exchange.finish(response, ticket: old)
         #expect(!resumes9)
-        guard case .suspended = exchange.settle(stopping: false, suspend: {}) else { Issue.record("not suspended"); return }
+        guard case .suspended = exchange.settle(stopping: false, maySuspend: true, suspend: {}) else { Issue.record("not suspended"); return }
         let resumes10 = exchange.finish(response, ticket: new)
         #expect(resumes10)
     }

@@ -121,17 +121,22 @@ extension Connection {
         }
     }
 
-    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection.
+    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection: when it is called
+    /// for the second time, which is at once. A connection that is suspended in the library's first final call is still
+    /// one to be read from for the library; resumed, it is read from before the answer is asked for, and a client that has
+    /// said that it will send nothing more is taken for gone.
     private func settle() -> MHD_Result {
         while true {
             let decision = exchange.withLock { exchange in
-                exchange.settle(stopping: engine.stopping.load(ordering: .sequentiallyConsistent)) {
-                    MHD_suspend_connection(handle)
-                }
+                let isStopping = engine.stopping.load(ordering: .sequentiallyConsistent)
+                return exchange.settle(stopping: isStopping, maySuspend: isRead) { MHD_suspend_connection(handle) }
             }
             switch decision {
             case .answer(let response): return answer(response)
             case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
+            case .comeBack:
+                isRead = true
+                return .YES
             case .suspended: return .YES
             case .refuse: return answer(engine.refuse(.stopping, request), closing: true)
             }

@@ -24,6 +24,8 @@ struct Exchange {
         case answer(Response)
         /// Parts of the work, to be run before anything else.
         case run([UnownedJob])
+        /// To be called once more, at once; only then may it suspend.
+        case comeBack
         case suspended
         case refuse
     }
@@ -82,8 +84,9 @@ struct Exchange {
     /// The daemon's thread comes back from working, or is called again after a resumption.
     /// - Parameters:
     ///   - stopping: whether the server stops, so that nothing may be suspended any more.
+    ///   - maySuspend: whether the library is done with reading the request.
     ///   - suspend: suspends the connection.
-    mutating func settle(stopping: Bool, suspend: () -> Void) -> Decision {
+    mutating func settle(stopping: Bool, maySuspend: Bool, suspend: () -> Void) -> Decision {
         switch phase {
         case .answered(let response):
             phase = .idle
@@ -93,6 +96,7 @@ struct Exchange {
             defer { jobs = [] }
             return .run(jobs)
         case .running where !stopping, .resumed where !stopping:
+            guard maySuspend else { return .comeBack }
             phase = .suspended
             suspend()
             return .suspended
