@@ -226,6 +226,22 @@ struct LaterTests {
         #expect(outcome.statistics.isClean)
     }
 
+    @Test("Requests that the library refuses by itself while the server stops do no harm")
+    func refusedWhileStopping() async throws {
+        for _ in 0..<20 {
+            let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+                let port = server.port
+                let clients = try await offThePool { Box(try (0..<150).map { _ in try RawClient(port: port) }) }
+                async let sent: Void = offThePool {
+                    for _ in 0..<20 { for client in clients.value { client.send("GET / HTTP/9.9\r\n\r\n") } }
+                }
+                _ = try await offThePool { server.stop() }
+                try await sent
+            }
+            #expect(outcome.statistics.isClean)
+        }
+    }
+
     @Test("A server that was never started, or was dropped without a stop, ends quietly")
     func dropped() async throws {
         let port = try await offThePool {

@@ -81,6 +81,13 @@ final class ConnectionTable: Sendable {
         }
     }
 
+    /// Ends every connection. What an answer has given to the kernel still arrives.
+    func shutDownAll() {
+        entries.withLock { entries in
+            for connection in entries.open where !connection.isTaken { _ = shutdown(connection.socket, Int32(SHUT_RDWR)) }
+        }
+    }
+
     /// Ends the connections whose client has hung up without the library noticing.
     ///
     /// libmicrohttpd 0.9.75 takes a read that didn't fill its buffer for the last one and waits for the next edge of

@@ -98,6 +98,8 @@ extension Connection {
     /// The request is complete: the library's last call, and its first after a resumption.
     func serve() -> MHD_Result {
         if progress == .handling { return settle() }
+        // A refused head whose refusal the library didn't take, because it is stopping.
+        guard progress == .body else { return .NO }
         if excess > 0 { return answer(engine.refuse(.bodyTooLarge, request), closing: true) }
         if isChunked, !TrailerReader.isWellFormed(handle) {
             return answer(engine.refuse(.malformed("The trailer section is malformed."), request), closing: true)
