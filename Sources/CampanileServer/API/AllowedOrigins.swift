@@ -30,8 +30,10 @@ struct AllowedOrigins: Sendable {
         response.add("Access-Control-Allow-Methods", .text(allow))
         response.add(
             "Access-Control-Allow-Headers",
-            "Authorization, Content-Type, If-None-Match, Idempotency-Key, Last-Event-ID, X-Device-Token, X-Request-Id, "
-                + "X-Sec-Purpose")
+            """
+            Authorization, Content-Type, If-None-Match, Idempotency-Key, Last-Event-ID, X-Device-Token, X-Request-Id, \
+            X-Sec-Purpose
+            """)
         response.add("Access-Control-Max-Age", "600")
         return response
     }
