@@ -192,6 +192,10 @@ class World:
             return (user.app, user.name), self.ask("GET", "/badge", credential=user.credential).json()["count"]
         return dict(self.each(one, self.users))
 
+    def exhausted_tokens(self, attempts):
+        """The device tokens whose badge push was tried so often."""
+        return {token for token, in self.query("SELECT token FROM device_tokens WHERE badge_attempts >= ?1", attempts)}
+
     def living_tokens(self):
         """The device tokens that the server still has."""
         def one(user):

@@ -20,7 +20,7 @@ import time
 
 import campanile_process as process
 import push_faults
-from push_judge import Evidence, Judge, effect, icon, plain_effect, unseen, with_another_icon, without_one
+from push_judge import ATTEMPTS, Evidence, Judge, effect, icon, plain_effect, unseen, with_another_icon, without_one
 from push_record import Record
 from push_world import Device, User, user_token, world
 
@@ -50,7 +50,7 @@ def gather(here, record, sense=effect, kills=()):
     requests = record.complete()
     return Evidence(requests, here.deliveries(), here.posted, here.users, here.living_tokens(),
                     here.simulator.phones(), here.badges(), here.simulator.counters(), sense, here.simulator.changes,
-                    list(kills))
+                    list(kills), here.exhausted_tokens(ATTEMPTS))
 
 
 def judged(mode, evidence, report, options, plant=without_one):
