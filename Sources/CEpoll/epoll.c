@@ -3,7 +3,7 @@
    at once wait until someone else says something. It never comes to that if no call gives it 128.
 
    The dynamic linker finds a program's own function before a library's, so libmicrohttpd calls this one. A caller that asks
-   for n events must be ready to get fewer; nobody else loses anything. */
+   for n events must be ready to get fewer; whoever else asks for 128 gets the last of them with its next call. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <sys/epoll.h>

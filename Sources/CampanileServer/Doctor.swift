@@ -26,7 +26,8 @@ package struct Doctor: Sendable {
         var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read.")]
         guard Store.exists(configuration.database) else {
             let sentence = "There is none at \(configuration.database): `serve` makes it, or name another with --database."
-            return findings + [Finding(subject: "database", isGood: false, sentence: sentence)]
+            findings.append(Finding(subject: "database", isGood: false, sentence: sentence))
+            return findings + (await examineProviders(NoProviderTokenStore()))
         }
         do {
             let (database, _) = try Store.open(configuration.database)
@@ -53,13 +54,13 @@ package struct Doctor: Sendable {
                     subject: "app \(lane.app)", isGood: false,
                     sentence: "\(condition.sentence(lane)) Since \(condition.since)."))
         }
-        return findings + (await examineProviders(database))
+        return findings + (await examineProviders(ProviderTokenRepository(database: database)))
     }
 
-    private func examineProviders(_ database: Database) async -> [Finding] {
+    private func examineProviders(_ tokenStore: any ProviderTokenStore) async -> [Finding] {
         let sandbox = SandboxProvider(capacity: 1, options: PayloadOptions(contentAvailable: true, topics: [:]))
         let providers = Providers(
-            sandbox: sandbox, contentAvailable: true, tokenStore: ProviderTokenRepository(database: database),
+            sandbox: sandbox, contentAvailable: true, tokenStore: tokenStore,
             world: world, logger: logger)
         do {
             try providers.apply(configuration)

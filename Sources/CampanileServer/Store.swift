@@ -20,7 +20,8 @@ enum Store {
         }
     }
 
-    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
+    /// False only where there is certainly no file: one that can't be looked at is another trouble, and opening it says so.
+    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR) }
 
     static func makeFolder(of path: String) throws {
         guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return }

@@ -224,6 +224,28 @@ struct ConfigurationProblemsTests {
             ])
     }
 
+    @Test("A file that says something twice is not said to be wrong where it isn't", arguments: [
+        ("native_user_agents:\n- a\nhost: b\nnative_user_agents:\n- c\n", ["native_user_agents"]),
+        ("{\n\"host\": \"a\",\n\"apps\": {\n},\n\"apps\": {\n}\n}", ["apps"]),
+        ("apps: {\n  a: {},\n  a: {} }", ["a"]),
+        ("host: a\nbadge: &x\n  policy: unread\nhost: &y b\njwt: {issuer: *y}\n", ["host"]),
+        ("{port: 1, port: 2, host: a, host: b}", ["host", "port"]),
+    ])
+    func onlyRepetitions(yaml: String, keys: [String]) throws {
+        let named = keys.map { "\"\($0)\"" }.joined(separator: ", ")
+        let report = try folder.problems(yaml)
+        #expect(report.count == 1 && report[0].hasSuffix("\(named) is written more than once in the same map; here it stands first"))
+    }
+
+    @Test("Lines may end as on Windows")
+    func carriageReturns() throws {
+        #expect(
+            try folder.problems("port: 1\r\nhost: a\r\nport: 2\r\nprot: 3\r\n") == [
+                #"file:1: "port" is written more than once in the same map; here it stands first"#,
+                #"file:4: there is no setting "prot"; did you mean port?"#,
+            ])
+    }
+
     @Test("A value that another source overrides must be right too")
     func overridden() throws {
         let report = try folder.problems("port: x", environment: ["CAMPANILE_PORT": "y"], flags: .init(port: 1))

@@ -22,12 +22,23 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: configuration.database))
     }
 
+    @Test("a database that can't be looked at is not called missing")
+    func unreadable() throws {
+        let folder = NSTemporaryDirectory() + "campanile-unreadable-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        #expect(!Store.exists(folder + "/none"))
+        #expect(!Store.exists(folder + "/none/none"))
+        // A name that is too long can't be looked at, whoever asks; a forbidden folder root may enter.
+        #expect(Store.exists(folder + "/" + String(repeating: "x", count: 300)))
+    }
+
     @Test("the doctor finds that there is none, and makes none")
     func doctor() async throws {
         let configuration = try configuration()
         let findings = await Doctor(configuration, world: .live, logger: Logger(label: "test")).examine()
-        #expect(findings.map(\.subject) == ["configuration", "database"])
-        #expect(findings.map(\.isGood) == [true, false])
+        #expect(findings.map(\.subject) == ["configuration", "database", "push"], "the rest is looked at all the same")
+        #expect(findings.map(\.isGood) == [true, false, true])
         #expect(!FileManager.default.fileExists(atPath: configuration.database))
     }
 }

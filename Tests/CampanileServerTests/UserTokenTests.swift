@@ -108,8 +108,19 @@ import Testing
 
     @Test("a claim or a header parameter that stands twice is refused: readers disagree which one counts")
     func repeated() async {
-        #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100,"sub":"b"}"#)) != nil)
+        let sentence = "The token has a claim that stands twice."
+        #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100,"sub":"b"}"#)) == sentence)
+        #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100, "s\u0075b" : "b"}"#)) == sentence)
         #expect(await refusal(verifier(), token(header: #"{"alg":"HS256","alg":"HS256"}"#)) != nil)
+    }
+
+    @Test("what stands in other claims is nobody's business here: large, deep, repeated inside of them", arguments: [
+        #"{"a":{"x":1,"x":2}}"#, #"{"sub":"inside"}"#, #""sub""#, #"["sub","sub",":"]"#, #""a\"sub\":""#,
+        "{" + (0..<300).map { #""k\#($0)":[]"# }.joined(separator: ",") + "}",
+        String(repeating: "[", count: 40) + String(repeating: "]", count: 40),
+    ])
+    func otherClaims(_ value: String) async {
+        #expect(await refusal(verifier(), token(claims: #"{"other":\#(value),"sub":"a","exp":1795000100}"#)) == nil)
     }
 
     @Test("base64 with padding is no JWT (RFC 7515 section 2)")

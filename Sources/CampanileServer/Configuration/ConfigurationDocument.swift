@@ -74,24 +74,84 @@ struct ConfigurationDocument: Sendable {
         }
     }
 
-    /// - Parameter attempts: how often a map with repetitions may be parsed again without them.
-    static func parse(_ text: String, path: String, attempts: Int = 20) -> ConfigurationDocument {
-        var transcript = YAMLTranscript(path: path)
+    static func parse(_ text: String, path: String) -> ConfigurationDocument {
         do {
-            guard let root = try Yams.compose(yaml: text) else { return .none }
-            let written = transcript.transcribe(root, origin: .file(path, line: root.mark?.line))
-            let entries = transcript.entries(ofRoot: written)
-            return ConfigurationDocument(
-                entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
+            return try compose(text, path: path)
         } catch {
+            if let document = parseWithoutRepetitions(text, error, path: path) { return document }
             let problem = YAMLTranscript.problem(of: error, path: path)
-            // Yams gives no tree of a file that says something twice. Without the repetitions it does, and what else is wrong
-            // is reported along.
-            let without = attempts > 0 ? YAMLTranscript.withoutRepetitions(text, error) : nil
-            let rest = without.map { parse($0, path: path, attempts: attempts - 1) }
-            return ConfigurationDocument(
-                entries: rest?.entries ?? [], problems: [problem] + (rest?.problems ?? []), isWhole: false)
+            return ConfigurationDocument(entries: [], problems: [problem], isWhole: false)
         }
+    }
+
+    private static func compose(_ text: String, path: String) throws -> ConfigurationDocument {
+        guard let root = try Yams.compose(yaml: text) else { return .none }
+        var transcript = YAMLTranscript(path: path)
+        let written = transcript.transcribe(root, origin: .file(path, line: root.mark?.line))
+        let entries = transcript.entries(ofRoot: written)
+        return ConfigurationDocument(entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
+    }
+
+    /// Yams gives no tree of a file that says something twice. Without the repetitions it does, and what else is wrong is
+    /// reported along.
+    /// - Returns: nil when something else is wrong with the YAML, or what is left isn't YAML any more.
+    private static func parseWithoutRepetitions(
+        _ text: String, _ error: any Error, path: String
+    ) -> ConfigurationDocument? {
+        var (text, error) = (text, error)
+        var problems: [ConfigurationProblems.Problem] = []
+        // Each time one key of one map.
+        for _ in 0..<20 {
+            guard let repetition = YAMLRepetition(error), let rest = repetition.removed(from: text) else { return nil }
+            problems.append(.init(
+                origin: .file(path, line: repetition.line), message: YAMLTranscript.repeated([repetition.key])))
+            do {
+                let document = try compose(rest, path: path)
+                return ConfigurationDocument(entries: document.entries, problems: problems + document.problems, isWhole: false)
+            } catch let next {
+                (text, error) = (rest, next)
+            }
+        }
+        return nil
+    }
+}
+
+/// A key that stands in a map more than once.
+private struct YAMLRepetition {
+    let key: String
+    /// Where it stands first.
+    let line: Int
+    private let column: Int
+
+    init?(_ error: any Error) {
+        guard case .duplicatedKeysInMapping(let keys, let context)? = error as? YamlError, let key = keys.first else { return nil }
+        self.key = key
+        line = context.mark.line
+        column = context.mark.column
+    }
+
+    /// The text with empty lines where the key stands again, and for what belongs to it; nil when no such line is found (in
+    /// `{a: 1, a: 2}`, for one).
+    func removed(from text: String) -> String? {
+        var lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
+        var isRepetition = false
+        var isChanged = false
+        for index in lines.indices where index >= line {
+            let content = lines[index].drop { $0 == " " }
+            guard let first = content.first, first != "#" else { continue }
+            let depth = lines[index].count - content.count
+            if depth < column - 1 { break }
+            // A list may stand as deep as the key that it belongs to.
+            if depth == column - 1, !["-", "}", "]"].contains(first) {
+                let name = content.prefix { $0 != ":" }.trimmingCharacters(in: CharacterSet(charactersIn: " \"'"))
+                isRepetition = name == key
+            }
+            if isRepetition {
+                lines[index] = ""
+                isChanged = true
+            }
+        }
+        return isChanged ? lines.joined(separator: "\n") : nil
     }
 }
 
@@ -177,29 +237,8 @@ private struct YAMLTranscript {
         problems.append(.init(origin: origin, message: message))
     }
 
-    /// The text with empty lines where the key stands again that the error names, and for what is below it; nil when the error
-    /// is another, or no such line is found (in `{a: 1, a: 2}`, for one).
-    static func withoutRepetitions(_ text: String, _ error: any Error) -> String? {
-        guard case .duplicatedKeysInMapping(let keys, let context)? = error as? YamlError else { return nil }
-        var lines = text.split(separator: "\n", omittingEmptySubsequences: false)
-        let indentation = context.mark.column - 1
-        var isRepetition = false
-        var isChanged = false
-        for index in lines.indices where index >= context.mark.line {
-            let content = lines[index].drop { $0 == " " }
-            guard let first = content.first, first != "#" else { continue }
-            let depth = lines[index].count - content.count
-            if depth < indentation { break }
-            if depth == indentation {
-                let key = content.prefix { $0 != ":" }.trimmingCharacters(in: CharacterSet(charactersIn: " \"'"))
-                isRepetition = key == keys.first
-            }
-            if isRepetition {
-                lines[index] = ""
-                isChanged = true
-            }
-        }
-        return isChanged ? lines.joined(separator: "\n") : nil
+    static func repeated(_ keys: [String]) -> String {
+        "\(keys.sorted().map(quotedForMessage).joined(separator: ", ")) is written more than once in the same map; here it stands first"
     }
 
     /// What Yams threw, without the text of the file that its own descriptions quote: that text may hold a secret.
@@ -217,9 +256,7 @@ private struct YAMLTranscript {
             let line = offset.map { yaml.prefix($0).count(where: \.isNewline) + 1 }
             return problem(line, "this is not YAML: \(text)")
         case .duplicatedKeysInMapping(let keys, let context):
-            // The place is the first key's; the others' come when it is parsed without its repetitions.
-            let name = quotedForMessage(keys.first ?? "")
-            return problem(context.mark.line, "\(name) is written more than once in the same map; here it stands first")
+            return problem(context.mark.line, repeated(keys))
         default:
             return problem(nil, "the configuration file could not be parsed")
         }
