@@ -58,7 +58,6 @@ class Evidence:
     changes: list = field(default_factory=list)     # of the certificate
     # Of each kill of the server: its last connection, and the (token, notification) in flight.
     kills: list = field(default_factory=list)
-    exhausted: set = field(default_factory=set)     # device tokens whose badge push was given up after ATTEMPTS
 
 
 @dataclass
@@ -231,13 +230,10 @@ class Judge:
         return f"{user.name}'s {device.provider} phone shows {shown}, GET /badge says {count}; last {last}"
 
     def _may_differ(self, device):
-        """Three ways that are nobody's mistake: a badge push that was refused for good, or failed as often as is tried,
-        isn't repeated until the badge changes; and an alert without a number lets an Android launcher count for itself.
-        (Of the failed attempts some may not be in the record: over a connection that is just ending they don't arrive.)"""
+        """Two ways that are nobody's mistake: a badge push that was refused for good isn't repeated until the badge
+        changes, and an alert without a number lets an Android launcher count for itself."""
         numbered = [one for one in self.by_token[device.token] if one.badge is not None]
         if numbered and self._ended_by_fault(numbered[-1], faults.REFUSED):
-            return True
-        if device.token in self.evidence.exhausted and numbered and numbered[-1].status != 200:
             return True
         arrived = [one for one in self.by_token[device.token] if self.evidence.effect(one)[0]]
         return bool(device.platform == "android" and arrived and arrived[-1].badge is None)
