@@ -85,11 +85,8 @@ package struct InboxState: Equatable, Sendable {
         if isSinceCleared(id) { unreadSinceCleared -= 1 }
     }
 
-    /// `count` notifications were marked read at once, which is a clearing too.
-    package mutating func markedAllRead(_ count: Int64) {
-        unreadCount -= count
-        cleared()
-    }
+    /// So many unread notifications that the last clearing covered were marked read at once.
+    package mutating func markedRead(covered count: Int64) { unreadCount -= count }
 
     /// The user has seen what is there: disarms, and what comes later counts from here.
     package mutating func cleared() {

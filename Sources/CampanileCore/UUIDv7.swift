@@ -9,6 +9,10 @@ public struct UUIDv7: Hashable, Sendable {
         self.low = low
     }
 
+    /// The bounds of the order: earlier and later than every id.
+    package static let least = UUIDv7(high: .min, low: .min)
+    package static let greatest = UUIDv7(high: .max, low: .max)
+
     /// Milliseconds since 1970 UTC at which the id was made (or that the generator had reached by then).
     public var milliseconds: Int64 { Int64(high >> 16) }
 

@@ -47,6 +47,6 @@ package struct Housekeeping: Sendable {
 
     private func repeatedly(_ purge: @escaping @Sendable (Int, Connection) throws -> Int) async throws {
         let limit = Limits.purgedRowsPerTransaction
-        while try await database.write({ try purge(limit, $0) }) == limit, !Task.isCancelled {}
+        while try await database.write({ try purge(limit, $0) }) >= limit, !Task.isCancelled {}
     }
 }

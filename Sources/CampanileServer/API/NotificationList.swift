@@ -57,7 +57,7 @@ struct NotificationList: Sendable {
         var count = 0
         var last: UUIDv7?
         var hasMore = false
-        try NotificationRepository.page(filter, inbox: inbox, in: connection) { row in
+        let searched = try NotificationRepository.page(filter, inbox: inbox, in: connection) { row in
             guard count < filter.limit else {
                 hasMore = true
                 return
@@ -67,7 +67,7 @@ struct NotificationList: Sendable {
             count += 1
             if count == filter.limit { last = UUIDv7(bytes: row.id) }
         }
-        return hasMore ? last : nil
+        return hasMore ? last : searched
     }
 }
 

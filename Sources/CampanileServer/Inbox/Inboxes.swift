@@ -134,19 +134,50 @@ struct Inboxes: Sendable {
         wakeCourier()
     }
 
+    /// Marks everything read that is there when it begins, the oldest first.
+    ///
+    /// A large inbox takes several transactions, so that others write in between. Each leaves what marking up to its last
+    /// notification leaves: a crash before the answer loses nothing that was acknowledged, and the call can be repeated.
     func markAllRead(upTo: UUIDv7?, _ user: User, device: String?) async throws -> (updated: Int, badge: Badge) {
         let now = world.now()
-        let result = try await database.write { connection in
-            guard let inbox = try user.inbox(in: connection) else { return (updated: 0, badge: Badge.none) }
-            let updated = try NotificationRepository.markAllRead(upTo: upTo, at: now, inbox: inbox, in: connection)
-            let event = updated > 0 ? InboxEvent.readAll(upTo: upTo) : nil
-            let badge = try change(inbox, event, acting: device, isTold: true, now: now, in: connection) { state in
-                state.markedAllRead(Int64(updated))
+        var marking = Marking(upTo: upTo)
+        repeat {
+            marking = try await database.write { [marking] connection in
+                guard let inbox = try user.inbox(in: connection) else { return Marking() }
+                return try mark(marking, inbox, device: device, now: now, in: connection)
             }
-            return (updated: updated, badge: badge)
+            wakeCourier()
+        } while !marking.isDone
+        return (marking.updated, marking.badge)
+    }
+
+    /// How far marking everything read has come.
+    private struct Marking: Sendable {
+        /// The newest that is marked; nil before it has begun: the newest there is.
+        var upTo: UUIDv7?
+        var hasBegun = false
+        var updated = 0
+        var badge = Badge.none
+        var isDone = true
+    }
+
+    /// One transaction's part.
+    private func mark(
+        _ marking: Marking, _ inbox: Int64, device: String?, now: Timestamp, in connection: Connection
+    ) throws -> Marking {
+        let isFirst = !marking.hasBegun
+        // What comes after the beginning is new to the user: it is neither marked nor cleared.
+        let newest = isFirst ? try InboxRepository.state(inbox, in: connection).newestID ?? .least : nil
+        let upTo = [marking.upTo, newest].compactMap(\.self).min() ?? .least
+        let (count, through) = try NotificationRepository.markOldestRead(
+            upTo: upTo, at: now, inbox: inbox, in: connection)
+        let event = count > 0 ? InboxEvent.readAll(upTo: through ?? upTo) : nil
+        let badge = try change(inbox, event, acting: device, isTold: true, now: now, in: connection) { state in
+            if isFirst { state.cleared() }
+            state.markedRead(covered: Int64(count))
         }
-        wakeCourier()
-        return result
+        return Marking(
+            upTo: upTo, hasBegun: true, updated: marking.updated + count, badge: badge, isDone: through == nil)
     }
 
     /// Changes the state of an inbox and owes what follows from it.

@@ -140,8 +140,6 @@ extension InboxRepository.Found {
     /// Records what happened, if anybody may ask for it.
     func record(_ event: InboxEvent?, badgeChanged: Bool, at now: Timestamp, in connection: Connection) throws {
         guard listenedUntil > now else { return }
-        var event = event
-        if case .readAll(upTo: nil) = event { event = .readAll(upTo: state.newestID) }
         if let event { try EventRepository.insert(event, inbox: id, at: now, in: connection) }
         if badgeChanged { try EventRepository.insert(.badge, inbox: id, at: now, in: connection) }
     }

@@ -32,12 +32,16 @@ enum IdempotencyRepository {
             """, apiKey, key, answer.fingerprint, answer.location, answer.body, now)
     }
 
-    /// - Returns: how many were forgotten.
+    /// Forgets the oldest, and those of the same millisecond as the last of them.
+    ///
+    /// By time alone: a list of keys would be held against every key of their producer.
+    /// - Returns: how many were forgotten; the limit or more when there may be others.
     static func purge(before: Timestamp, limit: Int, in connection: Connection) throws -> Int {
         try connection.run(
             """
-            DELETE FROM idempotency_keys WHERE (api_key_id, key) IN (
-                SELECT api_key_id, key FROM idempotency_keys WHERE created_at <= ?1 LIMIT ?2)
+            DELETE FROM idempotency_keys INDEXED BY idempotency_keys_created WHERE created_at <= (
+                SELECT max(created_at) FROM (
+                    SELECT created_at FROM idempotency_keys WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2))
             """, before, limit)
     }
 }

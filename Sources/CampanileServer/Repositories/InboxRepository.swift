@@ -106,7 +106,7 @@ enum InboxRepository {
         let counts = try connection.first(
             """
             SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id)
-            FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
+            FROM inboxes i CROSS JOIN notifications n INDEXED BY notifications_unread ON n.inbox_id = i.id
             WHERE n.inbox_id = ?1 AND n.read_at IS NULL
             """, id
         ) { (unread: $0.int(0), sinceCleared: $0.int(1)) }

@@ -69,17 +69,23 @@ enum NotificationRepository {
             "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)
     }
 
-    /// Marks what is unread, up to and including an id if given.
-    /// - Returns: how many were.
-    static func markAllRead(
-        upTo: UUIDv7?, at now: Timestamp, inbox: Int64, in connection: Connection
-    ) throws -> Int {
-        guard let upTo else {
-            return try connection.run(
-                "UPDATE notifications SET read_at = ?2 WHERE inbox_id = ?1 AND read_at IS NULL", inbox, now)
-        }
-        return try connection.run(
-            "UPDATE notifications SET read_at = ?2 WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?3", inbox, now, upTo)
+    /// Marks the oldest that are unread, up to and including an id: not more than a transaction may.
+    /// - Returns: how many were, and the id up to which nothing is unread now; nil when that is all of them.
+    static func markOldestRead(
+        upTo: UUIDv7, at now: Timestamp, inbox: Int64, in connection: Connection
+    ) throws -> (count: Int, through: UUIDv7?) {
+        let through = try connection.first(
+            """
+            SELECT id FROM notifications INDEXED BY notifications_unread
+            WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?2 ORDER BY id LIMIT 1 OFFSET ?3
+            """, inbox, upTo, Limits.markedPerTransaction - 1
+        ) { $0.id(0) }
+        let count = try connection.run(
+            """
+            UPDATE notifications INDEXED BY notifications_unread SET read_at = ?2
+            WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?3
+            """, inbox, now, through ?? upTo)
+        return (count, through == upTo ? nil : through)
     }
 
     static func delete(_ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
@@ -102,14 +108,17 @@ struct NotificationFilter: Sendable {
 }
 
 extension NotificationRepository {
-    /// Later than every id: the start of the first page.
-    private static let end = UUIDv7(high: .max, low: .max)
-
     /// The rows of a page, newest first, and one more if there is a next page.
+    ///
+    /// The planner takes the primary key for every filter, as if it knew that most rows pass; `INDEXED BY` tells it which
+    /// filter has an index. The others look at a limited number of rows: who asks for what hardly any row has would else
+    /// walk the whole inbox while others wait.
+    /// - Returns: the oldest id that was looked at, when there may be more behind it; nil when the page, or the inbox, ends
+    ///   the search.
     static func page(
         _ filter: NotificationFilter, inbox: Int64, in connection: Connection, _ visit: (NotificationRow) throws -> Void
-    ) throws {
-        let before = filter.before ?? end
+    ) throws -> UUIDv7? {
+        let before = filter.before ?? .greatest
         let limit = filter.limit + 1
         let visitRow: (borrowing Row) throws -> Void = { row in
             // Large data is rare and looked up by itself: a subquery would cost every row.
@@ -119,7 +128,6 @@ extension NotificationRepository {
                 "SELECT data FROM notification_data WHERE notification_id = ?1", row.id(0)
             ) { try visit(notificationRow(row, data: $0.bytes(0))) }
         }
-        // The text of a statement is a literal, and `read_at IS NULL` has to stand in it for the partial index to serve.
         switch (filter.status, filter.category) {
         case (.all, nil):
             try connection.forEach(
@@ -127,22 +135,55 @@ extension NotificationRepository {
                 SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
                 FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
                 """, inbox, before, limit, body: visitRow)
+            return nil
         case (.unread, nil):
             try connection.forEach(
                 """
                 SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                FROM notifications WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3
+                FROM notifications INDEXED BY notifications_unread
+                WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3
                 """, inbox, before, limit, body: visitRow)
-        default:
+            return nil
+        case (.unread, let category?):
+            let oldest = try oldestOfSearch(amongUnread: true, before: before, inbox: inbox, in: connection)
+            try connection.forEach(
+                """
+                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+                FROM notifications INDEXED BY notifications_unread
+                WHERE inbox_id = ?1 AND id < ?2 AND id >= ?4 AND read_at IS NULL AND category = ?5 ORDER BY id DESC LIMIT ?3
+                """, inbox, before, limit, oldest ?? .least, category, body: visitRow)
+            return oldest
+        case (.all, _), (.read, _):
+            let oldest = try oldestOfSearch(amongUnread: false, before: before, inbox: inbox, in: connection)
             try connection.forEach(
                 """
                 SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
                 FROM notifications
-                WHERE inbox_id = ?1 AND id < ?2 AND (?4 = 'all' OR (read_at IS NULL) = (?4 = 'unread'))
-                    AND (?5 IS NULL OR category = ?5)
+                WHERE inbox_id = ?1 AND id < ?2 AND id >= ?4
+                    AND (?5 OR read_at IS NOT NULL) AND (?6 IS NULL OR category = ?6)
                 ORDER BY id DESC LIMIT ?3
-                """, inbox, before, limit, filter.status.rawValue, filter.category, body: visitRow)
+                """, inbox, before, limit, oldest ?? .least, filter.status == .all, filter.category, body: visitRow)
+            return oldest
         }
+    }
+
+    /// Where a search that starts before an id has looked at as many rows as it may; nil when there are not so many.
+    private static func oldestOfSearch(
+        amongUnread: Bool, before: UUIDv7, inbox: Int64, in connection: Connection
+    ) throws -> UUIDv7? {
+        let skipped = Limits.searchedRows - 1
+        if amongUnread {
+            return try connection.first(
+                """
+                SELECT id FROM notifications INDEXED BY notifications_unread
+                WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?3
+                """, inbox, before, skipped
+            ) { $0.id(0) }
+        }
+        return try connection.first(
+            "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", inbox,
+            before, skipped
+        ) { $0.id(0) }
     }
 
     private static func notificationRow(

@@ -111,7 +111,7 @@ export function makeInbox(kit, { call, onDeliveries }) {
 
   function drawNothing() {
     const nothing = find("nothing");
-    nothing.hidden = shown.size > 0 || loading !== null;
+    nothing.hidden = shown.size > 0 || loading !== null || cursor !== null;
     nothing.textContent = status === "unread" ? "Everything is read." : status === "read" ? "Nothing is read yet." : "Nothing here yet.";
     find("older").hidden = cursor === null;
   }

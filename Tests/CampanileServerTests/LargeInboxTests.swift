@@ -1,0 +1,195 @@
+import CampanileCore
+import SQLEngine
+import Synchronization
+import Testing
+
+@testable import CampanileServer
+
+/// Inboxes of more notifications than one page may look at or one transaction may mark.
+@Suite("Large inboxes")
+struct LargeInboxTests {
+    private static func id(_ number: Int) -> UUIDv7 {
+        UUIDv7(high: UInt64(1_700_000_000_000 + number) << 16 | 0x7000, low: 0x8000_0000_0000_0000)
+    }
+
+    /// Fills alice's inbox: notification 1 is the oldest.
+    private static func fill(_ fixture: Fixture, _ count: Int, isRead: @escaping @Sendable (Int) -> Bool) throws -> Int64 {
+        let now = fixture.clock.now
+        return try fixture.database.writeBlocking { connection in
+            let found = try InboxRepository.making(app: "default", userID: "alice", in: connection)
+            var state = found.state
+            for number in 1...count {
+                let record = NotificationRecord(
+                    id: id(number), createdAt: now, readAt: isRead(number) ? now : nil,
+                    content: NotificationContent(title: "\(number)", body: "", category: number == 1 ? "RARE" : "USUAL", deepLink: nil, data: nil),
+                    push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil))
+                try NotificationRepository.insert(record, inbox: found.id, in: connection)
+                if let readAt = record.readAt { try NotificationRepository.setRead(readAt, record.id, inbox: found.id, in: connection) }
+                state.created(record.id)
+                if isRead(number) { state.markedRead(record.id) }
+            }
+            state.stamp(before: found.state, policy: .unread, now: now)
+            try InboxRepository.store(state, found.id, in: connection)
+            return found.id
+        }
+    }
+
+    private static func pages(_ fixture: Fixture, _ inbox: Int64, _ filter: NotificationFilter) throws -> [(titles: [String], searched: UUIDv7?)] {
+        var filter = filter
+        var pages: [(titles: [String], searched: UUIDv7?)] = []
+        repeat {
+            var titles: [String] = []
+            let searched = try fixture.database.read { connection in
+                try NotificationRepository.page(filter, inbox: inbox, in: connection) {
+                    titles.append(String(decoding: $0.title, as: UTF8.self))
+                }
+            }
+            pages.append((titles, searched))
+            filter.before = searched
+        } while filter.before != nil
+        return pages
+    }
+
+    @Test("a search for what hardly any notification has looks at a limited number, says where to go on, and finds it in the end",
+        arguments: [
+            NotificationFilter(status: .read), NotificationFilter(category: "RARE"),
+            NotificationFilter(status: .read, category: "RARE"),
+        ])
+    func search(_ filter: NotificationFilter) throws {
+        let fixture = try Fixture()
+        let inbox = try Self.fill(fixture, 2 * Limits.searchedRows + 1) { $0 == 1 }
+        let pages = try Self.pages(fixture, inbox, filter)
+        #expect(pages.map(\.titles) == [[], [], ["1"]])
+        #expect(pages.map(\.searched) == [Self.id(Limits.searchedRows + 2), Self.id(2), nil])
+    }
+
+    @Test("what is unread is found at once, however much was read since", arguments: [nil, "RARE"])
+    func unread(_ category: String?) throws {
+        let fixture = try Fixture()
+        let inbox = try Self.fill(fixture, 2 * Limits.searchedRows + 1) { $0 != 1 }
+        let pages = try Self.pages(fixture, inbox, NotificationFilter(status: .unread, category: category))
+        #expect(pages.map(\.titles) == [["1"]])
+    }
+
+    @Test("unread ones of a category are searched among what is unread, a limited number at a time")
+    func unreadOfCategory() throws {
+        let fixture = try Fixture()
+        let inbox = try Self.fill(fixture, Limits.searchedRows + 1) { _ in false }
+        let pages = try Self.pages(fixture, inbox, NotificationFilter(status: .unread, category: "RARE"))
+        #expect(pages.map(\.titles) == [[], ["1"]])
+    }
+
+    @Test("an inbox of as many as a page may look at ends without another page")
+    func exactly() throws {
+        let fixture = try Fixture()
+        let inbox = try Self.fill(fixture, Limits.searchedRows - 1) { $0 == 1 }
+        #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .read)).map(\.titles) == [["1"]])
+    }
+
+    @Test("a short page leads on through the API, with cursor and link")
+    func shortPage() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let alice = try await server.user("alice")
+            for index in 0..<Limits.searchedRows + 5 {
+                let category = index == 2 ? "RARE" : "USUAL"
+                let created = try await server.client.post(
+                    "/notifications", #"{"user_id":"alice","title":"\#(index)","category":"\#(category)","push":false}"#, as: producer)
+                #expect(created.status == 201)
+            }
+            let first = try await server.client.get("/notifications?category=RARE", as: alice)
+            #expect(try first.json["notifications"]?.array == [])
+            let link = try #require(first.header("link"))
+            let second = try await server.client.get(String(link.dropFirst().prefix { $0 != ">" }), as: alice)
+            #expect(try second.json["notifications"]?.array.map { $0["title"]?.string } == ["2"])
+            #expect(try second.json["next_cursor"] == .null)
+        }
+    }
+
+    // MARK: - Marking
+
+    @Test("marking a large inbox takes several transactions, each with the badge of its moment, and counts them together",
+        arguments: [BadgePolicy.unread, .sinceOpened], [nil, 2_600])
+    func marking(_ policy: BadgePolicy, _ upTo: Int?) async throws {
+        let fixture = try Fixture(policy)
+        let total = 2 * Limits.markedPerTransaction + 700
+        let inbox = try Self.fill(fixture, total) { $0 % 50 == 0 }
+        let unread = (1...total).count { $0 % 50 != 0 }
+        let marked = (1...(upTo ?? total)).count { $0 % 50 != 0 }
+        let steps = Mutex<[Badge]>([])
+        fixture.database.onCommit { [database = fixture.database] _ in
+            let seen = try? database.read { connection in
+                (try InboxRepository.state(inbox, in: connection), try InboxRepository.recount(inbox, in: connection))
+            }
+            guard let (state, counted) = seen else { return }
+            #expect(state.unreadCount == counted.unread)
+            #expect(state.badge(.sinceOpened).count == counted.sinceCleared)
+            steps.withLock { $0.append(state.badge(policy)) }
+        }
+        let (updated, badge) = try await fixture.inboxes.markAllRead(upTo: upTo.map(Self.id), fixture.alice, device: nil)
+        #expect(updated == marked)
+        #expect((badge.count, badge.unreadCount) == (0, Int64(unread - marked)))
+        let seen = steps.withLock { $0 }
+        #expect(seen.map(\.unreadCount) == [1_000, 2_000, marked].map { Int64(unread - $0) })
+        #expect(seen.allSatisfy { $0.count == 0 })
+        #expect(seen.map(\.version) == seen.map(\.version).sorted() && Set(seen.map(\.version)).count == seen.count)
+    }
+
+    @Test("what arrives while a large inbox is marked stays unread, and is on the badge")
+    func arrival() async throws {
+        let fixture = try Fixture()
+        let total = 2 * Limits.markedPerTransaction + 10
+        let inbox = try Self.fill(fixture, total) { _ in false }
+        let hasArrived = Mutex(false)
+        let arrival = Mutex<Task<UUIDv7, any Error>?>(nil)
+        // The writer waits for this call: what is submitted here comes before the second part.
+        fixture.database.onCommit { _ in
+            guard !hasArrived.withLock({ was in defer { was = true }; return was }) else { return }
+            arrival.withLock { $0 = Task { try await fixture.create() } }
+            while fixture.database.waitingWrites == 0 { continue }
+        }
+        let (updated, badge) = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+        let task = try #require(arrival.withLock { $0 })
+        let created = try await task.value
+        #expect(updated == total)
+        #expect((badge.count, badge.unreadCount) == (1, 1))
+        let unread = try Self.pages(fixture, inbox, NotificationFilter(status: .unread))
+        #expect(unread.map(\.titles) == [["Title"]])
+        #expect(try fixture.inboxes.notification(created, fixture.alice).readAt == nil)
+    }
+
+    @Test("marking read with a limit beyond the newest marks what is there, and what comes later counts")
+    func beyond() async throws {
+        let fixture = try Fixture(.sinceOpened)
+        _ = try await fixture.create()
+        let (updated, badge) = try await fixture.inboxes.markAllRead(upTo: .greatest, fixture.alice, device: nil)
+        #expect((updated, badge.count, badge.unreadCount) == (1, 0, 0))
+        _ = try await fixture.create()
+        #expect(try fixture.badge().count == 1)
+    }
+
+    @Test("the housekeeping forgets old keys in small parts, without looking at the young ones of the same producer")
+    func keys() async throws {
+        let fixture = try Fixture()
+        let now = fixture.clock.now
+        try fixture.database.writeBlocking { connection in
+            for number in 1...30 {
+                try IdempotencyRepository.store(
+                    IdempotentAnswer(fingerprint: [1], location: nil, body: [1]), key: "key \(31 - number)", apiKey: 1,
+                    at: Timestamp(milliseconds: now.milliseconds + Int64(number / 4)), in: connection)
+            }
+        }
+        func purge(_ milliseconds: Int64, _ limit: Int) throws -> Int {
+            try fixture.database.writeBlocking {
+                try IdempotencyRepository.purge(
+                    before: Timestamp(milliseconds: now.milliseconds + milliseconds), limit: limit, in: $0)
+            }
+        }
+        // Whole milliseconds: 3 keys stand at the first, 4 at each of the others.
+        #expect(try purge(-1, 5) == 0)
+        #expect(try purge(3, 5) == 7)
+        #expect(try purge(3, 5) == 8)
+        #expect(try purge(3, 5) == 0)
+        #expect(try purge(100, 100) == 15)
+    }
+}

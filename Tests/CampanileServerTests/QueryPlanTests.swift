@@ -1,0 +1,124 @@
+import CSQLite
+import CampanileCore
+import Foundation
+import Testing
+
+@testable import CampanileServer
+@testable import SQLEngine
+
+/// What SQLite makes of every statement of the program, on a database that is filled. A test of the answers can't see that
+/// an index doesn't serve: they are the same without it, only later the more there is.
+@Suite("Query plans")
+struct QueryPlanTests {
+    /// Statements that walk a table or sort, each with the reason why that is no harm.
+    private static let reasons: [String: String] = [
+        "SELECT id FROM inboxes ORDER BY id": "the badge audit, and a start under another policy",
+        "SELECT id, name, app, created_at, revoked_at FROM api_keys ORDER BY id": "`keys list`",
+        "SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider": "a row for each lane",
+        "SELECT app, user_id, not_before FROM revocations WHERE not_before > ?1": "users that an operator signed out, after a change",
+        "SELECT seq FROM sqlite_sequence WHERE name = 'events'": "a row for each table that has sequences",
+        "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2": "a clock that was set back",
+        "UPDATE device_tokens SET due_at = max(?2, due_at - ?1)": "a clock that was set back",
+        "SELECT max(sequence), count(*) FROM (SELECT sequence, created_at FROM events ORDER BY sequence LIMIT ?2)": "limited",
+        "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = ?1 LIMIT ?2)": "limited",
+        "SELECT id FROM device_tokens WHERE inbox_id = ?1": "a user has 50 devices at most",
+        "SELECT token, platform, provider, environment, app_version, locale, last_registered_at FROM device_tokens WHERE inbox_id = ?1":
+            "a user has 50 devices at most",
+    ]
+
+    @Test("no statement walks a table or sorts, but those that are known to and why")
+    func nothingWalks() throws {
+        let statements = try Self.statements()
+        var unused = Set(Self.reasons.keys)
+        try Self.onFilledDatabase { connection in
+            for statement in statements {
+                let plan = try Self.plan(of: statement, on: connection)
+                guard plan.contains(where: { $0.hasPrefix("SCAN") || $0.contains("TEMP B-TREE") }) else { continue }
+                let known = Self.reasons.keys.first { statement.hasPrefix($0) }
+                if let known { unused.remove(known) }
+                #expect(known != nil, "\(statement): \(plan)")
+            }
+        }
+        #expect(unused.isEmpty, "these have become good: \(unused.sorted())")
+    }
+
+    @Test("what is asked of an inbox goes by the key or the index that holds what is asked for", arguments: [
+        ("WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3", "PRIMARY KEY (inbox_id=? AND id<?)"),
+        ("WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3", "INDEX notifications_unread (inbox_id=? AND id<?)"),
+        ("AND id >= ?4 AND read_at IS NULL AND category = ?5", "INDEX notifications_unread (inbox_id=? AND id>? AND id<?)"),
+        ("AND id >= ?4 AND (?5 OR read_at IS NOT NULL)", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
+        ("read_at IS NULL AND id <= ?2 ORDER BY id LIMIT 1 OFFSET ?3", "INDEX notifications_unread (inbox_id=? AND id<?)"),
+        ("SET read_at = ?2 WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?3", "INDEX notifications_unread (inbox_id=? AND id<?)"),
+        ("count(*) FILTER (WHERE i.cleared_id", "INDEX notifications_unread (inbox_id=?)"),
+        ("DELETE FROM idempotency_keys", "INDEX idempotency_keys_created (created_at<?)"),
+        ("DELETE FROM deliveries WHERE (notification_id, device_id)", "PRIMARY KEY (notification_id=? AND device_id=?)"),
+    ])
+    func inboxes(_ text: String, _ expected: String) throws {
+        let found = try Self.statements().filter { $0.contains(text) }
+        #expect(!found.isEmpty, "no statement contains \(text)")
+        try Self.onFilledDatabase { connection in
+            for statement in found {
+                let plan = try Self.plan(of: statement, on: connection)
+                #expect(plan.contains { $0.hasSuffix(expected) }, "\(statement): \(plan)")
+            }
+        }
+    }
+
+    @Test("the search for statements finds them, and a walk is seen as one")
+    func control() throws {
+        let statements = try Self.statements()
+        #expect(statements.count > 80)
+        #expect(statements.contains("DELETE FROM device_tokens WHERE id = ?1"))
+        try Self.onFilledDatabase { connection in
+            let walk = try Self.plan(of: "SELECT id FROM notifications WHERE title = ?1", on: connection)
+            #expect(walk == ["SCAN notifications"])
+            // What SQLite does when it may choose.
+            let free = "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC, title LIMIT ?3"
+            let chosen = try Self.plan(of: free, on: connection)
+            #expect(chosen.contains("SEARCH notifications USING PRIMARY KEY (inbox_id=? AND id<?)"))
+        }
+    }
+
+    // MARK: - How it is done
+
+    /// Every literal of the repositories that is a statement, each on one line.
+    private static func statements() throws -> [String] {
+        let block = /"""\n(.*?)"""/.dotMatchesNewlines()
+        let line = /"((?:WITH|SELECT|INSERT|UPDATE|DELETE) [^"\n]*)"/
+        var found: [String] = []
+        for file in try HouseRulesTests.files("Sources/CampanileServer/Repositories") {
+            let text = file.lines.joined(separator: "\n")
+            found += text.matches(of: block).map { String($0.1) } + text.matches(of: line).map { String($0.1) }
+        }
+        return found.map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }
+    }
+
+    private static func plan(of statement: String, on connection: Connection) throws -> [String] {
+        var prepared: OpaquePointer?
+        let code = sqlite3_prepare_v2(connection.handle, "EXPLAIN QUERY PLAN " + statement, -1, &prepared, nil)
+        defer { sqlite3_finalize(prepared) }
+        #expect(code == SQLITE_OK, "\(statement): \(String(cString: sqlite3_errmsg(connection.handle)))")
+        var lines: [String] = []
+        while sqlite3_step(prepared) == SQLITE_ROW {
+            if let text = sqlite3_column_text(prepared, 3) { lines.append(String(cString: text)) }
+        }
+        return lines
+    }
+
+    private static func onFilledDatabase(_ body: (Connection) throws -> Void) throws {
+        let folder = TemporaryFolder()
+        let database = try Store.open(folder.database).database
+        defer { database.close() }
+        try database.writeBlocking { connection in
+            try connection.script(
+                """
+                INSERT INTO inboxes (id, app, user_id, unread_count)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) SELECT i, 'default', i, 10 FROM n;
+                INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+                SELECT i % 20 + 1, CAST(printf('%016d', i) AS BLOB), i, iif(i % 10, i, NULL), 'Title', 'Body' FROM n;
+                """)
+        }
+        try database.read(body)
+    }
+}
