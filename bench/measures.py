@@ -6,7 +6,6 @@ import statistics
 import subprocess
 import time
 from dataclasses import dataclass
-from itertools import compress
 from pathlib import Path
 from urllib.parse import quote
 
@@ -64,9 +63,9 @@ class Bench:
         self.loads += [load for series in loads.values() for load in series]
         return loads
 
-    def _compare(self, measure: str, ours: list[Load], floor: list[Load], at_least: float | None) -> None:
+    def _compare(self, measure: str, ours: list[Load], floor: list[Load], at_least: float | None, reference: str = "floor") -> None:
         self.report.rows.append(Row(
-            measure, rates(ours).text(0, "/s"), "floor " + rates(floor).text(0, "/s"), ratios(ours, floor), at_least=at_least,
+            measure, rates(ours).text(0, "/s"), f"{reference} " + rates(floor).text(0, "/s"), ratios(ours, floor), at_least=at_least,
             cpu=f"{cpu_per_request(ours).median:.1f} / {cpu_per_request(floor).median:.1f}"))
 
     def _seeded_pair(self, name: str, body_bytes: int) -> tuple[Server, Server, list[str]]:
@@ -133,15 +132,11 @@ class Bench:
                                  f"{statistics.median(load.p50_ms for load in loads['FULL']):.1f} ms, floor "
                                  f"{statistics.median(load.p50_ms for load in loads['floor']):.1f} ms; after a round campanile "
                                  f"worked on what it owed for up to {max(waits['FULL']):.1f} s before the next began")
-        # What group commit gains depends on the disk's price, so each round is judged by its own probe.
-        for word, at_least, kept in (("under", 5, [p < 0.5 for p in probes]), ("of at least", 15, [p >= 0.5 for p in probes])):
-            if any(kept):
-                self._compare(f"durable POST /notifications, probe {word} 0.5 ms ({sum(kept)} of {len(kept)} rounds)",
-                              list(compress(loads["FULL"], kept)), list(compress(loads["floor"], kept)), at_least)
-        self.report.rows.append(Row("control: the floor with a writer's queue (what groups can gain here)",
-                                    "floor in groups " + rates(loads["groups"]).text(0, "/s"), "floor " + rates(loads["floor"]).text(0, "/s"),
-                                    ratios(loads["groups"], loads["floor"]),
-                                    cpu=f"{cpu_per_request(loads['groups']).median:.1f} / {cpu_per_request(loads['floor']).median:.1f}"))
+        # Bare C that writes in groups is what there is to reach: how much groups gain depends on the disk and the processors.
+        self._compare("durable POST /notifications, against the floor in groups", loads["FULL"], loads["groups"], 0.7,
+                      reference="floor in groups")
+        self._compare("durable POST /notifications, against the floor", loads["FULL"], loads["floor"], None)
+        self._compare("control: the floor in groups, against the floor", loads["groups"], loads["floor"], None)
         self.report.rows.append(Row("POST: FULL against NORMAL", "FULL " + rates(loads["FULL"]).text(0, "/s"),
                                     "NORMAL " + rates(loads["NORMAL"]).text(0, "/s"), ratios(loads["FULL"], loads["NORMAL"]),
                                     at_least=0.85))

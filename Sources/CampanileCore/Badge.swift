@@ -28,18 +28,21 @@ package struct InboxState: Equatable, Sendable {
     package private(set) var armed: Bool
     package private(set) var clearedID: UUIDv7?
     package private(set) var newestID: UUIDv7?
+    /// No notification older than this is unread; nil: any may be. Where the search for what is unread ends.
+    package private(set) var unreadFrom: UUIDv7?
     package private(set) var version: Int64
     package private(set) var updatedAt: Timestamp?
 
     package init(
         unreadCount: Int64 = 0, unreadSinceCleared: Int64 = 0, armed: Bool = false, clearedID: UUIDv7? = nil,
-        newestID: UUIDv7? = nil, version: Int64 = 0, updatedAt: Timestamp? = nil
+        newestID: UUIDv7? = nil, unreadFrom: UUIDv7? = nil, version: Int64 = 0, updatedAt: Timestamp? = nil
     ) {
         self.unreadCount = unreadCount
         self.unreadSinceCleared = unreadSinceCleared
         self.armed = armed
         self.clearedID = clearedID
         self.newestID = newestID
+        self.unreadFrom = unreadFrom
         self.version = version
         self.updatedAt = updatedAt
     }
@@ -69,6 +72,7 @@ package struct InboxState: Equatable, Sendable {
     package mutating func markedUnread(_ id: UUIDv7) { addUnread(id) }
 
     private mutating func addUnread(_ id: UUIDv7) {
+        unreadFrom = unreadCount == 0 ? id : unreadFrom.map { min($0, id) }
         unreadCount += 1
         if isSinceCleared(id) { unreadSinceCleared += 1 }
         armed = true
@@ -85,8 +89,12 @@ package struct InboxState: Equatable, Sendable {
         if isSinceCleared(id) { unreadSinceCleared -= 1 }
     }
 
-    /// So many unread notifications that the last clearing covered were marked read at once.
-    package mutating func markedRead(covered count: Int64) { unreadCount -= count }
+    /// All that were unread in a range, so many, were marked read at once. The last clearing covered them.
+    package mutating func markedRead(_ count: Int64, in range: ClosedRange<UUIDv7>) {
+        unreadCount -= count
+        let from = unreadFrom ?? .least
+        if from >= range.lowerBound { unreadFrom = max(from, range.upperBound) }
+    }
 
     /// The user has seen what is there: disarms, and what comes later counts from here.
     package mutating func cleared() {

@@ -209,7 +209,8 @@ struct BadgeCommand: AsyncParsableCommand {
                 print(
                     "\(difference.app)\t\(difference.userID)\tkept \(difference.kept.unread)"
                         + " (\(difference.kept.sinceCleared) since cleared),"
-                        + " counted \(difference.counted.unread) (\(difference.counted.sinceCleared))")
+                        + " counted \(difference.counted.unread) (\(difference.counted.sinceCleared)),"
+                        + " overlooked \(difference.overlooked)")
             }
             say("\(audit.inboxes) inboxes, \(audit.differences.count) wrong.")
             if !audit.differences.isEmpty { throw ExitCode(1) }

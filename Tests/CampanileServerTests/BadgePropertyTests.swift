@@ -116,9 +116,10 @@ private struct BadgeWalk {
     }
 
     private mutating func markAllRead(_ device: Character?) async throws {
+        let upTo = Bool.random(using: &chance) ? nil : entries.randomElement(using: &chance)?.id
         let (_, badge) = try await fixture.inboxes.markAllRead(
-            upTo: nil, fixture.alice, device: device.map(Fixture.token))
-        for index in entries.indices { entries[index].isRead = true }
+            upTo: upTo, fixture.alice, device: device.map(Fixture.token))
+        for index in entries.indices where upTo.map({ entries[index].id <= $0 }) ?? true { entries[index].isRead = true }
         cleared(badge, device)
         #expect(badge.count == 0)
     }

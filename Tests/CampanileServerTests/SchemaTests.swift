@@ -80,6 +80,44 @@ struct SchemaTests {
         #expect(events == ["1badge9", "2badge9", "4created10"])
     }
 
+    @Test("schema 6 finds what was unread under schema 5, wherever it stands")
+    func fromFiveToSix() async throws {
+        let path = try migrated(through: 5)
+        let old = try Database(path: path)
+        try old.writeBlocking { connection in
+            _ = try connection.run(
+                "INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, newest_id) VALUES (1, 'default', 'alice', 2, 2, ?1)", Self.id(4))
+            for (number, readAt) in [(1, nil), (2, 7), (3, nil), (4, 7)] as [(UInt64, Int64?)] {
+                _ = try connection.run(
+                    "INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES (1, ?1, 5, ?2, ?3, '')",
+                    Self.id(number), readAt, "\(number)")
+            }
+        }
+        old.close()
+        try Migrations.migrator.migrate(path: path)
+        let database = try Database(path: path)
+        defer { database.close() }
+        func unread() throws -> [String] {
+            var titles: [String] = []
+            let searched = try database.read { connection in
+                try NotificationRepository.page(NotificationFilter(status: .unread), inbox: 1, in: connection) {
+                    titles.append(String(decoding: $0.title, as: UTF8.self))
+                }
+            }
+            #expect(searched == nil)
+            return titles
+        }
+        #expect(try unread() == ["3", "1"])
+        #expect(try BadgeAudit(database).differences.isEmpty)
+        let marked = try database.writeBlocking {
+            try NotificationRepository.markRead(.least...Self.id(2), at: Timestamp(milliseconds: 9), inbox: 1, in: $0)
+        }
+        #expect(marked.count == 1)
+        #expect(try unread() == ["3"])
+    }
+
+    private static func id(_ number: UInt64) -> UUIDv7 { UUIDv7(high: number << 16 | 0x7000, low: 1 << 63) }
+
     private static func insertDelivery(_ state: String, _ connection: Connection) throws -> Int {
         try connection.run(
             """

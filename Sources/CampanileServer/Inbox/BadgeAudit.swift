@@ -8,6 +8,8 @@ package struct BadgeAudit: Sendable {
         package let userID: String
         package let kept: (unread: Int64, sinceCleared: Int64)
         package let counted: (unread: Int64, sinceCleared: Int64)
+        /// Unread ones that the search for them would not find.
+        package let overlooked: Int64
     }
 
     package let inboxes: Int
@@ -22,12 +24,14 @@ package struct BadgeAudit: Sendable {
                 inboxes += 1
                 let state = try InboxRepository.state(id, in: connection)
                 let counted = try InboxRepository.recount(id, in: connection)
-                guard counted != (state.unreadCount, state.unreadSinceCleared) else { continue }
+                let kept = (unread: state.unreadCount, sinceCleared: state.unreadSinceCleared)
+                guard (counted.unread, counted.sinceCleared) != kept || counted.overlooked > 0 else { continue }
                 let owner = try InboxRepository.owner(id, in: connection)
                 differences.append(
                     Difference(
                         app: owner?.app ?? "", userID: owner?.userID ?? "",
-                        kept: (state.unreadCount, state.unreadSinceCleared), counted: counted))
+                        kept: kept, counted: (counted.unread, counted.sinceCleared),
+                        overlooked: counted.overlooked))
             }
         }
         self.inboxes = inboxes

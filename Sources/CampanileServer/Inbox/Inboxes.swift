@@ -143,7 +143,7 @@ struct Inboxes: Sendable {
         var marking = Marking(upTo: upTo)
         repeat {
             marking = try await database.write { [marking] connection in
-                guard let inbox = try user.inbox(in: connection) else { return Marking() }
+                guard let inbox = try user.inbox(in: connection) else { return Marking(isDone: true) }
                 return try mark(marking, inbox, device: device, now: now, in: connection)
             }
             wakeCourier()
@@ -153,31 +153,35 @@ struct Inboxes: Sendable {
 
     /// How far marking everything read has come.
     private struct Marking: Sendable {
-        /// The newest that is marked; nil before it has begun: the newest there is.
+        /// The newest that is marked; nil before the beginning: the newest there is.
         var upTo: UUIDv7?
-        var hasBegun = false
+        /// Up to here it is done.
+        var through: UUIDv7?
         var updated = 0
         var badge = Badge.none
-        var isDone = true
+        var isDone = false
     }
 
     /// One transaction's part.
     private func mark(
         _ marking: Marking, _ inbox: Int64, device: String?, now: Timestamp, in connection: Connection
     ) throws -> Marking {
-        let isFirst = !marking.hasBegun
+        let state = try InboxRepository.state(inbox, in: connection)
+        let isFirst = marking.through == nil
         // What comes after the beginning is new to the user: it is neither marked nor cleared.
-        let newest = isFirst ? try InboxRepository.state(inbox, in: connection).newestID ?? .least : nil
-        let upTo = [marking.upTo, newest].compactMap(\.self).min() ?? .least
-        let (count, through) = try NotificationRepository.markOldestRead(
-            upTo: upTo, at: now, inbox: inbox, in: connection)
-        let event = count > 0 ? InboxEvent.readAll(upTo: through ?? upTo) : nil
+        let newest = isFirst ? state.newestID ?? .least : .greatest
+        let upTo = min(marking.upTo ?? newest, newest)
+        let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
+        let (count, through) = state.unreadCount == 0
+            ? (0, upTo) : try NotificationRepository.markRead(range, at: now, inbox: inbox, in: connection)
+        let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let badge = try change(inbox, event, acting: device, isTold: true, now: now, in: connection) { state in
             if isFirst { state.cleared() }
-            state.markedRead(covered: Int64(count))
+            state.markedRead(Int64(count), in: range.lowerBound...through)
         }
         return Marking(
-            upTo: upTo, hasBegun: true, updated: marking.updated + count, badge: badge, isDone: through == nil)
+            upTo: upTo, through: through, updated: marking.updated + count, badge: badge,
+            isDone: through == upTo || badge.unreadCount == 0)
     }
 
     /// Changes the state of an inbox and owes what follows from it.

@@ -19,10 +19,11 @@ enum InboxRepository {
     static func making(app: String, userID: String, in connection: Connection) throws -> Found {
         let found = try connection.first(
             """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, listened_until, id
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
+                listened_until, id
             FROM inboxes WHERE app = ?1 AND user_id = ?2
             """, app, userID
-        ) { Found(id: $0.int(8), state: state($0), listenedUntil: $0.time(7)) }
+        ) { Found(id: $0.int(9), state: state($0), listenedUntil: $0.time(8)) }
         if let found { return found }
         _ = try connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
         return Found(
@@ -33,17 +34,18 @@ enum InboxRepository {
     static func found(_ id: Int64, in connection: Connection) throws -> Found {
         try connection.first(
             """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, listened_until
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
+                listened_until
             FROM inboxes WHERE id = ?1
             """, id
-        ) { Found(id: id, state: state($0), listenedUntil: $0.time(7)) }
+        ) { Found(id: id, state: state($0), listenedUntil: $0.time(8)) }
             ?? Found(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
 
     private static func state(_ row: borrowing Row) -> InboxState {
         InboxState(
             unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2), clearedID: row.idOrNil(5),
-            newestID: row.idOrNil(6), version: row.int(3), updatedAt: row.timeOrNil(4))
+            newestID: row.idOrNil(6), unreadFrom: row.idOrNil(7), version: row.int(3), updatedAt: row.timeOrNil(4))
     }
 
     /// What the badge is computed from, of a row that has these columns from `first` on: unread_count,
@@ -73,10 +75,10 @@ enum InboxRepository {
         _ = try connection.run(
             """
             UPDATE inboxes SET unread_count = ?2, unread_since_cleared = ?3, armed = ?4, cleared_id = ?5, newest_id = ?6,
-                version = ?7, updated_at = ?8
+                version = ?7, updated_at = ?8, unread_from = ?9
             WHERE id = ?1
             """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
-            state.version, state.updatedAt)
+            state.version, state.updatedAt, state.unreadFrom)
     }
 
     static func owner(_ id: Int64, in connection: Connection) throws -> (app: String, userID: String)? {
@@ -102,14 +104,22 @@ enum InboxRepository {
     }
 
     /// One inbox counted anew from its notifications.
-    static func recount(_ id: Int64, in connection: Connection) throws -> (unread: Int64, sinceCleared: Int64) {
-        let counts = try connection.first(
+    struct Recount: Sendable {
+        let unread: Int64
+        let sinceCleared: Int64
+        /// Older than anything that is said to be unread, and unread: there is none.
+        let overlooked: Int64
+    }
+
+    static func recount(_ id: Int64, in connection: Connection) throws -> Recount {
+        try connection.first(
             """
-            SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id)
-            FROM inboxes i CROSS JOIN notifications n INDEXED BY notifications_unread ON n.inbox_id = i.id
+            SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id),
+                count(*) FILTER (WHERE n.id < i.unread_from)
+            FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
             WHERE n.inbox_id = ?1 AND n.read_at IS NULL
             """, id
-        ) { (unread: $0.int(0), sinceCleared: $0.int(1)) }
-        return counts ?? (0, 0)
+        ) { Recount(unread: $0.int(0), sinceCleared: $0.int(1), overlooked: $0.int(2)) }
+            ?? Recount(unread: 0, sinceCleared: 0, overlooked: 0)
     }
 }

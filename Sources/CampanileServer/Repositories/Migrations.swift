@@ -11,6 +11,7 @@ enum Migrations {
         Migration(version: 3, name: "m0003_busy_devices", sql: text(PackageResources.m0003_busy_devices_sql)),
         Migration(version: 4, name: "m0004_realtime", sql: text(PackageResources.m0004_realtime_sql)),
         Migration(version: 5, name: "m0005_cheap_checks", sql: text(PackageResources.m0005_cheap_checks_sql)),
+        Migration(version: 6, name: "m0006_unread_from", sql: text(PackageResources.m0006_unread_from_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -69,23 +69,22 @@ enum NotificationRepository {
             "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)
     }
 
-    /// Marks the oldest that are unread, up to and including an id: not more than a transaction may.
-    /// - Returns: how many were, and the id up to which nothing is unread now; nil when that is all of them.
-    static func markOldestRead(
-        upTo: UUIDv7, at now: Timestamp, inbox: Int64, in connection: Connection
-    ) throws -> (count: Int, through: UUIDv7?) {
-        let through = try connection.first(
-            """
-            SELECT id FROM notifications INDEXED BY notifications_unread
-            WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?2 ORDER BY id LIMIT 1 OFFSET ?3
-            """, inbox, upTo, Limits.markedPerTransaction - 1
+    /// Marks what is unread from one id to another, both included, in as many notifications as one transaction may look at.
+    /// - Returns: how many were, and the id up to which everything was looked at.
+    static func markRead(
+        _ range: ClosedRange<UUIDv7>, at now: Timestamp, inbox: Int64, in connection: Connection
+    ) throws -> (count: Int, through: UUIDv7) {
+        let last = try connection.first(
+            "SELECT id FROM notifications WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 ORDER BY id LIMIT 1 OFFSET ?4",
+            inbox, range.lowerBound, range.upperBound, Limits.markedPerTransaction - 1
         ) { $0.id(0) }
+        let through = last ?? range.upperBound
         let count = try connection.run(
             """
-            UPDATE notifications INDEXED BY notifications_unread SET read_at = ?2
-            WHERE inbox_id = ?1 AND read_at IS NULL AND id <= ?3
-            """, inbox, now, through ?? upTo)
-        return (count, through == upTo ? nil : through)
+            UPDATE notifications SET read_at = ?4
+            WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 AND read_at IS NULL
+            """, inbox, range.lowerBound, through, now)
+        return (count, through)
     }
 
     static func delete(_ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
@@ -110,9 +109,8 @@ struct NotificationFilter: Sendable {
 extension NotificationRepository {
     /// The rows of a page, newest first, and one more if there is a next page.
     ///
-    /// The planner takes the primary key for every filter, as if it knew that most rows pass; `INDEXED BY` tells it which
-    /// filter has an index. The others look at a limited number of rows: who asks for what hardly any row has would else
-    /// walk the whole inbox while others wait.
+    /// No index knows what is read or of which category: a filtered page looks at a limited number of rows, because who asks
+    /// for what hardly any row has would else walk the whole inbox while others wait.
     /// - Returns: the oldest id that was looked at, when there may be more behind it; nil when the page, or the inbox, ends
     ///   the search.
     static func page(
@@ -128,62 +126,39 @@ extension NotificationRepository {
                 "SELECT data FROM notification_data WHERE notification_id = ?1", row.id(0)
             ) { try visit(notificationRow(row, data: $0.bytes(0))) }
         }
-        switch (filter.status, filter.category) {
-        case (.all, nil):
+        if filter.status == .all, filter.category == nil {
             try connection.forEach(
                 """
                 SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
                 FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
                 """, inbox, before, limit, body: visitRow)
             return nil
-        case (.unread, nil):
-            try connection.forEach(
-                """
-                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                FROM notifications INDEXED BY notifications_unread
-                WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT ?3
-                """, inbox, before, limit, body: visitRow)
-            return nil
-        case (.unread, let category?):
-            let oldest = try oldestOfSearch(amongUnread: true, before: before, inbox: inbox, in: connection)
-            try connection.forEach(
-                """
-                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                FROM notifications INDEXED BY notifications_unread
-                WHERE inbox_id = ?1 AND id < ?2 AND id >= ?4 AND read_at IS NULL AND category = ?5 ORDER BY id DESC LIMIT ?3
-                """, inbox, before, limit, oldest ?? .least, category, body: visitRow)
-            return oldest
-        case (.all, _), (.read, _):
-            let oldest = try oldestOfSearch(amongUnread: false, before: before, inbox: inbox, in: connection)
-            try connection.forEach(
-                """
-                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                FROM notifications
-                WHERE inbox_id = ?1 AND id < ?2 AND id >= ?4
-                    AND (?5 OR read_at IS NOT NULL) AND (?6 IS NULL OR category = ?6)
-                ORDER BY id DESC LIMIT ?3
-                """, inbox, before, limit, oldest ?? .least, filter.status == .all, filter.category, body: visitRow)
-            return oldest
         }
+        guard let oldest = try oldestMatch(filter.status, inbox: inbox, in: connection) else { return nil }
+        let end = try connection.first(
+            """
+            SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 AND id >= ?3
+            ORDER BY id DESC LIMIT 1 OFFSET ?4
+            """, inbox, before, oldest, Limits.searchedRows - 1
+        ) { $0.id(0) }
+        try connection.forEach(
+            """
+            SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+            FROM notifications
+            WHERE inbox_id = ?1 AND id < ?2 AND id >= ?4
+                AND (?5 = 'all' OR (read_at IS NULL) = (?5 = 'unread')) AND (?6 IS NULL OR category = ?6)
+            ORDER BY id DESC LIMIT ?3
+            """, inbox, before, limit, end ?? oldest, filter.status.rawValue, filter.category, body: visitRow)
+        return end
     }
 
-    /// Where a search that starts before an id has looked at as many rows as it may; nil when there are not so many.
-    private static func oldestOfSearch(
-        amongUnread: Bool, before: UUIDv7, inbox: Int64, in connection: Connection
+    /// No notification older than this is of the status; nil: none is at all.
+    private static func oldestMatch(
+        _ status: NotificationFilter.Status, inbox: Int64, in connection: Connection
     ) throws -> UUIDv7? {
-        let skipped = Limits.searchedRows - 1
-        if amongUnread {
-            return try connection.first(
-                """
-                SELECT id FROM notifications INDEXED BY notifications_unread
-                WHERE inbox_id = ?1 AND id < ?2 AND read_at IS NULL ORDER BY id DESC LIMIT 1 OFFSET ?3
-                """, inbox, before, skipped
-            ) { $0.id(0) }
-        }
-        return try connection.first(
-            "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", inbox,
-            before, skipped
-        ) { $0.id(0) }
+        guard status == .unread else { return .least }
+        let state = try InboxRepository.state(inbox, in: connection)
+        return state.unreadCount == 0 ? nil : state.unreadFrom ?? .least
     }
 
     private static func notificationRow(
