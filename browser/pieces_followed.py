@@ -1,12 +1,9 @@
 """Tests: tokens and users that change, what listeners hear, the console under traffic, and the documented snippets."""
 import base64
 import json
-import re
 
 from fake_server import HERE
-from pieces_page import APP_BADGE, REFUSED, test, text_is
-
-DOCUMENT = HERE.parent / "docs" / "realtime-pages.md"
+from pieces_page import APP_BADGE, REFUSED, documented, test, text_is
 
 
 def token_of(user, number=1):
@@ -296,12 +293,6 @@ def phones_move_under_steady_traffic(world):
     page.wait("asked.length === 2")
     page.evaluate("""answer("GET /sandbox", { pushes: [] })""")
     assert page.evaluate("document.querySelectorAll('#phone-list li').length") == 1, "drawn, though another look is under way"
-
-
-def documented(language, after):
-    """The first block of code of a language behind a heading of docs/realtime-pages.md."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    return re.search(rf"^## {after}$.*?^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE).group(1)
 
 
 @test

@@ -27,6 +27,7 @@ try:
     import websockets.exceptions
     from campanile_process import TrustError, temporary_folder
     from chromium import Browser, BrowserError
+    from pieces_page import documented
     from stock_world import WAIT_SECONDS, Cable, Curl, Pages, World, carries, signed
 except ImportError as error:
     sys.exit(f"stock_clients.py: {error}: run it with $({HERE}/venv.sh)")
@@ -174,6 +175,42 @@ def rails_client_without_a_token_is_turned_away(world, settings={}):
     page.evaluate(f"void (window.one = subscribe({json.dumps(world.cable)}, {{ channel: 'NotificationsChannel' }}))")
     page.wait("one.lost === 1", what="the disconnection")
     assert page.evaluate("one.confirmed === 0 && consumer.connection.monitor.isRunning() === false"), "it must not try again"
+
+
+# What stands for the imports of a documented snippet: Rails' own script, and what Turbo does with a message.
+IMPORTED = {
+    'import { createConsumer } from "@rails/actioncable";': "const { createConsumer } = ActionCable;",
+    'import { Turbo } from "@hotwired/turbo-rails";':
+        "const Turbo = { renderStreamMessage(message) { rendered.push(message); renderStream(message); } };",
+    '"wss://push.example.com/cable"': "{cable}",
+}
+
+
+@test
+def the_documented_consumer_shows_the_badge_after_every_visit(world, settings=WITH_KEY):
+    snippet = documented("js", "Rails with Turbo")
+    for shown, meant in IMPORTED.items():
+        assert shown in snippet, f"the snippet has no {shown}"
+        snippet = snippet.replace(shown, meant.replace("{cable}", json.dumps(world.cable)))
+    alice, bob = signed("key", SIGNING_KEY, "notifications:alice", "notifications:bob")
+    page = world.page()
+    page.evaluate(f"visit('{alice}')")
+    page.evaluate(f"window.rendered = []; (() => {{ {snippet} }})()")
+    page.wait(text_is("0"), what="the present badge")
+    world.post("alice")
+    page.wait(text_is("1"))
+    assert page.evaluate(f"visit('{alice}')") == "1", "the page of a visit shows the number at once"
+    world.post("alice")
+    page.wait(text_is("2"))
+    # Somebody else signed in without a page being loaded: the number before is nobody's business.
+    assert page.evaluate(f"rendered.length = 0, visit('{bob}')") == ""
+    page.wait(text_is("0"))
+    world.post("alice")
+    world.post("bob")
+    page.wait(text_is("1"))
+    assert not page.evaluate("rendered.some((message) => /[23]</.test(message))"), page.evaluate("rendered")
+    # And nobody is signed in.
+    assert page.evaluate("visit('')") == ""
 
 
 # --- EventSource in Chromium

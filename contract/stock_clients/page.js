@@ -31,6 +31,18 @@ customElements.define("turbo-stream-source", class extends HTMLElement {
   }
 });
 
+// A visit as Turbo Drive makes one: the head is merged, the body is another one, and an event says so. Gives the number that
+// is shown in that moment.
+function visit(signedName) {
+  document.querySelector("meta[name=badge-stream]")?.remove();
+  if (signedName) document.head.insertAdjacentHTML("beforeend", `<meta name="badge-stream" content="${signedName}">`);
+  const body = document.createElement("body");
+  body.innerHTML = '<span id="notification-badge-count"></span>';
+  document.body.replaceWith(body);
+  document.documentElement.dispatchEvent(new CustomEvent("turbo:load", { bubbles: true }));
+  return document.getElementById("notification-badge-count").textContent;
+}
+
 let consumer;
 
 // What turbo-rails' <turbo-cable-stream-source> does, with Rails' own consumer.
