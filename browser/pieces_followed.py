@@ -21,6 +21,10 @@ LISTEN = """(async () => { const { listen } = await import("/assets/campanile-ba
   %s })()"""
 
 
+PAGE = """<!doctype html><title>Shop</title><link rel="icon" href="/pages/icon.svg">
+<script type="module" src="/assets/campanile-badge.js"></script>%s"""
+
+
 def with_token(world, token, *scripts):
     """The page token.html with another token."""
     text = (HERE / "pages" / "token.html").read_text(encoding="utf-8").replace("user-token-of-alice", token)
@@ -51,7 +55,7 @@ def a_token_that_is_taken_away_ends_it(world):
     world.server.tell(8, 2000)
     for change in ("one.removeAttribute('token')", "one.setAttribute('token', '')"):
         page = with_token(world, token_of("alice"), APP_BADGE)
-        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b id=two data-notification-badge></b>')")
+        page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b id=two data-notification-badge=/badge/stream></b>')")
         page.wait(text_is("#one", "8") + " && " + text_is("#two", "8"))
         page.evaluate(f"(() => {{ const one = document.getElementById('one'); {change}; window.after = {SHOWS % '#one'}; }})()")
         assert page.evaluate("after") == NOTHING, page.evaluate("after")
@@ -167,6 +171,49 @@ def options_of_other_elements_may_change(world):
     page.wait(text_is("#two", "3"))
     assert len(world.server.requests("/own/exchange")) == 1
     world.server.wait_for_streams(1)
+
+
+@test
+def a_changed_value_of_the_attribute_is_noticed(world):
+    world.server.tell(3, 20)
+    page = world.open("badge.html")
+    page.wait(text_is("#two", "3"))
+    page.evaluate("void (document.getElementById('two').dataset.notificationBadge = '/other/stream')")
+    world.server.wait_for_streams(2)
+    page.wait(text_is("#two", "3"))
+    assert len(world.server.requests("/other/stream")) == 1
+
+
+@test
+def an_element_that_becomes_the_pages_own_is_let_go(world):
+    world.server.tell(3, 20)
+    world.server.made["/pages/other.html"] = PAGE % '<b id="one" data-notification-badge data-src="/other/stream"></b>'
+    page = world.open("other.html")
+    page.wait(text_is("#one", "3"))
+    page.evaluate("void delete document.getElementById('one').dataset.src")
+    page.wait("document.getElementById('one').hidden && " + text_is("#one", ""))
+    world.server.wait_for_streams(0)
+    page.evaluate("void (document.getElementById('one').textContent = '2', document.getElementById('one').hidden = false)")
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b id=two data-notification-badge=/other/stream></b>')")
+    page.wait(text_is("#two", "3"))
+    assert page.evaluate(SHOWS % "#one")[:2] == ["2", False], page.evaluate(SHOWS % "#one")
+    assert not world.server.requests("/badge/stream"), "the page's own origin is asked for nothing"
+
+
+@test
+def a_token_is_taken_away_from_an_element_that_has_nothing_else(world):
+    world.server.tell(8, 2000)
+    world.server.made["/pages/other.html"] = PAGE % f"""<b id="one" data-notification-badge data-token="{token_of('alice')}"></b>
+      <b id="two" data-notification-badge="/badge/stream"></b>"""
+    page = world.open("other.html")
+    page.wait(text_is("#one", "8") + " && " + text_is("#two", "8"))
+    page.evaluate("void delete document.getElementById('one').dataset.token")
+    page.wait("document.getElementById('one').hidden && document.getElementById('two').hidden")
+    assert page.evaluate(SHOWS % "#one") == NOTHING and page.evaluate(SHOWS % "#two") == NOTHING
+    world.server.wait_for_streams(0)
+    world.server.tell(3, 5)
+    page.evaluate(f"void (document.getElementById('one').dataset.token = '{token_of('bob')}')")
+    page.wait(text_is("#one", "3") + " && " + text_is("#two", "3"))
 
 
 @test
@@ -293,6 +340,12 @@ def phones_move_under_steady_traffic(world):
     page.wait("asked.length === 2")
     page.evaluate("""answer("GET /sandbox", { pushes: [] })""")
     assert page.evaluate("document.querySelectorAll('#phone-list li').length") == 1, "drawn, though another look is under way"
+
+
+@test
+def the_pieces_are_as_small_as_documented(world):
+    sizes = {name: (world.server.assets / name).stat().st_size for name in ("campanile-badge.js", "badge_controller.js")}
+    assert sum(sizes.values()) < 8192, sizes
 
 
 @test

@@ -27,7 +27,7 @@ def all_elements_share_one_connection(world):
     world.server.tell(4, 2)
     page = world.open("badge.html")
     page.wait(text_is("#one", "4"))
-    page.evaluate("""document.body.insertAdjacentHTML("beforeend", '<b id="three" data-notification-badge></b><campanile-badge id="four" max="3"></campanile-badge>')""")
+    page.evaluate("""document.body.insertAdjacentHTML("beforeend", '<b id="three" data-notification-badge="/badge/stream"></b><campanile-badge id="four" max="3"></campanile-badge>')""")
     page.wait(text_is("#three", "4") + " && " + text_is("#four", "3+"))
     # Turbo puts a new body in the place of the old one.
     page.evaluate("""document.documentElement.replaceChild(document.body.cloneNode(true), document.body)""")
@@ -36,6 +36,38 @@ def all_elements_share_one_connection(world):
     assert len(world.server.requests("/badge/stream")) == 1, world.server.requests("/badge/stream")
     page.evaluate("document.body.replaceChildren()")
     world.server.wait_for_streams(0)
+
+
+@test
+def an_element_with_the_bare_attribute_is_the_pages_own(world):
+    world.server.tell(4, 2)
+    own = '<span id="own" class="badge" data-controller="badge" data-notification-badge="">2</span>'
+    world.server.made["/pages/own.html"] = f"""<!doctype html><title>Own</title><link rel="icon" href="/pages/icon.svg">
+      <script type="module" src="/assets/campanile-badge.js"></script><p>{own}</p>"""
+    page = world.open("own.html")
+    page.evaluate("import('/assets/campanile-badge.js').then(() => document.body.append('more'))")
+    # What comes after shows that it isn't only late.
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<campanile-badge id=ours src=/other/stream></campanile-badge>')")
+    page.wait(text_is("#ours", "4"))
+    world.server.tell(5, 3)
+    page.wait(text_is("#ours", "5"))
+    assert page.evaluate("document.getElementById('own').outerHTML") == own
+    assert not world.server.requests("/badge/stream"), world.server.requests("/badge/stream")
+
+
+@test
+def a_value_an_address_or_a_token_makes_an_element_ours(world):
+    world.server.tell(4, 2)
+    world.server.made["/pages/ours.html"] = """<!doctype html><title>Ours</title><link rel="icon" href="/pages/icon.svg">
+      <script type="module" src="/assets/campanile-badge.js"></script><b id="one" data-notification-badge>7</b>"""
+    for option in ("data-notification-badge", "data-src", "data-token", "data-token-src"):
+        page = world.open("ours.html")
+        page.evaluate("import('/assets/campanile-badge.js').then(() => 0)")
+        value = {"data-token": "user-token", "data-token-src": "/own/exchange"}.get(option, "/badge/stream")
+        page.evaluate(f"document.getElementById('one').setAttribute('{option}', '{value}')")
+        page.wait(text_is("#one", "4"))
+        page.evaluate("document.body.replaceChildren()")
+        world.server.wait_for_streams(0)
 
 
 @test

@@ -1,11 +1,8 @@
-// <campanile-badge> and [data-notification-badge]: a user's number, live.
+// <campanile-badge> and [data-notification-badge]: a user's number, live. See docs/realtime-pages.md.
 
-const longestWait = 60_000; // ms
-const longestSleep = 30_000; // ms hidden; then no connection is trusted
 const none = { count: 0 };
 const feeds = new Map();
 
-// Whose a user token is.
 function ownerOf(token) {
 	try {
 		return JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).sub;
@@ -72,7 +69,7 @@ function makeFeed(address) {
 
 	function wait(status) {
 		// The browser mends a broken connection, not a refused one.
-		if (!(source?.readyState < 2)) timer = setTimeout(open, Math.random() * Math.min(longestWait, 1000 * 2 ** failures++));
+		if (!(source?.readyState < 2)) timer = setTimeout(open, Math.random() * Math.min(60_000, 1000 * 2 ** failures++));
 		tell("wait", status);
 	}
 
@@ -109,7 +106,6 @@ function makeFeed(address) {
 	return { isOpen, open, close, join };
 }
 
-// See docs/realtime-pages.md.
 export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
 	const address = new URL(src, document.baseURI).href;
 	if (!feeds.has(address)) feeds.set(address, makeFeed(address));
@@ -120,13 +116,13 @@ const openAll = (isDoubted) => feeds.forEach((feed) => (isDoubted || !feed.isOpe
 let hiddenAt = 0;
 addEventListener("visibilitychange", () => {
 	if (document.hidden) hiddenAt = Date.now();
-	else openAll(Date.now() - hiddenAt > longestSleep);
+	else openAll(Date.now() - hiddenAt > 30_000); // ms
 });
 addEventListener("online", openAll);
 addEventListener("pagehide", () => feeds.forEach((feed) => feed.close()));
-addEventListener("pageshow", (event) => event.persisted && openAll());
+addEventListener("pageshow", ({ persisted }) => persisted && openAll());
 
-const attributes = ["src", "token", "token-src"];
+const attributes = ["src", "token", "token-src", "notification-badge"];
 const followed = new Map(); // by element
 const data = (name) => `data-${name}`;
 const option = (node, name) => node.getAttribute(name) ?? node.getAttribute(data(name)) ?? "";
@@ -145,20 +141,20 @@ function show(node, detail) {
 
 function follow(node) {
 	const before = followed.get(node);
-	if (!node.isConnected) {
-		before?.end();
-		return followed.delete(node);
-	}
-	const [src, token, tokenSrc] = attributes.map((name) => option(node, name));
-	const address = src || node.dataset.notificationBadge || "/badge/stream";
+	const [src, token, tokenSrc, value] = attributes.map((name) => option(node, name));
+	const address = src || value || "/badge/stream";
 	const given = [address, token, tokenSrc].join();
-	if (before?.given === given) return;
 	const isSame = before?.address === address;
-	if (before && !isSame) show(node, none);
-	node.hidden = !parseInt(node.textContent);
+	if (node.isConnected && before?.given === given) return;
 	before?.end();
-	const by = { token: isSame && !token && !tokenSrc ? null : token, tokenSrc };
-	const end = listen(address, by, ["badge"], (_, badge) => badge.count >= 0 && show(node, badge));
+	followed.delete(node);
+	if (!node.isConnected) return;
+	if (before && !isSame) show(node, none);
+	// The bare attribute is a page's own.
+	if (!(isSame || src || value || token || tokenSrc || node.pill)) return;
+	node.hidden = !parseInt(node.textContent);
+	const by = token || tokenSrc || !isSame ? token : null;
+	const end = listen(address, { token: by, tokenSrc }, ["badge"], (_, badge) => badge.count >= 0 && show(node, badge));
 	followed.set(node, { address, given, end });
 }
 
@@ -167,7 +163,7 @@ sheet.replaceSync(`:host{display:inline-block;padding:0 .5em;border-radius:1em;b
 
 customElements.define("campanile-badge", class extends HTMLElement {
 	static observedAttributes = attributes;
-	root = Object.assign(this.attachShadow({ mode: "open" }), { innerHTML: "<slot>", adoptedStyleSheets: [sheet] });
+	pill = Object.assign(this.attachShadow({ mode: "open" }), { innerHTML: "<slot>", adoptedStyleSheets: [sheet] });
 	connectedCallback() { follow(this); }
 	disconnectedCallback() { follow(this); }
 	attributeChangedCallback() { follow(this); }
