@@ -1,0 +1,44 @@
+"""Type-checks the ```swift blocks of docs/integration.md, together as one program, in the language modes 5 and 6.
+
+Apple's frameworks aren't on Linux: apple_modules/ declares what the blocks use of them. So what is checked is that they fit
+together and to those declarations, warnings included; nothing is run. Prints the compiler's complaints with the document's
+lines; exit code 1 if there is one.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+DOCUMENT = HERE.parent / "docs/integration.md"
+BLOCK = re.compile(r"^```swift\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def program(text):
+    """The blocks one after another, each under the document's name and lines; the last line ends that naming."""
+    parts = [f'#sourceLocation(file: "docs/{DOCUMENT.name}", line: {text.count(chr(10), 0, block.start(1)) + 1})\n{block.group(1)}'
+             for block in BLOCK.finditer(text)]
+    return "".join([*parts, "#sourceLocation()\n"]), len(parts)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--swiftc", default="swiftc", help="the compiler (default swiftc)")
+    options = parser.parse_args()
+    source, blocks = program(DOCUMENT.read_text(encoding="utf-8"))
+    failed = not blocks
+    with tempfile.TemporaryDirectory(prefix="campanile-swift-") as folder:
+        file = pathlib.Path(folder, "integration.swift")
+        file.write_text(source, encoding="utf-8")
+        for mode in ("5", "6"):
+            failed |= subprocess.run([
+                options.swiftc, "-typecheck", "-parse-as-library", "-swift-version", mode, "-warnings-as-errors",
+                "-module-cache-path", f"{folder}/modules", "-I", str(HERE / "apple_modules"), str(file)]).returncode != 0
+    print(f"check_swift: {blocks} blocks of docs/{DOCUMENT.name}, {'WRONG' if failed else 'nothing wrong'}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
