@@ -65,9 +65,11 @@ lint: setup ## Check openapi.yaml, docs/limits.md, the documents' links and Swif
 	@python3 -m compileall -q bench browser contract trust
 	@for script in scripts/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
-tour: ## Run README.md's tour with the debug binary and compare what it prints
+tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: README.md's commands and what they print"
 	@python3 contract/readme_tour.py --binary "$(DEBUG)"
+	@echo "==> tour: the producers of docs/integration.md, in Python and in Ruby"
+	@python3 contract/producers.py --binary "$(DEBUG)"
 
 contract: ## Hold the debug binary to openapi.yaml: schemathesis, 50 examples an operation; who may do what
 	@echo "==> contract: schemathesis, 50 examples an operation"

@@ -1,0 +1,257 @@
+"""Runs the producers of docs/integration.md, in Python and in Ruby, against a real server behind a front that refuses, keeps
+silent and loses answers on command.
+
+A producer runs as the document shows it, in a program of its own; what it would sleep is noted instead of slept, and one
+test shortens the time that it waits for an answer. Needs ruby. Prints a line a test and "N passed, N failed"; exit code 1 if
+anything failed.
+"""
+import argparse
+import http.client
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path.insert(0, str(ROOT / "trust"))
+from campanile_process import Campanile, TrustError, free_port, temporary_folder  # noqa: E402
+
+DOCUMENT = ROOT / "docs/integration.md"
+RUN_SECONDS = 120
+ATTEMPTS = 6
+RETRY_AFTER = 7
+PROBLEM = json.dumps({"type": "urn:campanile:problem:unavailable", "title": "Try again", "status": 503, "code": "unavailable"})
+# What follows the document's code in a program: it makes the call of its argument and prints how that ended.
+ENDINGS = {
+    "python": """
+import sys
+sleeps, asked = [], json.loads(sys.argv[1])
+time.sleep = sleeps.append
+try:
+    ended = {"answer": globals()[asked["call"]](*asked["arguments"])}
+except Refused as error:
+    ended = {"refused": str(error)}
+except Exception as error:
+    ended = {"failed": repr(error)}
+print(json.dumps({**ended, "sleeps": sleeps}))
+""",
+    "ruby": """
+$sleeps, asked = [], JSON.parse(ARGV[0], symbolize_names: true)
+def sleep(seconds) = $sleeps << seconds
+ended = begin
+  { answer: send(asked[:call], *asked[:arguments]) }
+rescue Refused => error
+  { refused: error.message, problem: error.problem }
+rescue StandardError => error
+  { failed: error.inspect }
+end
+puts JSON.generate({ **ended, sleeps: $sleeps })
+""",
+}
+PROGRAMS = {"python": [sys.executable, "-c"], "ruby": ["ruby", "-W", "-e"]}
+# How long each waits for an answer, as it stands in the document.
+PATIENCE = {"python": "timeout=10", "ruby": "read_timeout: 10"}
+
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def documented(language, name):
+    """The document's block of a language that defines a function."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    found = [block for block in blocks if f"def {name}(" in block]
+    assert len(found) == 1, f"{DOCUMENT.name}: {len(found)} blocks of {language} define {name}"
+    return found[0]
+
+
+class Front:
+    """What stands between a producer and the server. `plan` is what it does with the next requests: `busy` (503), `lost` (the
+    server answers, and the producer doesn't hear it), `silent`; afterwards it hands everything on."""
+
+    def __init__(self, port):
+        front = self
+        self.plan, self.asked, self.released = [], [], threading.Event()
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                front.answer(self, port)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        self.address = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def answer(self, handler, port):
+        handler.close_connection = True
+        body = handler.rfile.read(int(handler.headers["Content-Length"]))
+        does = self.plan.pop(0) if self.plan else "hand on"
+        self.asked.append((handler.headers["Idempotency-Key"], body))
+        if does == "silent":
+            self.released.wait(RUN_SECONDS)
+        elif does == "busy":
+            self.give(handler, 503, {"Content-Type": "application/problem+json", "Retry-After": str(RETRY_AFTER)}, PROBLEM.encode())
+        else:
+            server = http.client.HTTPConnection("127.0.0.1", port, timeout=RUN_SECONDS)
+            wanted = {name: handler.headers[name] for name in ("Authorization", "Content-Type", "Idempotency-Key")}
+            server.request("POST", handler.path, body, wanted)
+            answer = server.getresponse()
+            content = answer.read()
+            if does != "lost":
+                self.give(handler, answer.status, {"Content-Type": answer.headers["Content-Type"]}, content)
+
+    @staticmethod
+    def give(handler, status, headers, body):
+        handler.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body)), "Connection": "close"}.items():
+            handler.send_header(name, value)
+        handler.end_headers()
+        handler.wfile.write(body)
+
+    def close(self):
+        self.released.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
+class World:
+    """One language's producer, and what it talks to."""
+
+    def __init__(self, language, server, key, front):
+        self.language, self.server, self.key, self.front = language, server, key, front
+        self.source = documented(language, "notify")
+
+    def run(self, call, *arguments, plan=(), address=None, key=None):
+        self.front.plan, self.front.asked = list(plan), []
+        environment = {"PATH": os.environ["PATH"], "HOME": self.server.folder, "LC_ALL": "C.UTF-8",
+                       "CAMPANILE_URL": address or self.front.address, "CAMPANILE_KEY": key or self.key}
+        done = subprocess.run(
+            [*PROGRAMS[self.language], self.source + ENDINGS[self.language], json.dumps({"call": call, "arguments": arguments})],
+            cwd=self.server.folder, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+        return json.loads(done.stdout)
+
+    def titles(self, user):
+        answer = self.server.connection().request("GET", "/notifications", credential=self.server.user_token(user))
+        assert answer.status == 200, answer
+        return [one["title"] for one in answer.json()["notifications"]]
+
+
+@test
+def a_notification_is_created(world):
+    ended = world.run("notify", {"user_id": "plain", "title": "Ünï"}, "key-plain")
+    assert ended["answer"]["title"] == "Ünï" and ended["sleeps"] == [], ended
+    assert [key for key, _ in world.front.asked] == ["key-plain"] and world.titles("plain") == ["Ünï"]
+
+
+@test
+def a_busy_server_is_asked_again_when_it_says(world):
+    ended = world.run("notify", {"user_id": "busy", "title": "Hello"}, "key-busy", plan=["busy", "busy"])
+    assert ended["answer"]["title"] == "Hello", ended
+    assert len(ended["sleeps"]) == 2 and all(RETRY_AFTER <= one <= 2 * RETRY_AFTER for one in ended["sleeps"]), ended
+    assert len(world.front.asked) == 3 and len(set(world.front.asked)) == 1, world.front.asked
+
+
+@test
+def a_lost_answer_makes_no_second_notification(world):
+    ended = world.run("notify", {"user_id": "lost", "title": "Once"}, "key-lost", plan=["lost", "lost"])
+    assert ended["answer"]["title"] == "Once" and len(world.front.asked) == 3, (ended, world.front.asked)
+    assert world.titles("lost") == ["Once"], world.titles("lost")
+
+
+@test
+def a_silent_server_is_asked_again(world):
+    patience = PATIENCE[world.language]
+    assert patience in world.source, f"the producer has no {patience}"
+    world.source = world.source.replace(patience, patience.replace("10", "0.5"))
+    ended = world.run("notify", {"user_id": "silent", "title": "Hello"}, "key-silent", plan=["silent"])
+    assert "answer" in ended and len(world.front.asked) >= 2 and len(set(world.front.asked)) == 1, (ended, world.front.asked)
+
+
+@test
+def a_wrong_request_is_refused_at_once_and_says_why(world):
+    ended = world.run("notify", {"user_id": "wrong"}, "key-wrong")
+    assert ended["refused"].startswith("422 ") and '"title"' in ended["refused"] and len(world.front.asked) == 1, ended
+    if "problem" in ended:
+        assert ended["problem"]["errors"][0]["field"] == "title", ended
+    ended = world.run("notify", {"user_id": "wrong", "title": "Hello"}, "key-wrong", key="cmp_nobodys")
+    assert ended["refused"].startswith("401 ") and ended["sleeps"] == [] and len(world.front.asked) == 1, ended
+
+
+@test
+def a_server_that_stays_away_is_no_refusal(world):
+    for place in ({"plan": ["busy"] * ATTEMPTS}, {"plan": ["lost"] * ATTEMPTS}, {"address": f"http://127.0.0.1:{free_port()}"}):
+        ended = world.run("notify", {"user_id": "away", "title": "Hello"}, "key-away", **place)
+        assert "failed" in ended and len(ended["sleeps"]) == ATTEMPTS - 1, ended
+        assert all(2 ** number <= one for number, one in enumerate(ended["sleeps"])), ended
+        assert len(world.front.asked) == (ATTEMPTS if "plan" in place else 0), world.front.asked
+
+
+@test
+def many_users_are_told_in_parts(world):
+    users = [f"user-{number:04}" for number in range(1001)]
+    ended = world.run("notify_all", [*users, users[0]], {"title": "Sale"}, "key-sale")
+    assert "answer" in ended, ended
+    parts = [json.loads(body)["user_ids"] for _, body in world.front.asked]
+    assert [len(part) for part in parts] == [1000, 1] and sorted(sum(parts, [])) == users
+    assert len({key for key, _ in world.front.asked}) == 2, "a key each"
+    assert world.titles(users[0]) == world.titles(users[-1]) == ["Sale"]
+
+
+def run_all(options):
+    passed = failed = 0
+    for language in ENDINGS:
+        with temporary_folder("campanile-producers-") as folder:
+            server = Campanile(options.binary, f"{folder}/producers.sqlite", folder)
+            server.start()
+            key = server.producer_key("producers")
+            for one in TESTS:
+                front = Front(server.port)
+                try:
+                    one(World(language, server, key, front))
+                    passed += 1
+                    print(f"ok    {language}: {one.__name__}", flush=True)
+                except Exception:
+                    failed += 1
+                    print(f"WRONG {language}: {one.__name__}\n{traceback.format_exc()}", flush=True)
+                finally:
+                    front.close()
+            server.stop()
+    print(f"producers: {passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--binary", default=str(ROOT / ".build/debug/campanile"), help="the campanile program (default .build/debug/campanile)")
+    options = parser.parse_args()
+    if not os.access(options.binary, os.X_OK):
+        parser.error(f"{options.binary} is not a program; build it first")
+    if not shutil.which("ruby"):
+        parser.error("missing program: apt-get install ruby")
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    return run_all(options)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TrustError as trouble:
+        print(f"producers: WRONG: {trouble}")
+        sys.exit(1)
