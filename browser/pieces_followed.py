@@ -3,7 +3,7 @@ import base64
 import json
 
 from fake_server import HERE
-from pieces_page import APP_BADGE, REFUSED, documented, test, text_is
+from pieces_page import APP_BADGE, PAGE, REFUSED, documented, test, text_is
 
 
 def token_of(user, number=1):
@@ -19,10 +19,6 @@ NOTHING = ["", True, "0", "0 unread notifications"]
 LISTEN = """(async () => { const { listen } = await import("/assets/campanile-badge.js");
   window.listenTo = (names, options = {}, list = (window.told = [])) => listen("/badge/stream", options, names, (...what) => list.push(what));
   %s })()"""
-
-
-PAGE = """<!doctype html><title>Shop</title><link rel="icon" href="/pages/icon.svg">
-<script type="module" src="/assets/campanile-badge.js"></script>%s"""
 
 
 def with_token(world, token, *scripts):

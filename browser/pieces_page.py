@@ -9,6 +9,9 @@ AT_ONCE = "Math.random = () => 0;"
 APP_BADGE = """window.appBadges = [];
 navigator.setAppBadge = async (count) => { appBadges.push(count); };
 navigator.clearAppBadge = async () => { appBadges.push(0); throw new Error("not allowed"); };"""
+# A page with the module and nothing else but what is put into it.
+PAGE = """<!doctype html><title>Shop</title><link rel="icon" href="/pages/icon.svg">
+<script type="module" src="/assets/campanile-badge.js"></script>%s"""
 
 TESTS = []
 

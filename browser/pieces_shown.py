@@ -1,5 +1,5 @@
 """Tests: what the pieces show, how they reconnect, and what a native app hears."""
-from pieces_page import APP_BADGE, REFUSED, test, text_is
+from pieces_page import APP_BADGE, PAGE, REFUSED, test, text_is
 
 
 @test
@@ -42,8 +42,7 @@ def all_elements_share_one_connection(world):
 def an_element_with_the_bare_attribute_is_the_pages_own(world):
     world.server.tell(4, 2)
     own = '<span id="own" class="badge" data-controller="badge" data-notification-badge="">2</span>'
-    world.server.made["/pages/own.html"] = f"""<!doctype html><title>Own</title><link rel="icon" href="/pages/icon.svg">
-      <script type="module" src="/assets/campanile-badge.js"></script><p>{own}</p>"""
+    world.server.made["/pages/own.html"] = PAGE % own
     page = world.open("own.html")
     page.evaluate("import('/assets/campanile-badge.js').then(() => document.body.append('more'))")
     # What comes after shows that it isn't only late.
@@ -58,8 +57,7 @@ def an_element_with_the_bare_attribute_is_the_pages_own(world):
 @test
 def a_value_an_address_or_a_token_makes_an_element_ours(world):
     world.server.tell(4, 2)
-    world.server.made["/pages/ours.html"] = """<!doctype html><title>Ours</title><link rel="icon" href="/pages/icon.svg">
-      <script type="module" src="/assets/campanile-badge.js"></script><b id="one" data-notification-badge>7</b>"""
+    world.server.made["/pages/ours.html"] = PAGE % '<b id="one" data-notification-badge>7</b>'
     for option in ("data-notification-badge", "data-src", "data-token", "data-token-src"):
         page = world.open("ours.html")
         page.evaluate("import('/assets/campanile-badge.js').then(() => 0)")

@@ -7,6 +7,7 @@ lines; exit code 1 if there is one.
 import argparse
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -18,8 +19,10 @@ BLOCK = re.compile(r"^```swift\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def program(text):
     """The blocks one after another, each under the document's name and lines; the last line ends that naming."""
-    parts = [f'#sourceLocation(file: "docs/{DOCUMENT.name}", line: {text.count(chr(10), 0, block.start(1)) + 1})\n{block.group(1)}'
-             for block in BLOCK.finditer(text)]
+    parts = []
+    for block in BLOCK.finditer(text):
+        line = text.count("\n", 0, block.start(1)) + 1
+        parts.append(f'#sourceLocation(file: "docs/{DOCUMENT.name}", line: {line})\n{block.group(1)}')
     return "".join([*parts, "#sourceLocation()\n"]), len(parts)
 
 
@@ -27,6 +30,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--swiftc", default="swiftc", help="the compiler (default swiftc)")
     options = parser.parse_args()
+    if not shutil.which(options.swiftc):
+        parser.error(f"there is no {options.swiftc}")
     source, blocks = program(DOCUMENT.read_text(encoding="utf-8"))
     failed = not blocks
     with tempfile.TemporaryDirectory(prefix="campanile-swift-") as folder:

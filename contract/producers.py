@@ -106,7 +106,8 @@ class Front:
         if does == "silent":
             self.released.wait(RUN_SECONDS)
         elif does == "busy":
-            self.give(handler, 503, {"Content-Type": "application/problem+json", "Retry-After": str(RETRY_AFTER)}, PROBLEM.encode())
+            headers = {"Content-Type": "application/problem+json", "Retry-After": str(RETRY_AFTER)}
+            self.give(handler, 503, headers, PROBLEM.encode())
         else:
             server = http.client.HTTPConnection("127.0.0.1", port, timeout=RUN_SECONDS)
             wanted = {name: handler.headers[name] for name in ("Authorization", "Content-Type", "Idempotency-Key")}
@@ -239,7 +240,8 @@ def run_all(options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=str(ROOT / ".build/debug/campanile"), help="the campanile program (default .build/debug/campanile)")
+    parser.add_argument("--binary", default=str(ROOT / ".build/debug/campanile"),
+                        help="the campanile program (default .build/debug/campanile)")
     options = parser.parse_args()
     if not os.access(options.binary, os.X_OK):
         parser.error(f"{options.binary} is not a program; build it first")
