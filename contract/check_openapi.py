@@ -1,5 +1,6 @@
 """Checks openapi.yaml by itself: it is valid OpenAPI 3.1, every example fits its schema, every link leads to an operation
-and its parameters, every operation says what all of them must. Prints a line a problem; exit code 1 if there is one."""
+and its parameters, every operation says what all of them must, and nothing stands in it that breaks generated clients.
+Prints a line a problem; exit code 1 if there is one."""
 import pathlib
 import sys
 
@@ -7,8 +8,9 @@ import yaml
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from openapi_document import METHODS, PROBLEM, nodes, resolve, tighten
+
 PATH = pathlib.Path(__file__).resolve().parent.parent / "openapi.yaml"
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 # Answers that every operation can give, and those that come with a credential or a body.
 ALWAYS = {"400", "405", "414", "431", "500", "503"}
 WITH_CREDENTIAL = {"401", "403"}
@@ -22,12 +24,7 @@ class Document:
         self.problems, self.checked = [], 0
 
     def resolve(self, node):
-        while isinstance(node, dict) and "$ref" in node:
-            target = self.raw
-            for part in node["$ref"].removeprefix("#/").split("/"):
-                target = target[part]
-            node = target
-        return node
+        return resolve(node, self.raw)
 
     def operations(self):
         for path, item in self.raw["paths"].items():
@@ -113,10 +110,34 @@ def check_references(document):
                 document.problems.append(f"components/{kind}/{name}: nobody uses it")
 
 
+def check_for_generators(document):
+    """What is right by the specification, and breaks the clients that openapi-generator (7.26) and openapi-python-client
+    (0.29) make. `make generators` and generated_clients.py run such clients; this names the place."""
+    for where, node in nodes(document.raw):
+        if "requestBody" in node and "/links/" in where:
+            document.problems.append(f"{where}: a link's requestBody: openapi-generator refuses the document")
+        if node.get("type") == "apiKey" and node.get("in") == "cookie":
+            document.problems.append(f"{where}: in: cookie: openapi-generator's Ruby fails at it; write it as the header Cookie")
+        if node.get("format") == "date-time" and "pattern" in node:
+            document.problems.append(f"{where}: pattern beside date-time: openapi-generator's Ruby refuses all; write x-pattern")
+        if node.get("type") == "null" and "/oneOf/" not in where:
+            document.problems.append(f"{where}: type null alone: openapi-generator's Python ends there; write const: null")
+        if isinstance(node.get("type"), list) and "number" in node["type"] and "integer" not in node["type"]:
+            document.problems.append(f"{where}: number without integer: openapi-generator's Ruby reads whole ones as nil")
+        if isinstance(node.get("content"), dict):
+            media = node["content"].get(PROBLEM)
+            if (media is not None) != ("x-problem-codes" in node):
+                document.problems.append(f"{where}: x-problem-codes and {PROBLEM} come together")
+            if media is not None and media["schema"] != {"$ref": "#/components/schemas/Problem"}:
+                document.problems.append(f"{where}: not Problem itself: openapi-python-client leaves the answer out")
+
+
 def main():
     document = Document(PATH)
     for error in OpenAPIV31SpecValidator(document.raw).iter_errors():
         document.problems.append(f"OpenAPI 3.1: {error.json_path}: {error.message}")
+    check_for_generators(document)
+    tighten(document.raw)
     ids = {operation["operationId"]: (label, shared, operation) for label, shared, operation in document.operations()}
     if len(ids) != len(list(document.operations())):
         document.problems.append("two operations have one operationId")

@@ -5,12 +5,17 @@ Loaded by schemathesis (schemathesis.toml). The environment names the fixtures t
 import copy
 import json
 import os
+import pathlib
+import sys
 import threading
 import uuid
 
 import requests
 import schemathesis
 from schemathesis.openapi.checks import UseAfterFree
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+from openapi_document import resolve, responses, tighten  # noqa: E402
 
 USER = os.environ["CONTRACT_USER"]
 DEVICE_TOKEN = os.environ["CONTRACT_DEVICE_TOKEN"]
@@ -26,18 +31,9 @@ _session = threading.local()
 
 # --- the document
 
-def _resolve(schema, document):
-    while "$ref" in schema:
-        target = document
-        for part in schema["$ref"].removeprefix("#/").split("/"):
-            target = target[part]
-        schema = target
-    return schema
-
-
 def _walk(schema, document, seen):
     """Every schema below `schema`, each once."""
-    schema = _resolve(schema, document)
+    schema = resolve(schema, document)
     if id(schema) in seen:
         return
     seen.add(id(schema))
@@ -58,19 +54,19 @@ def _operations(document):
 @schemathesis.hook
 def before_load_schema(context, raw_schema):
     """Answers may gain keys, and readers must bear it; but here a key that openapi.yaml doesn't know is a failure."""
+    tighten(raw_schema)
     seen = set()
-    for operation in _operations(raw_schema):
-        for response in operation["responses"].values():
-            for media in _resolve(response, raw_schema).get("content", {}).values():
-                for schema in _walk(media["schema"], raw_schema, seen):
-                    if "properties" in schema and schema.get("type") == "object":
-                        schema.setdefault("additionalProperties", False)
+    for _, response in responses(raw_schema):
+        for media in response.get("content", {}).values():
+            for schema in _walk(media["schema"], raw_schema, seen):
+                if "properties" in schema and schema.get("type") == "object":
+                    schema.setdefault("additionalProperties", False)
     for operation in _operations(raw_schema):
         for media in operation.get("requestBody", {}).get("content", {}).values():
             for schema in _walk(media["schema"], raw_schema, set()):
                 for name, value in schema.get("properties", {}).items():
-                    value = _resolve(value, raw_schema)
-                    value = _resolve(value["items"], raw_schema) if "items" in value else value
+                    value = resolve(value, raw_schema)
+                    value = resolve(value["items"], raw_schema) if "items" in value else value
                     if "x-max-bytes" in value:
                         _byte_limits[name] = value["x-max-bytes"]
 
