@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-tests build run demo test ci lint unit tour contract trust-short bench-short browser \
-	bench crash powerloss faults jitter fuzz clean
+	bench crash powerloss faults jitter fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -71,11 +71,13 @@ tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: the producers of docs/integration.md, in Python and in Ruby"
 	@python3 contract/producers.py --binary "$(DEBUG)"
 
-contract: ## Hold the debug binary to openapi.yaml: schemathesis, 50 examples an operation; who may do what
+contract: ## Hold the debug binary to openapi.yaml: schemathesis, who may do what, a client made from it
 	@echo "==> contract: schemathesis, 50 examples an operation"
 	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
 	@echo "==> contract: the authorization matrix"
 	@$(PYTHON) contract/authorization_matrix.py --binary "$(DEBUG)"
+	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
+	@$(PYTHON) contract/generated_clients.py openapi-python-client --binary "$(DEBUG)"
 
 trust-short: ## The short forms of crash, powerloss and faults, with the debug binary
 	@echo "==> trust: the model of the disk"
@@ -138,6 +140,11 @@ fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"
 	@contract/schemathesis.sh --binary "$(RELEASE)" --examples 10000
 
-clean: ## Remove what was built, and the virtual environment; data/ stays
-	@echo "==> clean: removing .build and .venv"
-	rm -rf .build .venv
+generators: build ## The clients that openapi-generator makes of openapi.yaml, in Python and Ruby, against the server
+	@SWIFT="$(SWIFT)" scripts/setup.sh generators
+	@echo "==> generators: openapi-generator's clients, in Python and Ruby"
+	@"$$(contract/venv.sh generators)" contract/generated_clients.py openapi-generator --binary "$(RELEASE)"
+
+clean: ## Remove what was built, and the virtual environments; data/ stays
+	@echo "==> clean: removing .build and the virtual environments"
+	rm -rf .build .venv .venv-generators

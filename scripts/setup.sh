@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
-# the word `tests` also what the tests need, which is a browser and Rails' own client of ActionCable. Asks nothing; does
-# nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
+# the word `tests` also what the tests need, which is a browser and Rails' own client of ActionCable; with `generators`
+# what a generated Ruby client runs on. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative
+# of it for the packages.
 set -euo pipefail
 
 # Libraries and the compiler for the program; python3, sqlite3, curl, wrk and nghttp2 for tests and measurements.
@@ -10,6 +11,7 @@ packages=(
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 if [[ ${1:-} == tests ]]; then packages+=(chromium ruby-actioncable ruby-activesupport); fi
+if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
 swift_needed=6.3
 
 say() { echo "==> setup: $*"; }
