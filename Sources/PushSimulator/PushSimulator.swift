@@ -25,8 +25,9 @@ package final class PushSimulator: Sendable {
     private let host: String
 
     /// Serves until `shutDown`.
-    /// - Throws: when a port is taken or a credential can't be read.
+    /// - Throws: when an option can't be, a port is taken or a credential can't be read.
     package static func start(_ options: SimulatorOptions = SimulatorOptions()) async throws -> PushSimulator {
+        if let problem = options.problem { throw OptionProblem(description: problem) }
         let credentials = options.credentials.isEmpty ? [try SimulatorCredentials.make()] : options.credentials
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let pageGroup = options.pagePort == nil ? group : MultiThreadedEventLoopGroup(numberOfThreads: 1)

@@ -43,6 +43,21 @@ package struct SimulatorOptions: Sendable {
     var firstStreamLimit: Int { isFast ? streamLimit : 1 }
 
     package init() {}
+
+    /// What can't be, in a sentence that names the flag; nil when all is well.
+    package var problem: String? {
+        for (flag, port) in [("--port", port), ("--page", pagePort ?? 0), ("--sandbox-port", sandboxPort ?? 0)]
+        where !(0...65_535).contains(port) {
+            // The system would take the number without its upper bits.
+            return "\(flag) must be a whole number from 0 to 65535, and is \(port)."
+        }
+        return nil
+    }
+}
+
+/// Options that can't be.
+package struct OptionProblem: Error, CustomStringConvertible {
+    package let description: String
 }
 
 /// The simulator's own limits.

@@ -42,10 +42,8 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Flag(help: "Refuse device tokens that POST /devices/{token} didn't make known.")
     var knownTokensOnly = false
 
-    func run() async throws {
-        let signals = TerminationSignals()
-        let rules = try faults.map { file in try Failure.naming { try FaultRule.list(file: file) } } ?? []
-        let folder = try Failure.naming { try KeyFolder(path: makeKeys, caFile: caFile) }
+    /// Without the credentials.
+    private var options: SimulatorOptions {
         var options = SimulatorOptions()
         options.host = host
         options.port = port
@@ -54,6 +52,18 @@ struct SimulatorCommand: AsyncParsableCommand {
         options.isFast = fast
         options.seed = seed
         options.knownTokensOnly = knownTokensOnly
+        return options
+    }
+
+    func validate() throws {
+        if let problem = options.problem { throw ValidationError(problem) }
+    }
+
+    func run() async throws {
+        let signals = TerminationSignals()
+        let rules = try faults.map { file in try Failure.naming { try FaultRule.list(file: file) } } ?? []
+        let folder = try Failure.naming { try KeyFolder(path: makeKeys, caFile: caFile) }
+        var options = options
         options.credentials = [folder.credentials]
         options.authority = folder.authority
         let simulator: PushSimulator

@@ -82,7 +82,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init("categories: [A]", "file:1: categories must be a map of settings"),
     ] + [
         "*", "https://a.test/", "https://a.test:443", "https://A.test", "a.test", "ftp://a.test", "https://u:p@a.test",
-        "https://a.test?q", "null",
+        "https://a.test?q", "null", "http://a.test:70000", "https://a.test:0",
     ].map {
         .init(
             "allowed_origins: ['\($0)']",

@@ -75,9 +75,10 @@ import Testing
                 try await client.post("/devices/\(Fixture.token)", #"{"state":"gone","gone_since_ms":17}"#).status
                     == 200)
             #expect(try await sender.answer(fixture.push()).text.contains("17"))
-            #expect(try await client.post("/devices/aa", #"{"environment":"sandbox","platform":"ios"}"#).status == 200)
-            #expect(try await sender.answer(fixture.push(token: "aa")).verdict == "400 BadDeviceToken")
-            #expect(try await client.post("/devices/aa", #"{"onlin":true}"#).body.contains("device.onlin is unknown"))
+            let other = String(repeating: "cd", count: 32)
+            #expect(try await client.post("/devices/\(other)", #"{"environment":"sandbox","platform":"ios"}"#).status == 200)
+            #expect(try await sender.answer(fixture.push(token: other)).verdict == "400 BadDeviceToken")
+            #expect(try await client.post("/devices/\(other)", #"{"onlin":true}"#).body.contains("device.onlin is unknown"))
         }
     }
 
@@ -110,6 +111,55 @@ import Testing
             #expect(answer.status == 403)
             #expect(fixture.simulator.devices().count == 1)
             #expect(try await client.post("/reset", "", ["sec-fetch-site: same-origin"]).status == 200)
+        }
+    }
+
+    @Test("a browser without fetch metadata tells by Origin whose page commands")
+    func origins() async throws {
+        try await withPage { fixture, _, client in
+            for origin in ["http://attacker.example", "null", "http://127.0.0.1:3000", "https://127.0.0.10", "127.0.0.1"] {
+                let answer = try await client.post("/reset", "", ["origin: \(origin)"])
+                #expect(answer.status == 403, "\(origin)")
+            }
+            #expect(fixture.simulator.devices().count == 1)
+            let own = "127.0.0.1:\(client.port)"
+            #expect(try await client.post("/reset", "", ["origin: http://\(own)"], host: own).status == 200)
+        }
+    }
+
+    @Test("a name that somebody else pointed at this machine gets neither the page nor a call nor the events")
+    func reboundNames() async throws {
+        try await withPage { fixture, _, client in
+            for host in ["attacker.example", "attacker.example:\(client.port)", "localhost.attacker.example", "192.0.2.1", ""] {
+                for path in ["/", "/events", "/devices", "/requests", "/nothing"] {
+                    let answer = try await client.get(path, host: host)
+                    #expect(answer.status == 421 && answer.body.contains("localhost"), "\(host) \(path)")
+                }
+                #expect(try await client.post("/reset", host: host).status == 421, "\(host)")
+            }
+            for head in ["GET /counters HTTP/1.1", "GET /counters HTTP/1.1\r\nhost: 127.0.0.1\r\nhost: 127.0.0.1"] {
+                #expect(try await client.exchange("\(head)\r\nconnection: close\r\n\r\n").status == 421, "\(head)")
+            }
+            #expect(fixture.simulator.devices().count == 1)
+            for host in ["localhost", "LOCALHOST:\(client.port)", "127.0.0.1:\(client.port)", "[::1]", "[::1]:80"] {
+                #expect(try await client.get("/counters", host: host).status == 200, "\(host)")
+            }
+        }
+    }
+
+    @Test("who listens on every address is reached at any, and still under no foreign name")
+    func everyAddress() async throws {
+        try await withSimulator({
+            $0.pagePort = 0
+            $0.host = "0.0.0.0"
+        }) { fixture in
+            let client = PageClient(port: try #require(fixture.simulator.pagePort))
+            for host in ["0.0.0.0", "192.0.2.1:\(client.port)", "[2001:db8::1]", "localhost"] {
+                #expect(try await client.get("/counters", host: host).status == 200, "\(host)")
+            }
+            for host in ["attacker.example", "192.0.2.1.attacker.example", "192.0.2", "[attacker.example]", "2001:db8::1"] {
+                #expect(try await client.get("/counters", host: host).status == 421, "\(host)")
+            }
         }
     }
 

@@ -76,7 +76,7 @@ extension SettingType where Value == String {
             let wrong = "must be an origin such as https://app.example.com, without a path, a default port or capitals"
             let defaultPorts = ["http": 80, "https": 443]
             guard let url = url(text), let scheme = url.scheme, let defaultPort = defaultPorts[scheme],
-                let host = url.host(), isHost(host), url.port != defaultPort
+                let host = url.host(), isHost(host), url.port != defaultPort, (1...65_535).contains(url.port ?? defaultPort)
             else { return wrong }
             let port = url.port.map { ":\($0)" } ?? ""
             // Put together again it must be the same: a path, a slash at the end or a capital would never match.

@@ -9,7 +9,7 @@ struct PageRequest {
     let path: String
     let query: [String: String]
     let body: [UInt8]
-    /// Whether another web site's page sent it.
+    /// Whether a page of another origin sent it.
     let isForeign: Bool
 }
 
@@ -47,16 +47,26 @@ final class PageConnection: ChannelInboundHandler {
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
     private func answer(_ head: HTTPRequestHead, context: ChannelHandlerContext) {
+        let hosts = head.headers["host"]
+        guard hosts.count == 1, server.hosts.contain(hosts[0]) else {
+            return write(.problem(421, PageHosts.refusal), head: head, context: context)
+        }
         guard body.count <= SimulatorLimits.controlBytes else {
             return write(.problem(413, "The body is too long."), head: head, context: context)
         }
         let parts = head.uri.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
-        let site = head.headers.first(name: "sec-fetch-site")
         let request = PageRequest(
             method: head.method.rawValue, path: parts.first.map(String.init) ?? "/",
             query: PageConnection.query(parts.count > 1 ? parts[1] : ""), body: body,
-            isForeign: site.map { $0 != "same-origin" && $0 != "none" } ?? false)
+            isForeign: PageConnection.isForeign(head.headers, host: hosts[0]))
         write(server.answer(request), head: head, context: context)
+    }
+
+    /// Browsers say so themselves (Fetch Metadata); those that don't yet send `Origin` with whatever changes something.
+    private static func isForeign(_ headers: HTTPHeaders, host: String) -> Bool {
+        if let site = headers.first(name: "sec-fetch-site"), site != "same-origin", site != "none" { return true }
+        guard let origin = headers.first(name: "origin") else { return false }
+        return !["http://\(host)", "https://\(host)"].contains { $0.lowercased() == origin.lowercased() }
     }
 
     private static func query(_ text: Substring) -> [String: String] {

@@ -21,6 +21,7 @@ final class PageServer: Sendable {
     private let state = Mutex(State())
     private let control: ControlCalls
     private let listening: any Channel
+    let hosts: PageHosts
     let port: Int
 
     static func start(
@@ -40,7 +41,9 @@ final class PageServer: Sendable {
                 }
             }
             .bind(host: host, port: port).get()
-        let server = PageServer(core: core, listening: channel, port: port, changeCertificate: changeCertificate)
+        let server = PageServer(
+            core: core, listening: channel, hosts: PageHosts(listeningOn: host), port: port,
+            changeCertificate: changeCertificate)
         late.server.withLock { $0 = server }
         return server
     }
@@ -51,11 +54,12 @@ final class PageServer: Sendable {
     }
 
     private init(
-        core: SimulatorCore, listening: any Channel, port: Int,
+        core: SimulatorCore, listening: any Channel, hosts: PageHosts, port: Int,
         changeCertificate: @escaping @Sendable (FaultAction.CertificateChange) -> Void
     ) {
         self.core = core
         self.listening = listening
+        self.hosts = hosts
         self.port = listening.localAddress?.port ?? port
         control = ControlCalls(core: core, changeCertificate: changeCertificate)
     }

@@ -13,22 +13,33 @@ struct PageClient: Sendable {
 
     struct Broken: Error {}
 
-    func get(_ path: String) async throws -> Answer { try await exchange("GET", path, body: "", fields: []) }
-    func post(_ path: String, _ body: String = "", _ fields: [String] = []) async throws -> Answer {
-        try await exchange("POST", path, body: body, fields: fields)
+    func get(_ path: String, host: String = "127.0.0.1") async throws -> Answer {
+        try await exchange("GET", path, host: host, body: "", fields: [])
+    }
+    func post(
+        _ path: String, _ body: String = "", _ fields: [String] = [], host: String = "127.0.0.1"
+    ) async throws -> Answer {
+        try await exchange("POST", path, host: host, body: body, fields: fields)
     }
     func delete(_ path: String) async throws -> Answer { try await exchange("DELETE", path, body: "", fields: []) }
 
-    private func exchange(_ method: String, _ path: String, body: String, fields: [String]) async throws -> Answer {
-        try await blocking { try exchangeNow(method, path, body: body, fields: fields) }
+    private func exchange(
+        _ method: String, _ path: String, host: String = "127.0.0.1", body: String, fields: [String]
+    ) async throws -> Answer {
+        let lines = [
+            "\(method) \(path) HTTP/1.1", "host: \(host)", "connection: close", "content-length: \(body.utf8.count)",
+        ]
+        return try await exchange((lines + fields).joined(separator: "\r\n") + "\r\n\r\n" + body)
     }
 
-    private func exchangeNow(_ method: String, _ path: String, body: String, fields: [String]) throws -> Answer {
+    /// Sends a request as it is written here, and reads until the connection ends.
+    func exchange(_ request: String) async throws -> Answer {
+        try await blocking { try exchangeNow(request) }
+    }
+
+    private func exchangeNow(_ request: String) throws -> Answer {
         let stream = try PageStream(port: port)
-        let lines = [
-            "\(method) \(path) HTTP/1.1", "host: 127.0.0.1", "connection: close", "content-length: \(body.utf8.count)",
-        ]
-        try stream.write((lines + fields).joined(separator: "\r\n") + "\r\n\r\n" + body)
+        try stream.write(request)
         let text = try stream.read { _ in false }
         guard let end = text.range(of: "\r\n\r\n"), let status = Int(text.dropFirst(9).prefix(3)) else {
             throw Broken()
