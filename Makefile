@@ -71,9 +71,11 @@ tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: the producers of docs/integration.md, in Python and in Ruby"
 	@python3 contract/producers.py --binary "$(DEBUG)"
 
-contract: ## Hold the debug binary to openapi.yaml: schemathesis, who may do what, a client made from it
+contract: ## Hold the debug binary to openapi.yaml: schemathesis, who may do what, a client made from it; others' senders
 	@echo "==> contract: schemathesis, 50 examples an operation"
 	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
+	@echo "==> contract: the simulator as aioapns and firebase-admin see it"
+	@$(PYTHON) contract/others_senders.py --binary "$(DEBUG)"
 	@echo "==> contract: the authorization matrix"
 	@$(PYTHON) contract/authorization_matrix.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"

@@ -53,7 +53,8 @@ class Bench:
         for number in range(rounds):
             turn = number % len(senders)
             for name in list(senders)[turn:] + list(senders)[:turn]:
-                # A new one for each: its key's team may renew its token only every 20 minutes.
+                # A new one for each: its key's team may renew its token only every 20 minutes. None is strict, as aioapns
+                # names no protocol in TLS.
                 simulator = self.programs.simulator("--fast")
                 try:
                     found[name].append(senders[name](simulator))
@@ -123,7 +124,7 @@ class Bench:
 
     def latency(self) -> None:
         rate, seconds = self.options.rate, self.options.seconds
-        simulator = self.programs.simulator()
+        simulator = self.programs.simulator("--strict")
         database = self.programs.folder / "latency.sqlite"
         key = self.programs.command("keys", "create", f"bench-{secrets.token_hex(4)}", "--database", str(database))
         server = self.programs.server(database, simulator)
@@ -190,7 +191,7 @@ class Bench:
 
     def memory(self) -> None:
         count, seconds = self.options.backlog, self.options.memory_seconds
-        simulator = self.programs.simulator("--fast")
+        simulator = self.programs.simulator("--fast", "--strict")
         database = self.programs.owing("backlog.sqlite", count)
         server = self.programs.server(database, simulator)
         try:

@@ -26,7 +26,7 @@ answers() {
     exit 1
 }
 
-"$binary" simulator --make-keys "$folder/simulator" 2>"$folder/simulator.log" &
+"$binary" simulator --strict --make-keys "$folder/simulator" 2>"$folder/simulator.log" &
 pids+=($!)
 answers "$page/devices"
 export CAMPANILE_CONSOLE=${CAMPANILE_CONSOLE:-true}

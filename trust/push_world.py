@@ -26,15 +26,15 @@ QUIET_SECONDS = 240      # until nothing is owed any more: two unanswered pushes
 class Simulator:
     """`campanile simulator` with keys of its own, and its control calls."""
 
-    def __init__(self, binary, folder, seed, more=()):
+    def __init__(self, binary, folder, seed, strict=True):
         self.binary, self.folder = os.path.realpath(binary), os.path.join(folder, "simulator")
         self.port, self.page = process.free_port(), process.free_port()
         self.log = os.path.join(folder, "simulator.log")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [self.binary, "simulator", "--port", str(self.port), "--page", str(self.page), "--make-keys",
-                 self.folder, "--seed", str(seed % (1 << 31)), *more], cwd=folder, stdin=subprocess.DEVNULL, stdout=log,
-                stderr=log, preexec_fn=process._die_with_parent)
+                 self.folder, "--seed", str(seed % (1 << 31)), *(["--strict"] if strict else [])],
+                cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=process._die_with_parent)
         process._children.append(self.process)
         self.connection = process.Connection(self.page)
         self.changes = []       # when the certificate was changed, in seconds since 1970

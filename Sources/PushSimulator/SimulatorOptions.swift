@@ -22,6 +22,8 @@ package struct SimulatorOptions: Sendable {
     package var sandboxPort: Int?
     /// The plain HTTP port of the page and of the control calls; nil for none, 0 for a free one.
     package var pagePort: Int?
+    /// Asks for what Campanile itself keeps to, also where Apple and Google take more.
+    package var isStrict = false
     /// For benchmarks: counts and answers, and keeps neither phones nor requests.
     package var isFast = false
     /// Who may push. Empty: credentials are made at the start.

@@ -36,6 +36,9 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Option(help: "What decides the faults' chances.")
     var seed: UInt64 = 1
 
+    @Flag(help: "Ask for what Campanile keeps to, also where Apple and Google take more: for its own tests.")
+    var strict = false
+
     @Flag(help: "Count and answer, and keep neither phones nor requests: for benchmarks.")
     var fast = false
 
@@ -49,6 +52,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         options.port = port
         options.sandboxPort = sandboxPort
         options.pagePort = page
+        options.isStrict = strict
         options.isFast = fast
         options.seed = seed
         options.knownTokensOnly = knownTokensOnly

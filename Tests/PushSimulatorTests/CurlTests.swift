@@ -6,9 +6,11 @@ import Testing
 /// A stranger to all code of ours: curl with nghttp2 and OpenSSL.
 @Suite struct CurlTests {
     private static let path = "/usr/bin/curl"
-    static let speaksHTTP2: Bool = (try? run(["--version"]))?.contains("HTTP2") ?? false
+    private static let version = try? run(["--version"])
+    static let isThere = version != nil
+    static let speaksHTTP2 = version?.contains("HTTP2") ?? false
 
-    private static func run(_ arguments: [String]) throws -> String {
+    static func run(_ arguments: [String]) throws -> String {
         try ChildProgram.output(of: path, arguments)
     }
 
@@ -31,14 +33,14 @@ import Testing
                     "--header", "authorization: \(bearer)", "--header", "apns-push-type: alert",
                     "--header", "apns-topic: \(fixture.simulator.credentials.topic)", "--data-binary", data,
                     "--write-out", "%{http_version} %{http_code}",
-                    "https://\(host):\(fixture.simulator.port)/3/device/abcd",
+                    "https://\(host):\(fixture.simulator.port)/3/device/\(Fixture.token)",
                 ]
                 return try await blocking { try Self.run(arguments) }
             }
             #expect(try await push("127.0.0.1", #"{"aps":{"badge":6}}"#) == "2 200")
             #expect(try await push("localhost", #"{"aps":{"badge":7}}"#) == "2 200")
             #expect(try await push("127.0.0.1", "@\(long.path())") == #"{"reason":"PayloadTooLarge"}2 413"#)
-            #expect(fixture.simulator.device("abcd")?.badge == 7)
+            #expect(fixture.simulator.device(Fixture.token)?.badge == 7)
         }
     }
 }

@@ -75,21 +75,4 @@ import Testing
             #expect(try await fixture.connect().answer(fixture.push()).verdict == "200")
         }
     }
-
-    @Test("a client that doesn't offer HTTP/2 is turned away, but in fast mode", arguments: [false, true])
-    func alpn(isFast: Bool) async throws {
-        try await withSimulator({ $0.isFast = isFast }) { fixture in
-            if isFast {
-                let sender = try await Sender.connect(
-                    port: fixture.simulator.port, caPEM: fixture.simulator.caPEM, protocols: [])
-                #expect(try await sender.answer(fixture.push()).verdict == "200")
-            } else {
-                await #expect(throws: Sender.Closed.self) {
-                    let sender = try await Sender.connect(
-                        port: fixture.simulator.port, caPEM: fixture.simulator.caPEM, protocols: [])
-                    _ = try await sender.settled()
-                }
-            }
-        }
-    }
 }

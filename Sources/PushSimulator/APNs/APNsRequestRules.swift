@@ -5,7 +5,6 @@ struct APNsPush {
     let token: String
     let topic: String
     let id: String
-    let type: String
     let priority: Int
     /// Seconds since 1970; 0: now or never; nil: as long as APNs likes.
     let expiration: Int64?
@@ -19,6 +18,8 @@ enum APNsRequestRules {
     static let payloadBytes = 4_096
     static let voipPayloadBytes = 5_120
     static let collapseBytes = 64
+    /// Digits of a device token. Apple promises no length; there has never been a shorter one.
+    static let tokenDigits = 64...200
 
     /// The ending of the topic that each push type asks for.
     private static let suffixes: [String: String] = [
@@ -38,10 +39,9 @@ enum APNsRequestRules {
         let token = request.path.dropFirst(pathPrefix.count)
         guard !token.isEmpty else { throw APNsRefusal(.missingDeviceToken) }
         guard !token.contains("/") else { throw APNsRefusal(.badPath) }
-        // Apple promises no length: it is bytes in hexadecimal.
-        guard token.utf8.count % 2 == 0, token.utf8.count <= 200, token.utf8.allSatisfy(isHexadecimal) else {
-            throw APNsRefusal(.badDeviceToken)
-        }
+        // It is bytes in hexadecimal.
+        guard tokenDigits.contains(token.utf8.count), token.utf8.count % 2 == 0, token.utf8.allSatisfy(isHexadecimal)
+        else { throw APNsRefusal(.badDeviceToken) }
         return token.lowercased()
     }
 
@@ -49,8 +49,9 @@ enum APNsRequestRules {
     /// - Parameters:
     ///   - topics: what the provider token's key may send to.
     ///   - id: the answer's `apns-id`.
+    ///   - isStrict: whether the push type must be there. For iOS Apple recommends it only.
     static func check(
-        _ request: SimulatedRequest, token: String, topics: Set<String>, id: String
+        _ request: SimulatedRequest, token: String, topics: Set<String>, id: String, isStrict: Bool
     ) throws(APNsRefusal) -> APNsPush {
         try checkOnce(request)
         if let given = request.field("apns-id"), !isCanonicalUUID(given) { throw APNsRefusal(.badMessageID) }
@@ -60,9 +61,8 @@ enum APNsRequestRules {
         if let collapseID, collapseID.isEmpty || collapseID.utf8.count > collapseBytes {
             throw APNsRefusal(.badCollapseID)
         }
-        guard let type = request.field("apns-push-type"), let suffix = suffixes[type] else {
-            throw APNsRefusal(.invalidPushType)
-        }
+        let type = request.field("apns-push-type")
+        guard let suffix = type.map({ suffixes[$0] }) ?? (isStrict ? nil : "") else { throw APNsRefusal(.invalidPushType) }
         let topic = try topic(request, suffix: suffix, topics: topics)
         guard request.bodyLength <= (type == "voip" ? voipPayloadBytes : payloadBytes) else {
             throw APNsRefusal(.payloadTooLarge)
@@ -70,8 +70,8 @@ enum APNsRequestRules {
         let payload = try payload(request.body)
         try checkType(type, priority: priority, payload: payload)
         return APNsPush(
-            token: token, topic: topic, id: id, type: type, priority: priority ?? 10, expiration: expiration,
-            collapseID: collapseID, payload: payload)
+            token: token, topic: topic, id: id, priority: priority ?? 10, expiration: expiration, collapseID: collapseID,
+            payload: payload)
     }
 
     // MARK: - Header fields
@@ -121,7 +121,7 @@ enum APNsRequestRules {
     }
 
     /// Presence decides, not truth: `badge` 0 is a badge.
-    private static func checkType(_ type: String, priority: Int?, payload: JSONValue) throws(APNsRefusal) {
+    private static func checkType(_ type: String?, priority: Int?, payload: JSONValue) throws(APNsRefusal) {
         guard case .object(let aps)? = payload["aps"] else { throw APNsRefusal(.payloadEmpty) }
         let keys = Set(aps.map(\.key))
         switch type {

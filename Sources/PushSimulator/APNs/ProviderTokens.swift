@@ -38,13 +38,18 @@ struct ProviderTokens {
     private static let knownTokens = 8
 
     private let keys: [String: ProviderKey]
+    private let isStrict: Bool
     private var verified: [String: Verified] = [:]
     private var teams: [String: Team] = [:]
     private(set) var renewals: [TokenRenewal] = []
     /// The age of the oldest accepted token, in seconds.
     private(set) var oldestAge: Int64 = 0
 
-    init(keys: [String: ProviderKey]) { self.keys = keys }
+    /// - Parameter isStrict: whether signatures have the form of RFC 7518. Apple takes DER as well, as its own sample signs.
+    init(keys: [String: ProviderKey], isStrict: Bool) {
+        self.keys = keys
+        self.isStrict = isStrict
+    }
 
     func key(_ id: String) -> ProviderKey? { keys[id] }
 
@@ -82,13 +87,18 @@ struct ProviderTokens {
             let keyID = CompactJWS.text(jws.header["kid"]), let key = keys[keyID],
             CompactJWS.text(jws.claims["iss"]) == key.teamID,
             let issuedAt = CompactJWS.integer(jws.claims["iat"]),
-            let signature = try? P256.Signing.ECDSASignature(rawRepresentation: jws.signature),
+            let signature = signature(jws.signature),
             key.key.isValidSignature(signature, for: jws.signedBytes)
         else { throw APNsRefusal(.invalidProviderToken) }
         if verified.count >= SimulatorLimits.tokens { verified.removeAll() }
         let token = Verified(keyID: keyID, teamID: key.teamID, issuedAt: issuedAt)
         verified[authorization] = token
         return token
+    }
+
+    private func signature(_ bytes: [UInt8]) -> P256.Signing.ECDSASignature? {
+        if let signature = try? P256.Signing.ECDSASignature(rawRepresentation: bytes) { return signature }
+        return isStrict ? nil : try? P256.Signing.ECDSASignature(derRepresentation: bytes)
     }
 
     /// A new `iat` is a renewal. The same `iat` in another text is not: signing again gives another signature.

@@ -15,7 +15,8 @@ extension SimulatorCore {
             let provider = try state.providerTokens.check(
                 request.field("authorization"), connection: &connection, environment: environment, now: now)
             let topics = state.providerTokens.key(provider.keyID)?.topics ?? []
-            let push = try APNsRequestRules.check(request, token: token, topics: topics, id: id)
+            let push = try APNsRequestRules.check(
+                request, token: token, topics: topics, id: id, isStrict: options.isStrict)
             let phonePush = PhonePush(push, now: now)
             let subject = FaultSubject(
                 service: .apns, token: token, app: push.topic, kind: phonePush.kind, connection: connection.number)
@@ -30,8 +31,7 @@ extension SimulatorCore {
     ) -> Verdict {
         let (delay, fault) = state.faults.next(for: subject)
         var verdict = Verdict(
-            answer: SimulatedAnswer(status: 200, fields: [("apns-id", push.id)]), fault: fault, delayMilliseconds: delay
-        )
+            answer: SimulatorCore.acceptance(push.id, environment), fault: fault, delayMilliseconds: delay)
         if let refusal = SimulatorCore.refusal(fault) {
             verdict.answer = refusal.refusal.answer(id: push.id)
             verdict.reason = refusal.refusal.reason
@@ -45,6 +45,18 @@ extension SimulatorCore {
         case .shown, .kept: accept(push.id, &verdict, in: &state)
         }
         return verdict
+    }
+
+    /// Apple's answer to a push that it takes; the sandbox also gives an id to look it up with.
+    static func acceptance(_ id: String, _ environment: SimulatedEnvironment) -> SimulatedAnswer {
+        let lookup = environment == .sandbox ? [(name: "apns-unique-id", value: madeID())] : []
+        return SimulatedAnswer(status: 200, fields: [("apns-id", id)] + lookup)
+    }
+
+    /// Apple ends a connection that doesn't speak HTTP/2; whoever tries it here is told why.
+    static func refuseHTTP1() -> Verdict {
+        let answer = SimulatedAnswer(status: 505, json: .object([.init("error", "APNs speaks HTTP/2 only.")]))
+        return Verdict(answer: answer, reason: "HTTP/1.1")
     }
 
     /// The device refuses; a fault of the connection happens all the same.
@@ -96,7 +108,7 @@ extension SimulatorCore {
         do {
             let grant = state.accessTokens.grant(request.field("authorization"), now: now)
             if grant != nil { connection.isTrusted = true }
-            let push = try FCMRequestRules.check(request, projects: projects, grant: grant)
+            let push = try FCMRequestRules.check(request, projects: projects, grant: grant, isStrict: options.isStrict)
             let id = SimulatorCore.madeID()
             let phonePush = PhonePush(push, id: id, now: now)
             let subject = FaultSubject(

@@ -50,8 +50,8 @@ final class SimulatorCore: Sendable {
         }
         state = Mutex(
             State(
-                providerTokens: ProviderTokens(keys: keys),
-                accessTokens: AccessTokens(accounts: accounts),
+                providerTokens: ProviderTokens(keys: keys, isStrict: options.isStrict),
+                accessTokens: AccessTokens(accounts: accounts, isStrict: options.isStrict),
                 faults: FaultBook(seed: options.seed), phones: PhoneBook(knownOnly: options.knownTokensOnly),
                 log: RequestLog(capacity: options.requestsKept)))
     }
@@ -78,6 +78,7 @@ final class SimulatorCore: Sendable {
             let service = SimulatorCore.service(request.path)
             var verdict =
                 switch service {
+                case .apns where facts.speaksHTTP1: SimulatorCore.refuseHTTP1()
                 case .apns: judgeAPNs(request, connection: &facts, in: &state, now: now)
                 case .fcm: judgeFCM(request, connection: &facts, in: &state, now: now)
                 case .token: judgeTokenRequest(request, connection: facts, in: &state, now: now)

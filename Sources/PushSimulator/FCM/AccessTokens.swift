@@ -26,15 +26,22 @@ struct AccessTokens {
     static let longestAssertionSeconds: Int64 = 3_600
     /// How far the sender's clock may be off.
     static let skewSeconds: Int64 = 5 * 60
+    /// What lets its holder send: Firebase, reference of `projects.messages.send`.
     static let scope = "https://www.googleapis.com/auth/firebase.messaging"
+    static let broadScope = "https://www.googleapis.com/auth/cloud-platform"
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
     private let accounts: [String: ServiceAccountKey]
+    private let scopes: Set<Substring>
     /// The endpoint's names: what `aud` may say.
     var audiences: Set<String> = ["https://oauth2.googleapis.com/token"]
     private var grants: [String: Grant] = [:]
 
-    init(accounts: [String: ServiceAccountKey]) { self.accounts = accounts }
+    /// - Parameter isStrict: whether the scope must be the narrow one.
+    init(accounts: [String: ServiceAccountKey], isStrict: Bool) {
+        self.accounts = accounts
+        scopes = isStrict ? [AccessTokens.scope[...]] : [AccessTokens.scope[...], AccessTokens.broadScope[...]]
+    }
 
     /// - Parameter now: milliseconds since 1970.
     mutating func exchange(_ request: SimulatedRequest, now: Int64) throws(Refusal) -> SimulatedAnswer {
@@ -81,9 +88,7 @@ struct AccessTokens {
         guard let audience = CompactJWS.text(jws.claims["aud"]), audiences.contains(audience) else {
             throw Refusal(error: "invalid_grant", description: "Invalid JWT: aud is not this endpoint.")
         }
-        guard let scopes = CompactJWS.text(jws.claims["scope"])?.split(separator: " "),
-            scopes.contains(where: { $0 == AccessTokens.scope })
-        else {
+        guard let asked = CompactJWS.text(jws.claims["scope"])?.split(separator: " "), !scopes.isDisjoint(with: asked) else {
             throw Refusal(error: "invalid_scope", description: "Invalid OAuth scope or ID token audience provided.")
         }
         guard let issued = CompactJWS.integer(jws.claims["iat"]),

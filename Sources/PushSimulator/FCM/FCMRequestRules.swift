@@ -37,8 +37,9 @@ enum FCMRequestRules {
     /// - Parameters:
     ///   - projects: those that exist.
     ///   - grant: of the request's access token.
+    ///   - isStrict: whether JSON must be written as the schema has it. Google's reader takes other forms as well.
     static func check(
-        _ request: SimulatedRequest, projects: Set<String>, grant: AccessTokens.Grant?
+        _ request: SimulatedRequest, projects: Set<String>, grant: AccessTokens.Grant?, isStrict: Bool
     ) throws(FCMRefusal) -> FCMPush {
         guard let project = project(path: request.path) else {
             throw FCMRefusal(status: 404, code: nil, message: "The requested URL was not found.")
@@ -57,13 +58,13 @@ enum FCMRequestRules {
         guard grant.projectID == project else {
             throw FCMRefusal(status: 403, code: nil, message: "Permission 'cloudmessaging.messages.create' denied.")
         }
-        return try message(request, project: project)
-    }
-
-    private static func message(_ request: SimulatedRequest, project: String) throws(FCMRefusal) -> FCMPush {
         guard request.field("content-type")?.hasPrefix("application/json") == true,
             request.bodyLength <= SimulatorLimits.bodyBytes, let body = try? JSONValue(parsing: request.body)
         else { throw FCMRefusal(.invalidArgument, "Invalid JSON payload received.") }
+        return try message(isStrict ? body : FCMSchema.request.canonical(body), project: project)
+    }
+
+    private static func message(_ body: JSONValue, project: String) throws(FCMRefusal) -> FCMPush {
         let violations = FCMSchema.request.violations(body, at: "")
         guard violations.isEmpty, let message = body["message"] else {
             throw FCMRefusal(.invalidArgument, "Invalid JSON payload received.", violations: violations)

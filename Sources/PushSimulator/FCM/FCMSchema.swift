@@ -99,6 +99,30 @@ extension FCMSchema {
         }
     }
 
+    /// The value in the form that `violations` asks for. Google's reader also takes names in camel case, whole numbers in
+    /// texts, and null for what isn't there (Protocol Buffers, "ProtoJSON Format").
+    func canonical(_ value: JSONValue) -> JSONValue {
+        switch (self, value) {
+        case (.integer, .string(let text)): return Int64(text).map { .integer($0) } ?? value
+        case (.list(let schema), .array(let values)): return .array(values.map(schema.canonical))
+        case (.object(let fields), .object(let members)):
+            let given = members.filter { $0.value != .null }
+            return .object(
+                given.map { member in
+                    let name = FCMSchema.snakeCase(member.key)
+                    // A field that is there under both names stays as it is, and is refused.
+                    guard let schema = fields[name], name == member.key || !given.contains(where: { $0.key == name })
+                    else { return member }
+                    return JSONValue.Member(name, schema.canonical(member.value))
+                })
+        default: return value
+        }
+    }
+
+    private static func snakeCase(_ name: String) -> String {
+        name.reduce(into: "") { $0 += $1.isUppercase ? "_" + $1.lowercased() : String($1) }
+    }
+
     private func stringMember(_ member: JSONValue.Member, at path: String) -> [FCMRefusal.Violation] {
         guard case .string = member.value else {
             return [.init(field: "\(path).\(member.key)", description: "Invalid value: a string is expected")]

@@ -1,16 +1,12 @@
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
-import NIOTLS
 
 /// One HTTP/2 connection of a sender: all services, all streams. It works on frames, without a channel for each stream,
 /// so it refills the flow-control windows itself.
 final class ServiceConnection: ChannelInboundHandler {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
-
-    /// An event from the server: the connection shall end.
-    struct Depart: Sendable {}
 
     /// A request on its way in, or its answer on the way out.
     struct Stream {
@@ -43,8 +39,6 @@ final class ServiceConnection: ChannelInboundHandler {
     private var isReading = false
     private var consumed = 0
     var context: ChannelHandlerContext?
-    /// Fast mode: the `authorization` that was good last, and until when (milliseconds since 1970).
-    var goodAuthorization = (text: "", until: Int64.min)
 
     init(
         core: SimulatorCore, wire: WireHandler, facts: ConnectionFacts,
@@ -58,16 +52,15 @@ final class ServiceConnection: ChannelInboundHandler {
         self.onCertificateChange = onCertificateChange
     }
 
-    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
-    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
-
-    func channelActive(context: ChannelHandlerContext) {
+    /// The connection is open by now, and its settings are out.
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
         write(.windowUpdate(windowSizeIncrement: SimulatorLimits.connectionWindow - 65_535), .rootStream)
-        context.flush()
     }
 
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
     func channelInactive(context: ChannelHandlerContext) {
-        core.closed()
         giveUpStreams()
         context.fireChannelInactive()
     }
@@ -82,12 +75,7 @@ final class ServiceConnection: ChannelInboundHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case .handshakeCompleted(let negotiated)? = event as? TLSUserEvent, negotiated != "h2" {
-            // Benchmarks have clients that name no protocol.
-            if !core.options.isFast { context.close(promise: nil) }
-        } else if event is Depart {
-            leave()
-        }
+        if event is Depart { leave() }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -179,10 +167,10 @@ final class ServiceConnection: ChannelInboundHandler {
     private func complete(_ id: HTTP2StreamID) {
         guard let index = streams.index(forKey: id), !streams.values[index].isJudged else { return }
         streams.values[index].isJudged = true
-        if core.isCounting, let verdict = countFast(streams.values[index].request) {
+        if core.isCounting, let counted = core.countFast(streams.values[index].request, connection: &facts) {
             newestProcessed = max(newestProcessed, id)
             raiseIfTrusted()
-            return answer(verdict, on: id)
+            return answer(counted, on: id)
         }
         let verdict = core.judge(streams.values[index].request, connection: &facts)
         streams.values[index].request.body = []
@@ -260,17 +248,11 @@ final class ServiceConnection: ChannelInboundHandler {
         if isLeaving, streams.isEmpty { leave() }
     }
 
-    /// Ends the connection, and lets what was written arrive: a socket that is closed with unread bytes in it would
-    /// take back answers that are still on their way.
     func leave() {
         guard let context, !wire.isDeaf else { return }
         flushIfNeeded()
         giveUpStreams()
-        wire.goDeaf()
-        context.close(mode: .output, promise: nil)
-        context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(500)) {
-            self.context?.close(promise: nil)
-        }
+        wire.leave(context.channel)
     }
 }
 
@@ -285,6 +267,8 @@ extension SimulatedRequest {
                 if !name.hasPrefix(":") { fields.append((name, value)) }
             }
         }
+        // Either may name the host (RFC 9113 section 8.3.1).
+        if authority.isEmpty, let host = field("host") { authority = host }
     }
 
     /// The three fields that fast mode looks at.

@@ -1,4 +1,5 @@
 import NIOCore
+import NIOHTTP1
 import NIOHTTP2
 import NIOPosix
 import NIOSSL
@@ -21,19 +22,21 @@ final class ServiceListener: Sendable {
         self.core = core
         self.authority = authority
         self.group = group
-        state = Mutex(State(tls: try ServiceListener.context(authority, host: core.options.host)))
+        state = Mutex(State(tls: try ServiceListener.context(authority, core.options)))
     }
 
-    /// TLS 1.2 or newer, HTTP/2 only.
-    private static func context(_ authority: SimulatedAuthority, host: String) throws -> NIOSSLContext {
-        let leaf = try authority.leaf(host: host)
+    /// TLS 1.2 or newer; HTTP/1.1 for Google's services, whoever prefers it.
+    private static func context(
+        _ authority: SimulatedAuthority, _ options: SimulatorOptions
+    ) throws -> NIOSSLContext {
+        let leaf = try authority.leaf(host: options.host)
         var configuration = TLSConfiguration.makeServerConfiguration(
             certificateChain: [
                 .certificate(try NIOSSLCertificate(bytes: Array(leaf.certificatePEM.utf8), format: .pem))
             ],
             privateKey: .privateKey(try NIOSSLPrivateKey(bytes: Array(leaf.keyPEM.utf8), format: .pem)))
         configuration.minimumTLSVersion = .tlsv12
-        configuration.applicationProtocols = ["h2"]
+        configuration.applicationProtocols = options.isStrict ? ["h2"] : ["h2", "http/1.1"]
         return try NIOSSLContext(configuration: configuration)
     }
 
@@ -55,18 +58,31 @@ final class ServiceListener: Sendable {
             state.connections[ObjectIdentifier(channel)] = channel
             return state.tls
         }
+        let facts = ConnectionFacts(number: core.opened(), environment: environment)
         channel.closeFuture.whenComplete { _ in
             self.state.withLock { $0.connections[ObjectIdentifier(channel)] = nil }
+            self.core.closed()
         }
+        let chooser = ProtocolChooser(isStrict: core.options.isStrict) { spoken, pipeline in
+            try self.speak(spoken, on: pipeline, facts)
+        }
+        try channel.pipeline.syncOperations.addHandlers([NIOSSLServerHandler(context: tls), chooser])
+    }
+
+    private func speak(
+        _ spoken: ProtocolChooser.Spoken, on pipeline: ChannelPipeline.SynchronousOperations, _ facts: ConnectionFacts
+    ) throws {
         let wire = WireHandler()
-        let facts = ConnectionFacts(number: core.opened(), environment: environment)
-        let connection = ServiceConnection(core: core, wire: wire, facts: facts) { change in
-            self.changeCertificate(change)
+        try pipeline.addHandler(wire)
+        switch spoken {
+        case .http2:
+            try pipeline.addHandler(ServiceListener.frames(streamLimit: core.options.firstStreamLimit))
+            try pipeline.addHandler(
+                ServiceConnection(core: core, wire: wire, facts: facts) { self.changeCertificate($0) })
+        case .http1:
+            try pipeline.configureHTTPServerPipeline()
+            try pipeline.addHandler(HTTP1Connection(core: core, wire: wire, facts: facts) { self.changeCertificate($0) })
         }
-        try channel.pipeline.syncOperations.addHandlers([
-            NIOSSLServerHandler(context: tls), wire,
-            ServiceListener.frames(streamLimit: core.options.firstStreamLimit), connection,
-        ])
     }
 
     /// The frame layer, with its guards against hostile clients wide open: a test floods on purpose.
@@ -96,7 +112,7 @@ final class ServiceListener: Sendable {
         case .otherAuthority: signer = try? SimulatedAuthority.make()
         }
         // Signing needs nothing that could be missing once it has worked at the start.
-        if let signer, let tls = try? ServiceListener.context(signer, host: core.options.host) {
+        if let signer, let tls = try? ServiceListener.context(signer, core.options) {
             state.withLock { $0.tls = tls }
         }
         endConnections()
@@ -104,7 +120,7 @@ final class ServiceListener: Sendable {
 
     func endConnections() {
         for channel in state.withLock({ Array($0.connections.values) }) {
-            channel.pipeline.fireUserInboundEventTriggered(ServiceConnection.Depart())
+            channel.pipeline.fireUserInboundEventTriggered(Depart())
         }
     }
 

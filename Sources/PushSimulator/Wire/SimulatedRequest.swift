@@ -37,10 +37,14 @@ struct ConnectionFacts {
     /// Counts the connections from 1.
     let number: Int
     let environment: SimulatedEnvironment
+    /// Google's services take it, APNs doesn't.
+    var speaksHTTP1 = false
     /// The key that the connection's first good provider token was signed with: APNs takes no other on it.
     var keyID: String?
     /// Renewing too often spoils the connection until this moment (milliseconds since 1970).
     var unusableUntil: Int64?
     /// Whether a good provider token or access token came: APNs then allows more than one stream.
     var isTrusted = false
+    /// Fast mode: the `authorization` that was good last, and until when (milliseconds since 1970).
+    var goodAuthorization = (text: "", until: Int64.min)
 }

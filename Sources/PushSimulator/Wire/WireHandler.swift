@@ -1,6 +1,6 @@
 import NIOCore
 
-/// Stands between HTTP/2's frames and TLS, and does there what the frame layer can't:
+/// Stands between the protocol and TLS, and does there what HTTP/2's frame layer can't:
 /// - gathers the frames of one flush in one buffer, so that they share a TLS record;
 /// - hides the stream limit from the frame layer (`hidden`);
 /// - writes frames that the frame layer would refuse to send;
@@ -28,8 +28,14 @@ final class WireHandler: ChannelDuplexHandler {
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// From now on nothing is read any more.
-    func goDeaf() { isDeaf = true }
+    /// Ends the connection, and lets what was written arrive: a socket that is closed with unread bytes in it would
+    /// take back answers that are still on their way.
+    func leave(_ channel: any Channel) {
+        guard !isDeaf else { return }
+        isDeaf = true
+        channel.close(mode: .output, promise: nil)
+        channel.eventLoop.scheduleTask(in: .milliseconds(500)) { channel.close(promise: nil) }
+    }
 
     /// From now on nothing is read or written, and the connection stays open.
     func freeze() {

@@ -14,6 +14,7 @@ struct SimulatedProviders {
     static func start() async throws -> SimulatedProviders {
         var options = SimulatorOptions()
         options.credentials = [try credentials.get()]
+        options.isStrict = true
         return SimulatedProviders(simulator: try await PushSimulator.start(options))
     }
 

@@ -30,27 +30,32 @@ struct Fixture {
         var options = SimulatorOptions()
         options.credentials = [try credentials.get()]
         options.time = clock.time
+        // What others' senders may do beside is OthersSendersTests' business.
+        options.isStrict = true
         change(&options)
         return Fixture(simulator: try await PushSimulator.start(options), clock: clock)
     }
 
-    func connect(environment: SimulatedEnvironment = .production) async throws -> Sender {
+    func connect(
+        environment: SimulatedEnvironment = .production, protocols: [String] = ["h2"], preface: String? = nil
+    ) async throws -> Sender {
         let port = environment == .sandbox ? simulator.sandboxPort ?? simulator.port : simulator.port
-        return try await Sender.connect(port: port, caPEM: simulator.caPEM)
+        return try await Sender.connect(port: port, caPEM: simulator.caPEM, protocols: protocols, preface: preface)
     }
 
     /// A provider token.
     func bearer(
         issuedAt: Int64? = nil, credentials: SimulatorCredentials? = nil, keyID: String? = nil, teamID: String? = nil,
-        alg: String = "ES256"
+        alg: String = "ES256", isDER: Bool = false
     ) throws -> String {
         let credentials = credentials ?? simulator.credentials
         let header = #"{"alg":"\#(alg)","kid":"\#(keyID ?? credentials.keyID)","typ":"JWT"}"#
         let claims = #"{"iss":"\#(teamID ?? credentials.teamID)","iat":\#(issuedAt ?? clock.seconds)}"#
         let signed = base64URL(Array(header.utf8)) + "." + base64URL(Array(claims.utf8))
         let key = try P256.Signing.PrivateKey(pemRepresentation: credentials.p8PEM)
-        let signature = try key.signature(for: Data(signed.utf8)).rawRepresentation
-        return "bearer " + signed + "." + base64URL(Array(signature))
+        let signature = try key.signature(for: Data(signed.utf8))
+        let bytes = isDER ? signature.derRepresentation : signature.rawRepresentation
+        return "bearer " + signed + "." + base64URL(Array(bytes))
     }
 
     /// A request to APNs with everything right, for changing.

@@ -40,13 +40,17 @@ final class FrameHandler: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private let reader: FrameReader
+    private let preface: [UInt8]
     private var pending = ByteBuffer()
     private var decoder = HPACKDecoder(allocator: ByteBufferAllocator())
 
-    init(_ reader: FrameReader) { self.reader = reader }
+    init(_ reader: FrameReader, preface: [UInt8]) {
+        self.reader = reader
+        self.preface = preface
+    }
 
     func channelActive(context: ChannelHandlerContext) {
-        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: Sender.preface)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(ByteBuffer(bytes: preface)), promise: nil)
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

@@ -49,7 +49,10 @@ final class Sender: Sendable {
     /// - Parameters:
     ///   - caPEM: whom to trust.
     ///   - protocols: what ALPN offers.
-    static func connect(port: Int, caPEM: String, protocols: [String] = ["h2"]) async throws -> Sender {
+    ///   - preface: what it begins with instead of HTTP/2's; then no settings are waited for.
+    static func connect(
+        port: Int, caPEM: String, protocols: [String] = ["h2"], preface: String? = nil
+    ) async throws -> Sender {
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(Array(caPEM.utf8)))
         tls.applicationProtocols = protocols
@@ -61,7 +64,8 @@ final class Sender: Sendable {
                     // Before the first byte can come.
                     frames.sender.withLock { $0 = Sender(channel) }
                     try channel.pipeline.syncOperations.addHandlers([
-                        try NIOSSLClientHandler(context: context, serverHostname: nil), FrameHandler(frames),
+                        try NIOSSLClientHandler(context: context, serverHostname: nil),
+                        FrameHandler(frames, preface: preface.map { Array($0.utf8) } ?? Sender.preface),
                     ])
                 }
             }
@@ -70,7 +74,7 @@ final class Sender: Sendable {
             try await channel.close()
             throw Closed()
         }
-        _ = try await sender.wait { !$0.limits.isEmpty }
+        if preface == nil { _ = try await sender.wait { !$0.limits.isEmpty } }
         return sender
     }
 
