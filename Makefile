@@ -90,6 +90,8 @@ trust-short: ## The short forms of crash, powerloss and faults, with the debug b
 	@python3 trust/powerloss.py --short --binary "$(DEBUG)"
 	@echo "==> trust: full disk, failing disk, locked database"
 	@python3 trust/faults.py --short --binary "$(DEBUG)"
+	@echo "==> trust: the record that the judge of pushes is given"
+	@python3 trust/test_push_record.py --binary "$(DEBUG)"
 	@echo "==> trust: pushes under faults, kill -9 and at once, in short"
 	@python3 trust/pushes.py --short --binary "$(DEBUG)"
 	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"

@@ -18,7 +18,6 @@ import secrets
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -124,7 +123,8 @@ class Bench:
 
     def latency(self) -> None:
         rate, seconds = self.options.rate, self.options.seconds
-        simulator = self.programs.simulator("--strict")
+        record = self.programs.folder / "requests.jsonl"
+        simulator = self.programs.simulator("--strict", "--record", str(record))
         database = self.programs.folder / "latency.sqlite"
         key = self.programs.command("keys", "create", f"bench-{secrets.token_hex(4)}", "--database", str(database))
         server = self.programs.server(database, simulator)
@@ -134,22 +134,17 @@ class Bench:
             contents = [request("POST", "/notifications", key, json.dumps(
                 {"user_id": names[number % len(names)], "title": TITLE, "body": BODY}).encode())
                 for number in range(rate * (seconds + 2))]
-            arrived, stop = {}, threading.Event()
-            watcher = threading.Thread(target=self._watch, args=(simulator, arrived, stop), daemon=True)
-            watcher.start()
             posted = asyncio.run(post_paced(server.port, contents, rate))
             time.sleep(2)
-            stop.set()
-            watcher.join()
         finally:
             server.stop()
             simulator.stop()
-        self._tell_latency(posted, arrived, rate, seconds)
+        self._tell_latency(posted, self._arrived(record), rate, seconds)
 
     def _tell_latency(self, posted: dict[str, Posted], arrived: dict[str, float], rate: int, seconds: int) -> None:
         missing = len(posted.keys() - arrived.keys())
         if missing:
-            raise BenchError(f"{missing} of {len(posted):,} pushes didn't arrive or weren't seen")
+            raise BenchError(f"{missing} of {len(posted):,} pushes didn't arrive")
         warm = min(one.sent for one in posted.values()) + 2   # the connection is opened and raised in the first two seconds
         measured = {name: one for name, one in posted.items() if one.sent >= warm}
         from_sent = sorted((arrived[name] - one.sent) * 1e3 for name, one in measured.items())
@@ -177,15 +172,15 @@ class Bench:
         link.close()
 
     @staticmethod
-    def _watch(simulator: Simulator, arrived: dict[str, float], stop: threading.Event) -> None:
-        """Reads the simulator's record twice a second, more often than it forgets: notification → seconds since 1970."""
-        link, isLast = simulator.link(), False
-        while not isLast:
-            isLast = stop.wait(0.5)
-            for row in simulator.ask("/requests?limit=1000", link)["requests"]:
+    def _arrived(record: Path) -> dict[str, float]:
+        """Notification → when its first push came, in seconds since 1970."""
+        found: dict[str, float] = {}
+        with record.open(encoding="utf-8") as lines:
+            for row in map(json.loads, lines):
                 if row["service"] == "apns" and row["status"] == 200:
-                    at = datetime.datetime.fromisoformat(row["at"].replace("Z", "+00:00")).timestamp()
-                    arrived.setdefault(json.loads(row["payload"]).get("id", ""), at + COUNTED_MILLISECONDS / 1e3)
+                    at = datetime.datetime.fromisoformat(row["at"]).timestamp()
+                    found.setdefault(json.loads(row["payload"]).get("id", ""), at + COUNTED_MILLISECONDS / 1e3)
+        return found
 
     # ---- memory ----
 

@@ -1,15 +1,16 @@
-"""What the simulator received, whole: it keeps the newest 2,000 requests, and this reads them before they go."""
+"""What the simulator received, whole: it adds every request to a file before it answers (--record), and this reads the
+file to its end."""
 import datetime
 import json
+import os
 import threading
 import time
 from dataclasses import dataclass
 
 import campanile_process as process
 
-KEPT = 2000              # requests that the simulator keeps
 PAUSE_SECONDS = 0.05
-UNKNOWN = 64             # requests that may come between two questions
+CHUNK_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -29,7 +30,7 @@ class Request:
 
 
 def parsed(row):
-    """A row of GET /requests as a Request; None for a request that is no push."""
+    """A line of the file as a Request; None for a request that is no push."""
     if row["service"] == "token":
         return None
     payload = json.loads(row["payload"]) if row["payload"] else {}
@@ -57,14 +58,15 @@ def parsed(row):
 
 
 class Record(threading.Thread):
-    """Reads along until told to stop. `requests` are in the order of their arrival."""
+    """Reads along until told to stop, as fast as it can: the file keeps what it hasn't read yet. `requests` are in the
+    order of their arrival."""
 
     def __init__(self, simulator):
         super().__init__(daemon=True, name="record")
         self.simulator = simulator
-        self.connection = process.Connection(simulator.page)
+        self.file = open(simulator.record, "rb")
         self.requests, self.trouble = [], None
-        self.seen, self._tail = 0, []      # all requests so far, those for tokens as well; the last rows
+        self.lines, self._rest = 0, b""    # all requests so far, those for tokens as well; a line that has no end yet
         self._stopping, self._lock = threading.Event(), threading.Lock()
 
     def run(self):
@@ -76,43 +78,28 @@ class Record(threading.Thread):
             self.trouble = error
 
     def read(self):
-        """Takes in what came since the last look."""
+        """Takes in what the file holds by now. What comes meanwhile waits for the next time."""
         with self._lock:
-            total = self.simulator.call("GET", "/counters", connection=self.connection)["requests"]
-            if total == self.seen:
-                return
-            rows = self._rows(total - self.seen + UNKNOWN)
-            if rows is None:
-                rows = self._rows(KEPT)
-            if rows is None:
-                raise process.TrustError(
-                    f"{total - self.seen} requests arrived since the last look, more than the simulator keeps: "
-                    "repeat this on a quieter machine")
-            self.seen += len(rows)
-            self._tail = (self._tail + rows)[-3:]
-            self.requests += [one for one in map(parsed, rows) if one is not None]
-
-    def _rows(self, limit):
-        """The rows after those that are known, oldest first; None if there may be others between."""
-        limit = min(limit, KEPT)
-        rows = self.simulator.call("GET", f"/requests?limit={limit}", connection=self.connection)["requests"]
-        rows.reverse()
-        if not self._tail:
-            return rows if len(rows) < limit else None
-        size = len(self._tail)
-        for end in range(len(rows), size - 1, -1):
-            if rows[end - size:end] == self._tail:
-                return rows[end:]
-        return None
+            left = os.fstat(self.file.fileno()).st_size - self.file.tell()
+            while left > 0:
+                chunk = self.file.read(min(left, CHUNK_BYTES))
+                left -= len(chunk)
+                lines = (self._rest + chunk).split(b"\n")
+                self._rest = lines.pop()
+                self.lines += len(lines)
+                self.requests += [one for one in map(parsed, map(json.loads, lines)) if one is not None]
 
     def complete(self):
-        """Everything that arrived until now."""
+        """Everything that arrived until now: as many lines as the simulator counted requests."""
         if self.is_alive():
             self._stopping.set()
             self.join()
         if self.trouble is not None:
             raise process.TrustError(f"the record broke off: {self.trouble}") from self.trouble
+        counted = self.simulator.counters()["requests"]
         self.read()
+        if self.lines < counted:
+            raise process.TrustError(f"the record has {self.lines:,} requests, and the simulator counted {counted:,}")
         return self.requests
 
     def wait_for(self, count, seconds):

@@ -24,16 +24,16 @@ QUIET_SECONDS = 240      # until nothing is owed any more: two unanswered pushes
 
 
 class Simulator:
-    """`campanile simulator` with keys of its own, and its control calls."""
+    """`campanile simulator` with keys of its own, its record of all requests, and its control calls."""
 
     def __init__(self, binary, folder, seed, strict=True):
         self.binary, self.folder = os.path.realpath(binary), os.path.join(folder, "simulator")
         self.port, self.page = process.free_port(), process.free_port()
-        self.log = os.path.join(folder, "simulator.log")
+        self.log, self.record = os.path.join(folder, "simulator.log"), os.path.join(folder, "requests.jsonl")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 [self.binary, "simulator", "--port", str(self.port), "--page", str(self.page), "--make-keys",
-                 self.folder, "--seed", str(seed % (1 << 31)), *(["--strict"] if strict else [])],
+                 self.folder, "--seed", str(seed % (1 << 31)), "--record", self.record, *(["--strict"] if strict else [])],
                 cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=process._die_with_parent)
         process._children.append(self.process)
         self.connection = process.Connection(self.page)

@@ -175,7 +175,7 @@ def kill(options, report):
     rng = random.Random(options.seed)
     with world(options, "kill") as here:
         here.add_users([new_user(f"user-{n:06d}", "default", [Device(apns_token(rng))]) for n in range(many)])
-        # Answers take their time, so that there is always a lot in flight, and the record can follow.
+        # Answers take their time, so that there is always a lot in flight.
         here.simulator.set_faults([{"action": {"type": "latency", "from_ms": 500, "to_ms": 900}}])
         record = Record(here.simulator)
         record.start()

@@ -38,6 +38,8 @@ package struct SimulatorOptions: Sendable {
     package var seed: UInt64 = 1
     /// The requests that are remembered.
     package var requestsKept = 2_000
+    /// What gets all of them.
+    package var requestFile: RequestFile?
     package var time = SimulatedTime.live
 
     /// The limit that a connection begins with. Load generators open streams before they have heard of any limit, and
@@ -46,6 +48,8 @@ package struct SimulatorOptions: Sendable {
 
     package init() {}
 
+    package static let fastKeepsNoRecord = "--record holds every request, and --fast looks at none: take one of them."
+
     /// What can't be, in a sentence that names the flag; nil when all is well.
     package var problem: String? {
         for (flag, port) in [("--port", port), ("--page", pagePort ?? 0), ("--sandbox-port", sandboxPort ?? 0)]
@@ -53,6 +57,7 @@ package struct SimulatorOptions: Sendable {
             // The system would take the number without its upper bits.
             return "\(flag) must be a whole number from 0 to 65535, and is \(port)."
         }
+        if isFast, requestFile != nil { return SimulatorOptions.fastKeepsNoRecord }
         return nil
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Glibc
 import PushSimulator
 
 struct SimulatorCommand: AsyncParsableCommand {
@@ -36,6 +37,9 @@ struct SimulatorCommand: AsyncParsableCommand {
     @Option(help: "What decides the faults' chances.")
     var seed: UInt64 = 1
 
+    @Option(help: "A file that every request is added to, a line of JSON each, before its answer goes out.")
+    var record: String?
+
     @Flag(help: "Ask for what Campanile keeps to, also where Apple and Google take more: for its own tests.")
     var strict = false
 
@@ -60,6 +64,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     }
 
     func validate() throws {
+        if fast, record != nil { throw ValidationError(SimulatorOptions.fastKeepsNoRecord) }
         if let problem = options.problem { throw ValidationError(problem) }
     }
 
@@ -70,6 +75,7 @@ struct SimulatorCommand: AsyncParsableCommand {
         var options = options
         options.credentials = [folder.credentials]
         options.authority = folder.authority
+        options.requestFile = try record.map { path in try Failure.naming { try requestFile(path) } }
         let simulator: PushSimulator
         do {
             simulator = try await PushSimulator.start(options)
@@ -83,6 +89,14 @@ struct SimulatorCommand: AsyncParsableCommand {
         await simulator.shutDown()
         say("The simulator has stopped.")
         withExtendedLifetime(signals) {}
+    }
+
+    private func requestFile(_ path: String) throws -> RequestFile {
+        try RequestFile(path: path) { problem in
+            say("Error: \(problem)")
+            // Nothing may be answered any more that isn't in the file.
+            _exit(1)
+        }
     }
 
     private func greet(_ simulator: PushSimulator, _ folder: KeyFolder) {

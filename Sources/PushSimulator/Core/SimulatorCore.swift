@@ -125,13 +125,14 @@ final class SimulatorCore: Sendable {
         state.counters.count(
             isAnswered ? verdict.reason.map { "\(status) \($0)" } ?? "\(status)" : "none: \(verdict.fault?.name ?? "")")
         let fields = request.fields.map { $0.name == "authorization" ? (name: $0.name, value: "…") : $0 }
-        state.log.add(
-            RequestRecord(
-                at: now, service: service, connection: connection.number, method: request.method, path: request.path,
-                fields: fields,
-                payload: service == .token
-                    ? "" : String(decoding: request.body.prefix(RequestLog.payloadBytes), as: UTF8.self),
-                status: isAnswered ? status : nil, reason: isAnswered ? verdict.reason : nil, fault: fault?.name))
+        let record = RequestRecord(
+            at: now, service: service, connection: connection.number, method: request.method, path: request.path,
+            fields: fields,
+            payload: service == .token
+                ? "" : String(decoding: request.body.prefix(RequestLog.payloadBytes), as: UTF8.self),
+            status: isAnswered ? status : nil, reason: isAnswered ? verdict.reason : nil, fault: fault?.name)
+        state.log.add(record)
+        options.requestFile?.add(record)
     }
 
     // MARK: - What connections report
