@@ -44,7 +44,7 @@ struct StreamResource: Sendable {
         if shard.hub.isEnding { return .now(Response(takeOver: 503) { $0.close() }) }
         let seat = try realtime.seats.take(user.user)
         headers.append(.init("X-Request-Id", .text(request.id)))
-        let head = ResponseHead.text(status: 200, reason: "OK", headers)
+        let head = ResponseHead.bytes(status: 200, reason: "OK", headers + [.init("Connection", "close")])
         // A page that makes a new EventSource has no header for it.
         let given = request.header("last-event-id") ?? request.query("last_event_id") ?? ""
         let lastEventID = given.isEmpty ? nil : given
@@ -66,20 +66,4 @@ struct StreamResource: Sendable {
         .init("Cache-Control", "no-cache, no-transform"), .init("X-Accel-Buffering", "no"),
         .init("X-Content-Type-Options", "nosniff"),
     ]
-}
-
-/// The head of an answer that the program writes itself, on a connection that it took over.
-enum ResponseHead {
-    static func text(status: Int, reason: String, _ headers: [Response.Header], closes: Bool = true) -> [UInt8] {
-        var text = "HTTP/1.1 \(status) \(reason)\r\n"
-        for header in headers {
-            switch header.value {
-            case .constant(let value): text += "\(header.name): \(value)\r\n"
-            case .text(let value): text += "\(header.name): \(value)\r\n"
-            case .strongTag(let number): text += "\(header.name): \"\(number)\"\r\n"
-            }
-        }
-        if closes { text += "Connection: close\r\n" }
-        return Array((text + "\r\n").utf8)
-    }
 }

@@ -32,13 +32,16 @@ final class Connection: @unchecked Sendable {
     /// Where the library keeps the request target and how long it is: see HeadReader.
     var targetAddress: UInt = 0
     var targetLength = 0
+    /// Where the head ends in the library's buffer, and the size of its header section: for the trailers.
+    var headEnd: UInt = 0
+    var headerBytes = 0
     /// Bytes of a body over the limit that were thrown away.
     var excess = 0
     var expectedBody = 0
     var isChunked = false
     /// Bytes of all requests so far, heads and bodies; nil once one was chunked, whose framing isn't counted.
     var requestBytes: Int? = 0
-    /// The status of an answer that the application writes itself; 0 without one.
+    /// The status of an answer that the library doesn't write; 0 without one.
     var takenStatus: UInt16 = 0
 
     private let begun = Atomic<UInt64>(0)

@@ -68,19 +68,21 @@ extension Connection {
         // ampersands would fill the connection's memory, and 0.9.75 then goes on with a broken state. It splits up to
         // the first NUL, so one right after the question mark spares it the work.
         if let mark = strchr(target, Int32(UInt8(ascii: "?"))) { mark[1] = 0 }
+        HeadReader.hideCookies(handle)
     }
 
     /// The head is complete: the library's first call. An answer here ends the connection, so only refusals answer.
     func takeHead(method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> MHD_Result {
         let head = HeadReader.read(self, method: method, version: version)
         progress = .body
-        if let refusal = head.refusal { return answer(engine.refuse(refusal, request), closing: true) }
-        guard head.contentLength <= UInt64(engine.limits.bodyBytes) else {
-            return answer(engine.refuse(.bodyTooLarge, request), closing: true)
-        }
+        if let refusal = head.refusal { return refuse(refusal) }
+        guard head.contentLength <= UInt64(engine.limits.bodyBytes) else { return refuse(.bodyTooLarge) }
         expectedBody = Int(head.contentLength)
         isChunked = head.isChunked
-        count(head: cmhd_head_size(handle))
+        let headSize = cmhd_head_size(handle)
+        headEnd = UInt(bitPattern: method) + UInt(headSize)
+        headerBytes = head.sectionSize
+        count(head: headSize)
         return .YES
     }
 
@@ -98,12 +100,9 @@ extension Connection {
     /// The request is complete: the library's last call, and its first after a resumption.
     func serve() -> MHD_Result {
         if progress == .handling { return settle() }
-        // A refused head whose refusal the library didn't take, because it is stopping.
         guard progress == .body else { return .NO }
-        if excess > 0 { return answer(engine.refuse(.bodyTooLarge, request), closing: true) }
-        if isChunked, !TrailerReader.isWellFormed(handle) {
-            return answer(engine.refuse(.malformed("The trailer section is malformed."), request), closing: true)
-        }
+        if excess > 0 { return refuse(.bodyTooLarge) }
+        if isChunked, let refusal = TrailerReader.refusal(self) { return refuse(refusal) }
         progress = .handling
         switch engine.handler(request) {
         case .now(let response):
@@ -140,18 +139,18 @@ extension Connection {
                 isRead = true
                 return .YES
             case .suspended: return .YES
-            case .refuse: return answer(engine.refuse(.stopping, request), closing: true)
+            case .refuse: return refuse(.stopping)
             }
         }
     }
 
-    func answer(_ response: Response, closing: Bool = false) -> MHD_Result {
-        if case .takeOver(let take) = response.body, !closing { return handOver(response.status, take) }
+    func answer(_ response: Response) -> MHD_Result {
+        if case .takeOver(let take) = response.body { return handOver(response.status, take) }
         // A handler that answered at once needed no time worth another look at the clock.
         let wasQuick = progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
         stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())
         progress = .answered
-        return Reply.queue(response, on: self.handle, closing: closing || engine.draining.load(ordering: .relaxed))
+        return Reply.queue(response, on: self.handle, closing: engine.draining.load(ordering: .relaxed))
     }
 
     /// The request is over: answered, refused by the library or left by the client.

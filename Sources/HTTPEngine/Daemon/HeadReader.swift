@@ -28,6 +28,8 @@ struct HeadReader {
         /// The length of the body that was announced; 0 without a Content-Length.
         var contentLength: UInt64 = 0
         var isChunked = false
+        /// Bytes from the first field name to the end of the empty line.
+        var sectionSize = 0
     }
 
     private var refusal: Refusal?
@@ -39,6 +41,19 @@ struct HeadReader {
     /// Whether the library is the one whose way of parsing is described above. Later versions parse more strictly
     /// themselves and move what they parse; there, the addresses say nothing.
     static let layoutIsKnown = String(cString: MHD_get_version()) == "0.9.75"
+
+    /// The name of a field of ours, told from a client's by its address.
+    private static let ownCookie: StaticString = "Cookie"
+
+    /// Keeps the library from splitting the client's cookies into a table, which takes 64 bytes of the connection's memory
+    /// for each: some 330 small ones would fill it, and then 0.9.75 sends the head of its refusal twice, or hangs up. It
+    /// splits the first field that is called Cookie. So an empty one of ours goes before the client's; the reader skips it.
+    static func hideCookies(_ handle: OpaquePointer) {
+        guard layoutIsKnown else { return }
+        let name = UnsafeRawPointer(ownCookie.utf8Start).assumingMemoryBound(to: CChar.self)
+        // The end of the name is the empty text.
+        _ = MHD_set_connection_value(handle, .HEADER_KIND, name, name + ownCookie.utf8CodeUnitCount)
+    }
 
     /// Reads the head of a request whose target is already in its storage.
     static func read(
@@ -64,7 +79,9 @@ struct HeadReader {
         let sectionSize = headSize - min(headSize, Int(bitPattern: lineEnd - UInt(bitPattern: method)) + 2)
         guard sectionSize <= connection.engine.limits.headerBytes else { return Head(refusal: .headersTooLarge) }
         var reader = HeadReader(connection.request, head: method, size: headSize, lineEnd: lineEnd)
-        return reader.readFields(connection.handle)
+        var head = reader.readFields(connection.handle)
+        head.sectionSize = sectionSize
+        return head
     }
 
     private init(_ request: Request, head: UnsafePointer<CChar>, size: Int, lineEnd: UInt) {
@@ -93,6 +110,7 @@ struct HeadReader {
     private mutating func take(
         _ name: UnsafePointer<CChar>, _ nameLength: Int, _ value: UnsafePointer<CChar>, _ valueLength: Int
     ) -> Refusal? {
+        if UInt(bitPattern: name) == UInt(bitPattern: Self.ownCookie.utf8Start) { return nil }
         let nameAddress = UInt(bitPattern: name)
         let valueAddress = UInt(bitPattern: value)
         var nameOffset = Int(bitPattern: nameAddress &- headAddress)

@@ -53,7 +53,7 @@ enum Reply {
             return MHD_create_response_from_buffer(
                 literal.utf8CodeUnitCount, UnsafeMutableRawPointer(mutating: literal.utf8Start), .RESPMEM_PERSISTENT)
         case .takeOver:
-            // Handed over before it comes here; what comes here refuses a request, and a refusal has an answer.
+            // Handed over before it comes here.
             return nil
         }
     }

@@ -32,10 +32,6 @@ extension Connection {
         return .NO
     }
 
-    private func refuse(_ refusal: Refusal) -> MHD_Result {
-        answer(engine.refuse(refusal, request), closing: true)
-    }
-
     /// Whether the library has read more than the requests it has shown. It doesn't say how much it read; but the
     /// kernel knows what came and what is still unread. After a chunked request it isn't known, and nothing is refused.
     private var libraryHoldsMore: Bool {

@@ -1,36 +1,55 @@
 import CMicroHTTPD
 
 /// Checks the fields after a chunked body (RFC 9112, section 7.1.2). Nobody reads them, but a trailer section that is
-/// read in two ways ends in two places. The addresses tell what they tell about a head: see HeadReader.
+/// read in two ways ends in two places, and they share the connection's memory, and so the limits, with the header fields. The
+/// addresses tell what they tell about a head: see HeadReader.
 ///
 /// What this can't see: how the last line of the section ended.
 struct TrailerReader {
-    /// Where the next field's name must begin; 0 before the first.
+    private let headEnd: UInt
+    /// Fields of the head and trailers that are still allowed, and bytes of both.
+    private var fieldsLeft: Int
+    private let bytesLeft: Int
+    /// Where the section begins, and where the next field's name must begin; 0 before the first.
+    private var start: UInt = 0
     private var cursor: UInt = 0
-    private var isWellFormed = true
+    private var refusal: Refusal?
 
-    /// Whether the trailers of a request, if it has any, follow the grammar.
-    static func isWellFormed(_ handle: OpaquePointer) -> Bool {
-        var reader = TrailerReader()
+    /// Why a request is refused for its trailers, if it has any.
+    static func refusal(_ connection: Connection) -> Refusal? {
+        var reader = TrailerReader(connection)
         withUnsafeMutablePointer(to: &reader) { reader in
-            _ = MHD_get_connection_values_n(handle, .FOOTER_KIND, { reader, _, name, nameLength, value, valueLength in
+            _ = MHD_get_connection_values_n(connection.handle, .FOOTER_KIND, { reader, _, name, nameLength, value, valueLength in
                 guard let reader = reader?.assumingMemoryBound(to: TrailerReader.self), let name, let value else { return .NO }
                 let nameBytes = UnsafeRawBufferPointer(start: name, count: nameLength)
                 let valueBytes = UnsafeRawBufferPointer(start: value, count: valueLength)
-                reader.pointee.isWellFormed = reader.pointee.take(nameBytes, valueBytes)
-                return reader.pointee.isWellFormed ? .YES : .NO
+                reader.pointee.refusal = reader.pointee.take(nameBytes, valueBytes)
+                return reader.pointee.refusal == nil ? .YES : .NO
             }, reader)
         }
-        return reader.isWellFormed
+        return reader.refusal
     }
 
-    private mutating func take(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
-        guard FieldSyntax.isToken(name), FieldSyntax.isFieldValue(value) else { return false }
-        guard HeadReader.layoutIsKnown else { return true }
-        let nameAddress = UInt(bitPattern: name.baseAddress)
-        let valueAddress = UInt(bitPattern: value.baseAddress)
-        guard cursor == 0 || nameAddress == cursor, valueAddress > nameAddress + UInt(name.count) else { return false }
-        cursor = valueAddress + UInt(value.count) + 2
-        return true
+    private init(_ connection: Connection) {
+        headEnd = connection.headEnd
+        fieldsLeft = connection.engine.limits.headerCount - connection.request.contents.pointee.fieldCount
+        bytesLeft = connection.engine.limits.headerBytes - connection.headerBytes
     }
+
+    private mutating func take(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Refusal? {
+        let nameAddress = UInt(bitPattern: name.baseAddress)
+        // Where the first trailer comes in parts, the library enters the last field of the head once more before it.
+        if HeadReader.layoutIsKnown, nameAddress < headEnd { return nil }
+        guard FieldSyntax.isToken(name), FieldSyntax.isFieldValue(value) else { return Self.malformed }
+        fieldsLeft -= 1
+        guard fieldsLeft >= 0 else { return .headersTooLarge }
+        guard HeadReader.layoutIsKnown else { return nil }
+        let valueAddress = UInt(bitPattern: value.baseAddress)
+        guard cursor == 0 || nameAddress == cursor, valueAddress > nameAddress + UInt(name.count) else { return Self.malformed }
+        if cursor == 0 { start = nameAddress }
+        cursor = valueAddress + UInt(value.count) + 2
+        return cursor - start <= UInt(max(0, bytesLeft)) ? nil : .headersTooLarge
+    }
+
+    private static let malformed = Refusal.malformed("The trailer section is malformed.")
 }

@@ -5,9 +5,10 @@
 package struct Limits: Sendable {
     /// The longest request target (RFC 9112, section 3.2). Longer ones are answered 414.
     package var uriBytes = 4_096
-    /// The longest header section, from the first field name to the empty line. Larger ones are answered 431.
+    /// The longest header section, from the first field name to the empty line, with the trailers after a chunked body.
+    /// Larger ones are answered 431.
     package var headerBytes = 16 * 1_024
-    /// The most header fields a request may have. More are answered 431.
+    /// The most header fields a request may have, with its trailers. More are answered 431.
     package var headerCount = 64
     /// The largest request body. Larger ones are answered 413, by their Content-Length before the body is read.
     package var bodyBytes = 256 * 1_024
@@ -22,8 +23,9 @@ package struct Limits: Sendable {
     package var responseDeadline: UInt64 = 60_000_000_000
     /// Memory the library may use for one connection: read buffer, header table and answer's head.
     ///
-    /// It must hold a request at all three limits above, 64 bytes a field for the library's table, and the head of the
-    /// answer, because what doesn't fit is answered by the library itself, without a problem document. And it must hold
+    /// It must hold a request at all three limits above, 64 bytes a field for the library's table, 144 for the field that hides
+    /// the cookies (`HeadReader.hideCookies`), and the head of the answer, because what doesn't fit is answered by the library
+    /// itself, without a problem document. And it must hold
     /// no more, because the library zeroes all of it after every request (`MHD_pool_reset`): at its default of 32 KiB
     /// that is a quarter of the time a small request spends outside the kernel.
     package var connectionMemory = 26 * 1_024

@@ -96,7 +96,7 @@ extension HostileCase {
         .init("a header section of 100,000 bytes", "5", "GET /a HTTP/1.1\r\nHost: a\r\nX: \(repeated("x", 100_000))\r\n\r\n", .refused([431])),
         .init("65 header fields", "5", "GET /a HTTP/1.1\r\nHost: a\r\n\(repeated("X: y\r\n", 64))\r\n", .refused([431])),
         .init("10,000 header fields", "5", "GET /a HTTP/1.1\r\nHost: a\r\n\(repeated("X: y\r\n", 10_000))\r\n", .refused([431])),
-        .init("a Cookie header of 15,000 bytes", "5", "GET /a HTTP/1.1\r\nHost: a\r\nCookie: \(repeated("a=b; ", 3_000))\r\n\r\n", .refused([431])),
+        .init("a Cookie header of 15,000 bytes", "5", "GET /a HTTP/1.1\r\nHost: a\r\nCookie: \(repeated("a=b; ", 3_000))\r\n\r\n", .served),
         .init("a query of 4,000 separators", "3", "GET /a?\(repeated("&", 4_000)) HTTP/1.1\r\nHost: a\r\n\r\n", .served),
         .init("a Content-Length over the limit", "RFC 9110, 15.5.14", post("Content-Length: 262145"), .refused([413])),
         .init("a chunked body over the limit", "RFC 9110, 15.5.14", chunked(repeated("8000\r\n\(repeated("x", 32_768))\r\n", 9) + "0\r\n\r\n"), .refused([413])),

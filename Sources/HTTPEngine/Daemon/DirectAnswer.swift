@@ -1,0 +1,39 @@
+import CMicroHTTPD
+import Glibc
+
+/// Answers that the library doesn't write: on the connection's daemon thread.
+extension Connection {
+    /// Refuses the request and ends the connection.
+    ///
+    /// The library would make the answer's head in the same memory that holds the request's, and where a head that is too
+    /// large has filled it, it hangs up without an answer. So the answer goes to the socket straight away; all before it
+    /// has been given to the kernel, or the library wouldn't have read on. A client that leaves no room there for a few hundred
+    /// bytes, because it reads nothing of what it was sent, doesn't get them.
+    /// - Returns: `.NO`, so that the library closes the connection.
+    func refuse(_ refusal: Refusal) -> MHD_Result {
+        let response = engine.refuse(refusal, request)
+        let body = response.body.copied
+        let reason = MHD_get_reason_phrase_for(UInt32(response.status)).map { String(cString: $0) } ?? ""
+        var headers = [Response.Header("Date", .text(WallClock.date()))] + response.headers
+        if let last = response.lastHeader { headers.append(last) }
+        headers += [.init("Connection", "close"), .init("Content-Length", .text("\(body.count)"))]
+        var bytes = ResponseHead.bytes(status: Int(response.status), reason: reason, headers)
+        if request.method != .head { bytes += body }
+        _ = Glibc.send(socket, bytes, bytes.count, cmhd_send_flags)
+        progress = .answered
+        takenStatus = response.status
+        return .NO
+    }
+}
+
+extension Response.Body {
+    fileprivate var copied: [UInt8] {
+        switch self {
+        case .empty, .takeOver: []
+        case .bytes(let bytes): [UInt8](UnsafeRawBufferPointer(start: bytes.storage.base, count: bytes.count))
+        case .text(let text): [UInt8](text.utf8)
+        case .array(let array): array
+        case .constant(let literal): [UInt8](UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
+        }
+    }
+}
