@@ -44,6 +44,8 @@ package enum Limits {
     static let settledDeliveryMilliseconds: Int64 = 30 * 24 * 3_600_000
     static let sandboxPushes = 1_000
     static let rememberedTokens = 65_536
+    /// As many tokens of 1 KiB, which few are.
+    static let rememberedTokenBytes = 64 * 1_024 * 1_024
     static let rememberedBadges = 65_536
     /// A bearer token beyond this is refused unread.
     static let bearerTokenBytes = 8_192

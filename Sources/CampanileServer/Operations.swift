@@ -143,12 +143,12 @@ extension Configuration {
     }
 
     /// - Parameter lifetime: seconds from now.
-    package func signToken(user: String, app: String, lifetime: Int64, world: World) async throws -> String {
+    package func signToken(user: String, app: String, lifetime: Int64, world: World) throws -> String {
         if let mistake = UserID.mistake(user) { throw Operations.Refusal("The user's id \(mistake.sentence)") }
         try Operations.check(app)
         guard let secret = jwt.secret else { throw Operations.Refusal("There is no jwt.secret to sign with.") }
         let now = world.now()
-        return try await UserTokenSigner.sign(
+        return UserTokenSigner.sign(
             userID: user, app: app, issuedAt: now,
             expiresAt: Timestamp(milliseconds: now.milliseconds + lifetime * 1_000), secret: secret,
             issuer: jwt.issuer, audience: jwt.audience)

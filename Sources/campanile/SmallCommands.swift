@@ -99,7 +99,7 @@ struct Token: AsyncParsableCommand {
         }
         do {
             _ = try configuration.makeSecretIfNone(world: .live)
-            print(try await configuration.signToken(user: user, app: app, lifetime: ttl.seconds, world: .live))
+            print(try configuration.signToken(user: user, app: app, lifetime: ttl.seconds, world: .live))
         } catch {
             throw Failure("\(error)")
         }

@@ -13,7 +13,7 @@ final class Authenticator: Sendable {
     private let streamCookie: String?
     private let database: Database
     private let world: World
-    private let cache = PrincipalCache(capacity: Limits.rememberedTokens)
+    private let cache = PrincipalCache(capacity: Limits.rememberedTokens, bytes: Limits.rememberedTokenBytes)
 
     init(
         verifier: UserTokenVerifier, streamTokens: StreamTokens, streamCookie: String?, database: Database, world: World

@@ -2,8 +2,8 @@ import CampanileCore
 import Glibc
 import Synchronization
 
-/// Verified bearer tokens, so that a hot read neither checks a signature nor waits for anybody. Bounded; an entry ends
-/// with its token; everything is forgotten when another process changed the database, which is how a revocation arrives.
+/// Verified bearer tokens, so that a hot read neither checks a signature nor waits for anybody. Bounded in number and in
+/// bytes; an entry ends with its token; everything is forgotten when another process changed the database, which is how a revocation arrives.
 ///
 /// An entry is found by a hash with a seed of this process, and then compared byte by byte, so that no collision can lend
 /// one user's name to another.
@@ -16,14 +16,28 @@ final class PrincipalCache: Sendable {
 
     private struct State: Sendable {
         var entries: [Int: Entry] = [:]
+        /// Bytes of the tokens.
+        var bytes = 0
         /// How often everything was forgotten.
         var generation = 0
+
+        mutating func clear() {
+            entries.removeAll(keepingCapacity: true)
+            bytes = 0
+        }
     }
 
     private let state = Mutex(State())
     private let capacity: Int
+    private let byteCapacity: Int
 
-    init(capacity: Int) { self.capacity = capacity }
+    /// - Parameters:
+    ///   - capacity: tokens that are remembered.
+    ///   - bytes: bytes of them.
+    init(capacity: Int, bytes: Int) {
+        self.capacity = capacity
+        byteCapacity = bytes
+    }
 
     func principal(for token: UnsafeRawBufferPointer, now: Timestamp) -> Principal? {
         let key = PrincipalCache.hash(token)
@@ -42,15 +56,18 @@ final class PrincipalCache: Sendable {
         let key = token.withUnsafeBytes(PrincipalCache.hash)
         state.withLock { state in
             guard state.generation == generation else { return }
+            if let old = state.entries.removeValue(forKey: key) { state.bytes -= old.token.count }
             // Starting over is rare and costs each token one verification; the order of use would cost every request.
-            if state.entries.count >= capacity { state.entries.removeAll(keepingCapacity: true) }
+            if state.entries.count >= capacity || state.bytes + token.count > byteCapacity { state.clear() }
+            guard token.count <= byteCapacity else { return }
             state.entries[key] = Entry(token: token, principal: principal, expiresAt: expiresAt)
+            state.bytes += token.count
         }
     }
 
     func forgetAll() {
         state.withLock { state in
-            state.entries.removeAll(keepingCapacity: true)
+            state.clear()
             state.generation += 1
         }
     }

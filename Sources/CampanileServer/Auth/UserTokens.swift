@@ -1,4 +1,5 @@
 package import CampanileCore
+import Crypto
 #if canImport(FoundationEssentials)
 import FoundationEssentials
 #else
@@ -6,36 +7,75 @@ import Foundation
 #endif
 import JWTKit
 
-/// What a user token says (RFC 7519 section 4.1). Times and names are checked by `UserTokenVerifier`, against the clock and
-/// the settings it was given.
-struct UserClaims: JWTPayload {
-    var sub: SubjectClaim
-    var exp: ExpirationClaim
-    var iat: IssuedAtClaim?
-    var nbf: NotBeforeClaim?
-    var iss: IssuerClaim?
-    var aud: Audience?
-    var app: String?
+/// What a user token says (RFC 7519 section 4.1), read by the parser that reads requests: jwt-kit's reads a text that is no
+/// JSON, and takes one of two claims of the same name. Times and names are checked by `UserTokenVerifier`, against the clock
+/// and the settings it was given.
+private struct UserClaims {
+    let sub: String
+    let exp: Timestamp
+    let iat: Timestamp?
+    let nbf: Timestamp?
+    let iss: String?
+    /// Whom the token is for: a text or a list of texts (section 4.1.3).
+    let aud: [String]
+    let app: String?
 
-    func verify(using algorithm: some JWTAlgorithm) {}
-
-    /// Whom a token is for: a text or a list of texts (RFC 7519 section 4.1.3). jwt-kit's own type ends the process when the
-    /// list is empty.
-    struct Audience: Codable {
-        let names: [String]
-
-        init(_ name: String) { names = [name] }
-
-        init(from decoder: any Decoder) throws {
-            let container = try decoder.singleValueContainer()
-            names = try (try? container.decode(String.self)).map { [$0] } ?? container.decode([String].self)
+    /// - Throws: `UserTokenError`.
+    init(parsing text: [UInt8]) throws {
+        let claims: JSONValue
+        do {
+            claims = try JSONValue(parsing: text)
+        } catch {
+            throw UserTokenError("The token's claims are not valid JSON: \(error.reason).")
         }
-
-        func encode(to encoder: any Encoder) throws {
-            var container = encoder.singleValueContainer()
-            if names.count == 1 { try container.encode(names[0]) } else { try container.encode(names) }
+        guard let sub = try UserClaims.text(claims["sub"]), let exp = try UserClaims.time(claims["exp"]) else {
+            throw UserClaims.malformed
+        }
+        self.sub = sub
+        self.exp = exp
+        iat = try UserClaims.time(claims["iat"])
+        nbf = try UserClaims.time(claims["nbf"])
+        iss = try UserClaims.text(claims["iss"])
+        app = try UserClaims.text(claims["app"])
+        if case .array(let names)? = claims["aud"] {
+            aud = try names.map { name in
+                guard case .string(let name) = name else { throw UserClaims.malformed }
+                return name
+            }
+        } else {
+            aud = try UserClaims.text(claims["aud"]).map { [$0] } ?? []
         }
     }
+
+    private static let malformed = UserTokenError("The token is malformed: sub and exp are required.")
+
+    private static func text(_ claim: JSONValue?) throws -> String? {
+        switch claim {
+        case nil, .null?: return nil
+        case .string(let text)?: return text
+        default: throw malformed
+        }
+    }
+
+    /// A NumericDate: seconds since 1970, which may have a fraction (section 2).
+    private static func time(_ claim: JSONValue?) throws -> Timestamp? {
+        let seconds: Double
+        switch claim {
+        case nil, .null?: return nil
+        case .integer(let integer)?: seconds = Double(integer)
+        case .number(let text)?: seconds = Double(text) ?? .infinity
+        default: throw malformed
+        }
+        let milliseconds = (seconds * 1_000).rounded()
+        // A time far outside of any clock is a mistake and must not overflow.
+        guard abs(milliseconds) < 1e15 else { throw UserTokenError("The token's times are out of range.") }
+        return Timestamp(milliseconds: Int64(milliseconds))
+    }
+}
+
+/// What jwt-kit is asked to verify: the signature alone.
+private struct SignedText: JWTPayload {
+    func verify(using algorithm: some JWTAlgorithm) {}
 }
 
 /// A token that verified.
@@ -101,7 +141,11 @@ package final class UserTokenVerifier: Sendable {
     package init(keySet: [UInt8], issuer: String?, audience: String?) async throws {
         let set: JWKS
         do {
+            // Foundation's parser alone would take what isn't JSON, and one of two members of the same name.
+            _ = try JSONValue(parsing: keySet)
             set = try JSONDecoder().decode(JWKS.self, from: Data(keySet))
+        } catch let error as JSONSyntaxError {
+            throw KeySetError(description: "The JWKS file is not valid JSON: \(error.reason) at byte \(error.offset).")
         } catch {
             throw KeySetError(description: "The JWKS file is not a JSON Web Key Set.")
         }
@@ -131,20 +175,18 @@ package final class UserTokenVerifier: Sendable {
     /// - Throws: `UserTokenError`.
     func verify(_ token: [UInt8], now: Timestamp) async throws -> VerifiedUserToken {
         let key = try key(for: token)
-        let claims: UserClaims
         do {
-            claims = try await key.verify(token, as: UserClaims.self)
+            _ = try await key.verify(token, as: SignedText.self)
         } catch let error as JWTError where error.errorType == .signatureVerificationFailed {
             throw UserTokenError("The token's signature is not valid.")
         } catch {
-            throw UserTokenError("The token is malformed: sub and exp are required.")
+            throw UserTokenError("The token is malformed.")
         }
-        // RFC 7519 section 4 wants that or the last one to count; jwt-kit takes the first.
         let parts = token.split(separator: UInt8(ascii: "."))
-        guard let text = UserTokenVerifier.text(parts[1]), !ClaimNames.hasRepetition(in: text) else {
-            throw UserTokenError("The token has a claim that stands twice.")
+        guard parts.count == 3, let text = UserTokenVerifier.text(parts[1]) else {
+            throw UserTokenError("The token is malformed.")
         }
-        return try check(claims, now: now)
+        return try check(try UserClaims(parsing: text), now: now)
     }
 
     private func key(for token: [UInt8]) throws -> JWTKeyCollection {
@@ -173,28 +215,15 @@ package final class UserTokenVerifier: Sendable {
     }
 
     private func check(_ claims: UserClaims, now: Timestamp) throws -> VerifiedUserToken {
-        let expiresAt = try UserTokenVerifier.timestamp(claims.exp.value)
-        guard expiresAt > now else { throw UserTokenError("The token has expired.") }
-        if let notBefore = claims.nbf, try UserTokenVerifier.timestamp(notBefore.value) > now {
-            throw UserTokenError("The token is not valid yet.")
-        }
-        if let issuer, claims.iss?.value != issuer { throw UserTokenError("The token has another issuer.") }
-        if let audience, !(claims.aud?.names.contains(audience) ?? false) {
-            throw UserTokenError("The token is for another audience.")
-        }
-        if let mistake = UserID.mistake(claims.sub.value) { throw UserTokenError("The token's sub \(mistake.sentence)") }
+        guard claims.exp > now else { throw UserTokenError("The token has expired.") }
+        if let notBefore = claims.nbf, notBefore > now { throw UserTokenError("The token is not valid yet.") }
+        if let issuer, claims.iss != issuer { throw UserTokenError("The token has another issuer.") }
+        if let audience, !claims.aud.contains(audience) { throw UserTokenError("The token is for another audience.") }
+        if let mistake = UserID.mistake(claims.sub) { throw UserTokenError("The token's sub \(mistake.sentence)") }
         let app = claims.app ?? AppName.standard
         guard AppName.isValid(app) else { throw UserTokenError("The token's app is not the name of an app.") }
-        let issuedAt = try claims.iat.map { try UserTokenVerifier.timestamp($0.value) }
         return VerifiedUserToken(
-            app: app, userID: claims.sub.value, life: TokenLife(issuedAt: issuedAt, expiresAt: expiresAt))
-    }
-
-    /// A time far outside of any clock is a mistake and must not overflow.
-    private static func timestamp(_ date: Date) throws -> Timestamp {
-        let milliseconds = (date.timeIntervalSince1970 * 1_000).rounded(.down)
-        guard abs(milliseconds) < 1e15 else { throw UserTokenError("The token's times are out of range.") }
-        return Timestamp(milliseconds: Int64(milliseconds))
+            app: app, userID: claims.sub, life: TokenLife(issuedAt: claims.iat, expiresAt: claims.exp))
     }
 }
 
@@ -203,16 +232,18 @@ package enum UserTokenSigner {
     package static func sign(
         userID: String, app: String, issuedAt: Timestamp, expiresAt: Timestamp, secret: Secret, issuer: String?,
         audience: String?
-    ) async throws -> String {
-        let key = JWTKeyCollection()
-        await key.add(hmac: HMACKey(from: secret.exposed), digestAlgorithm: .sha256)
-        let expiration = Date(timeIntervalSince1970: Double(expiresAt.milliseconds / 1_000))
-        let issue = Date(timeIntervalSince1970: Double(issuedAt.milliseconds / 1_000))
-        let claims = UserClaims(
-            sub: SubjectClaim(value: userID), exp: ExpirationClaim(value: expiration),
-            iat: IssuedAtClaim(value: issue), nbf: nil,
-            iss: issuer.map { IssuerClaim(value: $0) }, aud: audience.map { UserClaims.Audience($0) },
-            app: app == AppName.standard ? nil : app)
-        return try await key.sign(claims)
+    ) -> String {
+        var claims: [JSONValue.Member] = [
+            .init("sub", .string(userID)), .init("exp", .integer(expiresAt.milliseconds / 1_000)),
+            .init("iat", .integer(issuedAt.milliseconds / 1_000)),
+        ]
+        if let issuer { claims.append(.init("iss", .string(issuer))) }
+        if let audience { claims.append(.init("aud", .string(audience))) }
+        if app != AppName.standard { claims.append(.init("app", .string(app))) }
+        let header = JSONValue.object([.init("alg", "HS256"), .init("typ", "JWT")])
+        let signed = Base64URL.encode(header.text) + "." + Base64URL.encode(JSONValue.object(claims).text)
+        let code = HMAC<SHA256>.authenticationCode(
+            for: Array(signed.utf8), using: SymmetricKey(data: Array(secret.exposed.utf8)))
+        return signed + "." + Base64URL.encode(code)
     }
 }

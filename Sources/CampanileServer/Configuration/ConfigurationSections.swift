@@ -225,6 +225,6 @@ private func contains(_ data: Data, _ text: String) -> Bool {
 
 /// Whether this is a JSON object (RFC 8259) that has all of these members.
 private func isJSONObject(_ data: Data, with members: [String]) -> Bool {
-    guard let object = try? JSONSerialization.jsonObject(with: data) as? [String: Any] else { return false }
+    guard let object = try? JSONValue(parsing: Array(data)) else { return false }
     return members.allSatisfy { object[$0] != nil }
 }

@@ -46,7 +46,7 @@ final class RunningServer: Sendable {
 
     func user(_ name: String = "alice", app: String = AppName.standard, lifetime: Int64 = 3_600) async throws -> String {
         "Bearer "
-            + (try await configuration.signToken(user: name, app: app, lifetime: lifetime, world: world))
+            + (try configuration.signToken(user: name, app: app, lifetime: lifetime, world: world))
     }
 
     func stop() async { await app.stop() }
