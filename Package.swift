@@ -124,7 +124,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(name: "CampanileServerTests", dependencies: [
-                "CampanileServer", "CSQLite", "Push", "PushSimulator", "Yams",
+                "CampanileServer", "CSQLite", "Push", "PushSimulator", "TestPrograms", "Yams",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "JWTKit", package: "jwt-kit"),
                 .product(name: "Logging", package: "swift-log"),

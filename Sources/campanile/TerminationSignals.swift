@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 
 /// SIGTERM and SIGINT: the first one asks for an orderly stop, a second one ends the process at once. SIGHUP asks for
-/// another look at the configuration.
+/// another look at the configuration. What others may send without meaning to end a server is ignored.
 final class TerminationSignals: @unchecked Sendable {
     // Sendable: `sources` is written here once and only kept alive; `state` has a lock.
     private struct State {
@@ -12,11 +12,18 @@ final class TerminationSignals: @unchecked Sendable {
         var hangup: (@Sendable () -> Void)?
     }
 
+    /// Signals whose default action ends the process. SIGUSR1 and SIGUSR2 come from tools that rotate logs, the timers' from
+    /// tools that profile, SIGIO from a descriptor that was handed down; SIGPIPE and SIGXFSZ say that a write failed, which
+    /// the write itself says as well. SIGQUIT, and SIGXCPU at a limit that is meant to end it, still do.
+    private static let ignored = [
+        SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPIPE, SIGXFSZ,
+    ]
+
     private let state = Mutex(State())
     private let sources: [any DispatchSourceSignal]
 
     init() {
-        signal(SIGPIPE, SIG_IGN)
+        for number in TerminationSignals.ignored { signal(number, SIG_IGN) }
         let queue = DispatchQueue(label: "signals")
         let numbers = [SIGTERM, SIGINT, SIGHUP]
         sources = numbers.map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }

@@ -7,27 +7,61 @@ package struct ChildProgram {
 
     package struct NotStarted: Error {
         package let error: Int32
+
+        package init(error: Int32) { self.error = error }
     }
 
-    /// - Parameter output: a descriptor that gets what it prints; its errors and, without one, its output are thrown away.
-    package init(_ path: String, _ arguments: [String], output: Int32? = nil) throws {
+    /// It begins with every signal unblocked and with its default action, whatever the tests' threads do with them.
+    /// - Parameters:
+    ///   - environment: variables beside the tests' own.
+    ///   - output: a descriptor that gets what it prints; without one it is thrown away.
+    ///   - errors: the same for what it prints to standard error.
+    package init(
+        _ path: String, _ arguments: [String], environment: [String: String] = [:], output: Int32? = nil,
+        errors: Int32? = nil
+    ) throws {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
         defer { posix_spawn_file_actions_destroy(&actions) }
         posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0)
-        if let output {
-            posix_spawn_file_actions_adddup2(&actions, output, 1)
-        } else {
-            posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
+        for (descriptor, wanted) in [(Int32(1), output), (2, errors)] {
+            if let wanted {
+                posix_spawn_file_actions_adddup2(&actions, wanted, descriptor)
+            } else {
+                posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
+            }
         }
-        posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
         try ChildProgram.closeOthers(&actions)
+        var attributes = posix_spawnattr_t()
+        posix_spawnattr_init(&attributes)
+        defer { posix_spawnattr_destroy(&attributes) }
+        ChildProgram.resetSignals(&attributes)
         var started = pid_t()
         var words = ([path] + arguments).map { strdup($0) } + [nil]
-        defer { for word in words { free(word) } }
-        let error = posix_spawn(&started, path, &actions, nil, &words, environ)
+        var variables = ChildProgram.variables(environment).map { strdup($0) } + [nil]
+        defer { for word in words + variables { free(word) } }
+        let error = posix_spawn(&started, path, &actions, &attributes, &words, &variables)
         guard error == 0 else { throw NotStarted(error: error) }
         id = started
+    }
+
+    private static func resetSignals(_ attributes: inout posix_spawnattr_t) {
+        var (none, all) = (sigset_t(), sigset_t())
+        sigemptyset(&none)
+        sigfillset(&all)
+        posix_spawnattr_setsigmask(&attributes, &none)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    }
+
+    private static func variables(_ more: [String: String]) -> [String] {
+        var own: [String] = []
+        var entry = environ
+        while let text = entry.pointee {
+            own.append(String(cString: text))
+            entry += 1
+        }
+        return own.filter { entry in !more.keys.contains { entry.hasPrefix($0 + "=") } } + more.map { "\($0)=\($1)" }
     }
 
     /// The sockets of other tests must not live on in the program. glibc has had this since 2.34; its header shows it to
@@ -39,27 +73,32 @@ package struct ChildProgram {
         guard error == 0 else { throw NotStarted(error: error) }
     }
 
-    /// Ends it at once: the threads of tests hand down a blocked SIGTERM.
+    /// Ends it at once.
     package func kill() {
         Glibc.kill(id, SIGKILL)
         waitUntilEnded()
     }
 
-    package func waitUntilEnded() {
+    /// - Returns: its exit status, or 128 and the number of the signal that ended it.
+    @discardableResult
+    package func waitUntilEnded() -> Int32 {
         var status: Int32 = 0
         while waitpid(id, &status, 0) < 0, errno == EINTR {}
+        return status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
     }
 
     /// Runs a program to its end.
     /// - Returns: what it printed.
-    package static func output(of path: String, _ arguments: [String]) throws -> String {
+    package static func output(
+        of path: String, _ arguments: [String], environment: [String: String] = [:]
+    ) throws -> String {
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw NotStarted(error: errno) }
         defer { close(ends[0]) }
         let program: ChildProgram
         do {
             defer { close(ends[1]) }
-            program = try ChildProgram(path, arguments, output: ends[1])
+            program = try ChildProgram(path, arguments, environment: environment, output: ends[1])
         }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: 65_536)
