@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 package import Logging
 import Push
 import SQLEngine

@@ -25,7 +25,7 @@ package struct PushAnswer: Sendable {
     }
 }
 
-package enum PushOutcome: Sendable, Equatable {
+package enum PushOutcome: Sendable, Equatable, CustomStringConvertible {
     case accepted
     /// Accepted, but in the other environment than the one the device was registered with.
     case acceptedElsewhere(DeviceEnvironment)
@@ -45,4 +45,24 @@ package enum PushOutcome: Sendable, Equatable {
     case rejected
     /// Nothing of this app can succeed until somebody mends its configuration; the reason names what.
     case misconfigured
+
+    /// As the log says it.
+    package var description: String {
+        switch self {
+        case .accepted: "accepted"
+        case .acceptedElsewhere(let environment): "accepted in \(environment.rawValue)"
+        case .deviceBusy(let milliseconds): "device busy" + PushOutcome.wait(milliseconds)
+        case .unavailable(let milliseconds): "unavailable" + PushOutcome.wait(milliseconds)
+        case .unprocessed: "unprocessed"
+        case .unanswered: "unanswered"
+        case .tokenGone(let since): since.map { "token gone since \($0)" } ?? "token gone"
+        case .tokenForeign: "token of another app"
+        case .rejected: "rejected"
+        case .misconfigured: "misconfigured"
+        }
+    }
+
+    private static func wait(_ milliseconds: Int64?) -> String {
+        milliseconds.map { ", not before \($0) ms" } ?? ""
+    }
 }

@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 import Push
 import SQLEngine
 

@@ -69,7 +69,6 @@ final class AccessTokens: Sendable {
         if let token = state.token, now < state.expiresAt { return .success(token) }
         guard !state.isFetching, now < state.nextFetchAt, let trouble = state.trouble else { return nil }
         guard case .unavailable = trouble.outcome else { return .failure(trouble) }
-        let pause = (state.nextFetchAt - now) / 1_000_000 + 1
         return .failure(PushTrouble(outcome: .unprocessed, reason: trouble.reason))
     }
 
