@@ -282,7 +282,8 @@ extension Routes {
         self.init(
             list: NotificationList(
                 database: database, inboxes: inboxes,
-                nativeRequests: NativeRequests(configured: configuration.nativeUserAgents)),
+                nativeRequests: NativeRequests(configured: configuration.nativeUserAgents),
+                clearsOnNativeList: configuration.badge.clearOnNativeList),
             notifications: NotificationResource(
                 database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes, courier: courier),
                 inboxes: inboxes, idempotency: Idempotency(),

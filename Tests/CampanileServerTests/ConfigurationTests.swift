@@ -120,6 +120,10 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
         .init(
             "badge.android_data", "badge: {android_data: true}", "true", ("CAMPANILE_BADGE_ANDROID_DATA", "false", "false")
         ) { "\($0.badge.androidData)" },
+        .init(
+            "badge.clear_on_native_list", "badge: {clear_on_native_list: false}", "false",
+            ("CAMPANILE_BADGE_CLEAR_ON_NATIVE_LIST", "true", "true")
+        ) { "\($0.badge.clearOnNativeList)" },
         .init("console", "console: true", "true", ("CAMPANILE_CONSOLE", "false", "false")) { "\($0.console)" },
     ]
 
@@ -315,6 +319,7 @@ struct ConfigurationTests {
         #expect(defaults.badge.syncOnRead)
         #expect(defaults.badge.contentAvailable)
         #expect(!defaults.badge.androidData)
+        #expect(defaults.badge.clearOnNativeList)
         #expect(defaults.cable.streamName == "notifications:{user_id}")
         #expect(!defaults.cable.signedStreamsOnly)
         #expect(!defaults.console)

@@ -1,3 +1,5 @@
+import CampanileCore
+import SQLEngine
 import Testing
 
 @testable import CampanileServer
@@ -34,5 +36,49 @@ import Testing
     func configured() {
         #expect(isNative("MyApp/42 CFNetwork/3826.500.131 Darwin/24.5.0", ["MyApp/"]))
         #expect(!isNative("YourApp/42 CFNetwork/3826.500.131 Darwin/24.5.0", ["MyApp/"]))
+    }
+}
+
+/// What an app's look at the list does to the badge.
+@Suite struct NativeListTests {
+    private static let app = ["User-Agent": "MyApp Hotwire Native iOS", "X-Device-Token": Fixture.token("a")]
+
+    private func counts(_ server: RunningServer, _ user: String) async throws -> [Int64?] {
+        let badge = try await server.client.get("/badge", as: user).json
+        return [badge["count"]?.int, badge["unread_count"]?.int]
+    }
+
+    @Test("with badge.clear_on_native_list: false a native list clears nothing, and DELETE /badge does", arguments: [true, false])
+    func clearing(isOn: Bool) async throws {
+        try await withServer({ $0.badge.clearOnNativeList = isOn }) { server in
+            let (producer, alice) = (try server.producer(), try await server.user())
+            _ = try await server.client.post("/notifications", #"{"user_id":"alice","title":"One"}"#, as: producer)
+            let list = try await server.client.get("/notifications", as: alice, headers: Self.app).json
+            #expect(list["badge"]?["count"]?.int == (isOn ? 0 : 1))
+            #expect(list["notifications"]?.array.count == 1)
+            #expect(try await counts(server, alice) == [isOn ? 0 : 1, 1])
+            _ = try await server.client.send("DELETE", "/badge", as: alice, headers: Self.app)
+            #expect(try await counts(server, alice) == [0, 1])
+        }
+    }
+
+    @Test("a device that names itself counts as told the number that the list shows, also when the list clears nothing")
+    func told() async throws {
+        try await withServer({ $0.badge.clearOnNativeList = false }) { server in
+            let (producer, alice) = (try server.producer(), try await server.user())
+            for letter in ["a", "b"] as [Character] {
+                let device = #"{"token":"\#(Fixture.token(letter))","platform":"ios"}"#
+                _ = try await server.client.post("/device_tokens", device, as: alice)
+            }
+            let silent = #"{"user_id":"alice","title":"One","push":false}"#
+            _ = try await server.client.post("/notifications", silent, as: producer)
+            _ = try await server.client.get("/notifications", as: alice, headers: Self.app)
+            let told = try server.app.database.read { connection in
+                try User(app: "default", userID: "alice").inbox(in: connection).map { inbox in
+                    try DeviceTokenRepository.schedules(inbox: inbox, in: connection).map { $0.toldCount ?? -1 }
+                }
+            }
+            #expect(told == [1, -1])
+        }
     }
 }

@@ -7,6 +7,8 @@ struct NotificationList: Sendable {
     let database: Database
     let inboxes: Inboxes
     let nativeRequests: NativeRequests
+    /// Whether a native list clears the badge: `badge.clear_on_native_list`.
+    let clearsOnNativeList: Bool
 
     func get(_ request: Request, _ user: User) throws -> Reply {
         let filter = try NotificationFilter(request)
@@ -26,7 +28,7 @@ struct NotificationList: Sendable {
 
     /// Whether the user sees the inbox in the app: the first page of a native list that isn't only prepared.
     private func isOpening(_ request: Request, _ filter: NotificationFilter) -> Bool {
-        request.method == .get && filter.before == nil && nativeRequests.isNative(request)
+        clearsOnNativeList && request.method == .get && filter.before == nil && nativeRequests.isNative(request)
             && !NativeRequests.isPrefetch(request)
     }
 

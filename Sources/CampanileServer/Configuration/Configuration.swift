@@ -76,6 +76,8 @@ package struct Configuration: Sendable, Equatable {
         }
     }
 
+        /// Whether a native app's first page of the list clears the badge.
+        package var clearOnNativeList = true
     /// Token-based credentials of Apple's push service.
     package struct APNs: Sendable, Equatable {
         /// The `.p8` file: a PKCS #8 private key in PEM.
