@@ -237,6 +237,7 @@ EXPECTATIONS = {
     "createStreamToken": Case("/stream_tokens", stranger=CREATED, other_app=CREATED),
     "listSandboxPushes": Case("/sandbox/pushes?user_id=" + OWNER, other_app=NO_PUSHES),
     "getAsset": Case("/assets/campanile-badge.js"),
+    "getRoot": Case("/"),
     "getConsole": Case("/console"),
     "getHealth": Case("/healthz"),
     "getReadiness": Case("/readyz"),

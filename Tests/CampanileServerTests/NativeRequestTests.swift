@@ -82,3 +82,21 @@ import Testing
         }
     }
 }
+
+/// What stands at the server's own address.
+@Suite struct RootTests {
+    @Test("the root leads to the console where it is on, and is nothing where it is off", arguments: ["GET", "HEAD"])
+    func root(method: String) async throws {
+        try await withServer({ $0.console = true }) { server in
+            let answer = try await server.client.send(method, "/")
+            #expect(answer.status == 302)
+            #expect(answer.header("location") == "/console")
+            #expect(answer.header("cache-control") == "no-cache")
+            #expect(try await server.client.get("/console").status == 200)
+        }
+        try await withServer { server in
+            let answer = try await server.client.send(method, "/")
+            #expect(answer.status == 404)
+        }
+    }
+}

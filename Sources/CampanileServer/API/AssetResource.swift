@@ -87,7 +87,7 @@ struct Assets: Sendable {
     }
 }
 
-/// `/assets/{name}` and `/console`.
+/// `/assets/{name}`, `/console` and the way there from `/`.
 struct AssetResource: Sendable {
     private let assets: Assets
     /// Nil: the console is off.
@@ -117,6 +117,12 @@ struct AssetResource: Sendable {
     /// A module is loaded from another origin only with its consent; there is nothing secret in it.
     private static func openToPages(_ response: inout Response) {
         response.add("Access-Control-Allow-Origin", "*")
+    }
+
+    /// Who opens the server's own address in a browser looks for the console.
+    func root(_ request: Request) throws -> Reply {
+        guard console != nil else { throw Problem.notFound }
+        return .now(Response(status: 302, headers: [.init("Location", "/console"), .init("Cache-Control", "no-cache")]))
     }
 
     /// One page. It loads nothing from elsewhere and may be framed by nobody; it may speak to a simulator's page.

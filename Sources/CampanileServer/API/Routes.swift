@@ -44,6 +44,7 @@ struct Routes {
             // The sandbox
             Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),
             // Pages
+            Route(.get, "/", operationID: "getRoot", handler: .anyone(assets.root)),
             Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),
             Route(.get, "/console", operationID: "getConsole", handler: .anyone(assets.console)),
             // The server itself
