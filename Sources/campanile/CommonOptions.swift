@@ -14,7 +14,16 @@ struct CommonOptions: ParsableArguments {
     func load() throws -> Configuration {
         var flags = Configuration.Flags()
         flags.database = database
-        return try load(flags)
+        let configuration = try load(flags)
+        tellPassedOver(configuration)
+        return configuration
+    }
+
+    /// Says which variables of the environment a command that doesn't serve doesn't know.
+    func tellPassedOver(_ configuration: Configuration) {
+        let unknown = configuration.passedOver.unknown
+        guard !unknown.isEmpty else { return }
+        say("Passed over, because there is no such setting: \(unknown.joined(separator: ", "))")
     }
 
     func load(_ flags: Configuration.Flags) throws -> Configuration {

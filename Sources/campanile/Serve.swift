@@ -63,6 +63,7 @@ struct Serve: AsyncParsableCommand {
         let host = app.configuration.host.contains(":") ? "[\(app.configuration.host)]" : app.configuration.host
         let address = "http://\(host):\(app.port)"
         logger.notice("Serving.", metadata: ["address": "\(address)", "database": "\(app.configuration.database)"])
+        tellPassedOver(app.configuration.passedOver, logger: logger)
         if let backup = app.backupPath {
             logger.notice("The database was migrated; the file as it was is kept.", metadata: ["backup": "\(backup)"])
         }
@@ -91,5 +92,19 @@ struct Serve: AsyncParsableCommand {
         say("  TOKEN=$(\(program) token alice\(database))          # a user's token")
         say("  curl -H \"Authorization: Bearer $TOKEN\" \(address)/badge")
         say("")
+    }
+
+    /// Says which variables of the environment are taken for nobody's setting.
+    private func tellPassedOver(_ passedOver: Configuration.PassedOver, logger: Logger) {
+        if !passedOver.unknown.isEmpty {
+            logger.warning(
+                "Variables that are no settings are passed over.",
+                metadata: ["variables": "\(passedOver.unknown.joined(separator: ", "))"])
+        }
+        if !passedOver.serviceLinks.isEmpty {
+            logger.notice(
+                "Variables that tell of services beside this one, as Kubernetes sets them, are passed over.",
+                metadata: ["variables": "\(passedOver.serviceLinks.joined(separator: ", "))"])
+        }
     }
 }

@@ -182,6 +182,7 @@ struct DoctorCommand: AsyncParsableCommand {
     func run() async throws {
         let configuration = try common.load(
             Configuration.Flags(database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA))
+        common.tellPassedOver(configuration)
         let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
         let findings = await Doctor(configuration, world: .live, logger: logger).examine()
         for finding in findings {

@@ -276,11 +276,52 @@ struct ConfigurationProblemsTests {
             ("CAMPANILE_DEEP_LINKS_HOME_TITLE", "deep_links can be set in the file only"),
             ("CAMPANILE_CATEGORIES", "categories can be set in the file only"),
             ("CAMPANILE_PATH_CONFIGURATION_IOS", "path_configuration can be set in the file only"),
-            ("CAMPANILE_SOMETHING_ELSE", "there is no such setting"),
-            ("CAMPANILE_", "there is no such setting"),
+            ("CAMPANILE_HOTS", "there is no such setting; did you mean CAMPANILE_HOST?"),
+            ("CAMPANILE_PORTS", "there is no such setting; did you mean CAMPANILE_PORT?"),
+            ("CAMPANILE_CONSOL", "there is no such setting; did you mean CAMPANILE_CONSOLE?"),
+            ("CAMPANILE_BADGE_SYNC_ONREAD", "there is no such setting; did you mean CAMPANILE_BADGE_SYNC_ON_READ?"),
         ])
     func variables(name: String, message: String) throws {
         #expect(try folder.problems(nil, environment: [name: "x"]) == ["\(name): \(message)"])
+    }
+
+    @Test("A variable that is nearly no setting is passed over, and told", arguments: [
+        "CAMPANILE_SOMETHING_ELSE", "CAMPANILE_", "CAMPANILE_HOME", "CAMPANILE_ROOT", "CAMPANILE_ENV", "CAMPANILE_IMAGE_TAG",
+        "CAMPANILE_SERVICE", "CAMPANILE_URL_OLD", "CAMPANILE_PORT_NUMBER",
+    ])
+    func foreign(name: String) throws {
+        let configuration = try folder.load("port: 4", environment: [name: "x", "CAMPANILE_HOST": "::1"])
+        #expect(configuration.passedOver == .init(unknown: [name]))
+        #expect((configuration.port, configuration.host) == (4, "::1"))
+    }
+
+    @Test("The clients' variables are nobody's business, and are not told")
+    func clients() throws {
+        let environment = ["CAMPANILE_URL": "http://127.0.0.1:3001", "CAMPANILE_KEY": "cmp_x"]
+        #expect(try folder.load(nil, environment: environment) == Configuration())
+    }
+
+    @Test("What Kubernetes says of Services is no setting, under whatever name that begins like ours", arguments: [
+        "CAMPANILE", "CAMPANILE_SIMULATOR", "CAMPANILE_METRICS", "CAMPANILE_APPS",
+    ])
+    func serviceLinks(service: String) throws {
+        let links = [
+            "\(service)_PORT": "tcp://10.0.0.1:80", "\(service)_SERVICE_HOST": "fd00::1", "\(service)_SERVICE_PORT": "80",
+            "\(service)_SERVICE_PORT_HTTP_2": "81", "\(service)_PORT_80_TCP": "tcp://10.0.0.1:80", "\(service)_PORT_80_TCP_PORT": "80",
+            "\(service)_PORT_80_TCP_PROTO": "tcp", "\(service)_PORT_80_TCP_ADDR": "10.0.0.1",
+            "\(service)_PORT_53_UDP": "udp://[fd00::1]:53",
+        ]
+        let configuration = try folder.load("port: 4", environment: links)
+        #expect(configuration.passedOver == .init(serviceLinks: links.keys.sorted()))
+        #expect(configuration.port == 4 && configuration.metrics.port == nil)
+    }
+
+    @Test("A port of ours that is no port is a mistake, whatever it looks like", arguments: [
+        "abc", "tcp:10.0.0.1", "http://10.0.0.1:80", "3001/tcp", "tcp://",
+    ])
+    func wrongPort(value: String) throws {
+        let problems = try folder.problems(nil, environment: ["CAMPANILE_PORT": value])
+        #expect(problems.count == 1 && problems[0].hasPrefix("CAMPANILE_PORT: port must be a whole number"))
     }
 
     @Test("An empty variable is a problem and not a default, as is an empty element of a list")

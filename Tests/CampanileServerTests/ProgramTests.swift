@@ -53,6 +53,14 @@ struct ProgramTests {
 
     private let folder = TemporaryFolder()
 
+    private func serve(_ arguments: [String] = [], environment: [String: String] = [:]) throws -> (Running, address: String?) {
+        let running = try Running(
+            ["serve", "--port", "0"] + (arguments.contains("--config") ? [] : ["--database", folder.database]) + arguments,
+            environment: environment)
+        let address = running.line(with: "Campanile listens on")?.split(separator: " ").last
+        return (running, address.map(String.init))
+    }
+
     private func status(_ url: String) throws -> String {
         try ChildProgram.output(of: "/usr/bin/curl", ["-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", url])
     }
@@ -78,5 +86,49 @@ struct ProgramTests {
         kill(running.program.id, SIGTERM)
         #expect(running.line(with: isServer ? "Stopping." : "has stopped") != nil)
         #expect(running.program.waitUntilEnded() == 0)
+    }
+
+    // MARK: Variables that are no settings
+
+    /// What Kubernetes puts into a pod beside Services named `campanile` and `campanile-simulator`.
+    static let serviceLinks = [
+        "CAMPANILE_PORT": "tcp://10.96.0.17:3001", "CAMPANILE_SERVICE_HOST": "10.96.0.17", "CAMPANILE_SERVICE_PORT": "3001",
+        "CAMPANILE_SERVICE_PORT_HTTP": "3001", "CAMPANILE_PORT_3001_TCP": "tcp://10.96.0.17:3001",
+        "CAMPANILE_PORT_3001_TCP_PROTO": "tcp", "CAMPANILE_PORT_3001_TCP_PORT": "3001",
+        "CAMPANILE_PORT_3001_TCP_ADDR": "10.96.0.17", "CAMPANILE_SIMULATOR_PORT": "tcp://10.96.0.18:2197",
+        "CAMPANILE_SIMULATOR_SERVICE_HOST": "10.96.0.18", "CAMPANILE_SIMULATOR_SERVICE_PORT_APNS": "2197",
+        "CAMPANILE_SIMULATOR_PORT_2197_TCP": "tcp://10.96.0.18:2197",
+    ]
+
+    @Test("in a pod beside a Service of its name the server starts, and says once what it passes over")
+    func pod() throws {
+        let clients = ["CAMPANILE_URL": "http://127.0.0.1:3001", "CAMPANILE_KEY": "cmp_secret", "CAMPANILE_IMAGE": "campanile:1"]
+        let (running, address) = try serve(environment: Self.serviceLinks.merging(clients) { $1 })
+        defer { running.program.kill() }
+        #expect(try status("\(try #require(address))/healthz") == "200")
+        let told = running.lines.filter { $0.contains("CAMPANILE_") }
+        #expect(told.filter { $0.contains("CAMPANILE_SERVICE_HOST") }.count == 1)
+        #expect(told.filter { $0.contains("CAMPANILE_IMAGE") }.count == 1)
+        #expect(told.allSatisfy { !$0.contains("CAMPANILE_URL") && !$0.contains("CAMPANILE_KEY") && !$0.contains("10.96") })
+    }
+
+    @Test("a command tells a variable that is no setting on standard error, and is silent about the clients' and Kubernetes'")
+    func command() throws {
+        let command = ["keys", "create", "shop", "--database", folder.database]
+        let environment = Self.serviceLinks.merging(["CAMPANILE_URL": "x", "CAMPANILE_KEY": "y", "CAMPANILE_DB": "z"]) { $1 }
+        let running = try Running(command, environment: environment)
+        #expect(running.line(with: "\u{0}") == nil)
+        #expect(running.program.waitUntilEnded() == 0)
+        #expect(running.lines.filter { $0.contains("CAMPANILE_") } == ["Passed over, because there is no such setting: CAMPANILE_DB"])
+        let output = try ChildProgram.output(
+            of: Self.path, ["keys", "list", "--database", folder.database], environment: environment)
+        #expect(output.hasPrefix("shop\tdefault\t"))
+    }
+
+    @Test("a port that is no number is a mistake")
+    func port() throws {
+        let running = try Running(["serve", "--database", folder.database], environment: ["CAMPANILE_PORT": "abc"])
+        #expect(running.line(with: "CAMPANILE_PORT: port must be a whole number") != nil)
+        #expect(running.program.waitUntilEnded() == 1)
     }
 }

@@ -34,8 +34,23 @@ package struct Configuration: Sendable, Equatable {
     /// Whether the console's pages are served.
     package var console = false
     package var metrics = Metrics()
+    /// The environment's variables that begin like settings and are none: for people to be told.
+    package var passedOver = PassedOver()
 
     package init() {}
+
+    /// Names of variables, in order.
+    package struct PassedOver: Sendable, Equatable {
+        /// Nobody knows whose.
+        package var unknown: [String] = []
+        /// What Kubernetes and Docker tell a container of the services beside it.
+        package var serviceLinks: [String] = []
+
+        package init(unknown: [String] = [], serviceLinks: [String] = []) {
+            self.unknown = unknown
+            self.serviceLinks = serviceLinks
+        }
+    }
 
     /// How user tokens are verified. With neither ``secret`` nor ``jwksFile`` the server makes a secret of its own.
     package struct JWT: Sendable, Equatable {
@@ -61,6 +76,8 @@ package struct Configuration: Sendable, Equatable {
         package var androidData = false
         /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
         package var neverZeroWhileOthersRemain = false
+        /// Whether a native app's first page of the list clears the badge.
+        package var clearOnNativeList = true
 
         package init() {}
     }
@@ -76,8 +93,6 @@ package struct Configuration: Sendable, Equatable {
         }
     }
 
-        /// Whether a native app's first page of the list clears the badge.
-        package var clearOnNativeList = true
     /// Token-based credentials of Apple's push service.
     package struct APNs: Sendable, Equatable {
         /// The `.p8` file: a PKCS #8 private key in PEM.

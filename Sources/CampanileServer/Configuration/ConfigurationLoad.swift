@@ -7,7 +7,8 @@ extension Configuration {
     /// - Parameters:
     ///   - file: The path of the file; nil reads none.
     ///   - fileIsRequired: Whether a file that isn't there is a problem. One that is there must be right in any case.
-    ///   - environment: The process' variables. Those that begin with `CAMPANILE_` are settings.
+    ///   - environment: The process' variables. Those that begin with `CAMPANILE_` are settings, but for the clients' and
+    ///     for those of others, which are passed over (`passedOver`).
     ///   - flags: What the command line said.
     /// - Throws: Every problem of all sources together. Nothing malformed falls back to a default.
     package static func load(
@@ -15,9 +16,10 @@ extension Configuration {
     ) throws(ConfigurationProblems) -> Configuration {
         let document = file.map { ConfigurationDocument.read(path: $0, isRequired: fileIsRequired) } ?? .none
         let reader = ConfigurationReader(document: document, environment: environment)
-        let configuration = Configuration(reader, flags)
+        var configuration = Configuration(reader, flags)
         let problems = reader.finish()
         guard problems.isEmpty else { throw ConfigurationProblems(problems) }
+        configuration.passedOver = reader.passedOver
         return configuration
     }
 

@@ -18,13 +18,21 @@ final class ConfigurationReader {
     /// The paths of maps that only the file can set.
     private var fileOnly: [[String]] = []
     private var unknownSettings: [(path: [String], origin: Origin)] = []
+    /// The variables that are no settings and no mistakes. The unknown ones are found at the end.
+    private(set) var passedOver = Configuration.PassedOver()
 
     private static let variablePrefix = "CAMPANILE_"
+    /// What docs/integration.md calls the variables of a program that calls the server.
+    private static let clientVariables: Set<String> = ["CAMPANILE_URL", "CAMPANILE_KEY"]
 
     init(document: ConfigurationDocument, environment: [String: String]) {
         self.document = document
-        self.environment = environment.filter { $0.key.hasPrefix(Self.variablePrefix) }
+        let ours = environment.filter {
+            $0.key.hasPrefix(Self.variablePrefix) && !Self.clientVariables.contains($0.key)
+        }
+        self.environment = ours.filter { !isServiceLink($0.key, $0.value) }
         problems = document.problems
+        passedOver.serviceLinks = ours.filter { isServiceLink($0.key, $0.value) }.keys.sorted()
     }
 
     /// The whole configuration.
@@ -68,8 +76,12 @@ final class ConfigurationReader {
     /// Everything that was found, together with what was written and never asked for.
     func finish() -> [ConfigurationProblems.Problem] {
         for unknown in unknownSettings { report(unknown.origin, sentence(unknown.path)) }
-        for name in environment.keys where !knownVariables.contains(name) {
-            report(.environment(name), sentence(variable: name))
+        for name in environment.keys.sorted() where !knownVariables.contains(name) {
+            if let sentence = sentence(variable: name) {
+                report(.environment(name), sentence)
+            } else {
+                passedOver.unknown.append(name)
+            }
         }
         return problems
     }
@@ -83,9 +95,14 @@ final class ConfigurationReader {
         return "there is no setting \(quotedForMessage(key))\(place)\(meant.map { "; did you mean \($0)?" } ?? "")"
     }
 
-    private func sentence(variable name: String) -> String {
+    /// Why a variable that nobody asked for is a mistake; nil if it may be anybody's.
+    private func sentence(variable name: String) -> String? {
         let no = "there is no such setting"
-        if let meant = nearestName(to: name, among: Array(knownVariables)) { return "\(no); did you mean \(meant)?" }
+        // The prefix is the same in all of them: it must not make short names look alike.
+        let own = { (name: String) in String(name.dropFirst(Self.variablePrefix.count)) }
+        if let meant = nearestName(to: own(name), among: knownVariables.map(own)) {
+            return "\(no); did you mean \(Self.variablePrefix)\(meant)?"
+        }
         let map = fileOnly.first { name == environmentName($0) || name.hasPrefix(environmentName($0) + "_") }
         if let map {
             return "\(map.joined(separator: ".")) can be set in the file only"
@@ -93,6 +110,6 @@ final class ConfigurationReader {
         if name.hasPrefix(environmentName(["apps"]) + "_") {
             return "\(no); apps get their names in the file, and only the app default can do without it"
         }
-        return no
+        return nil
     }
 }
