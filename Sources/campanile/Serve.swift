@@ -74,9 +74,6 @@ struct Serve: AsyncParsableCommand {
                 "The app has no credentials for \(missing): the sandbox records those pushes, and no device gets them.",
                 metadata: ["app": "\(name)"])
         }
-        // As it was started, so that the lines can be pasted.
-        let program = CommandLine.arguments.first ?? "campanile"
-        let database = app.configuration.database == "data/campanile.sqlite" ? "" : " --database \(app.configuration.database)"
         say("")
         say("Campanile listens on \(address)")
         if named.isEmpty {
@@ -86,12 +83,7 @@ struct Serve: AsyncParsableCommand {
         }
         if app.configuration.console { say("The console: \(address)/console") }
         if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
-        say("")
-        say("Try it from another terminal:")
-        say("  KEY=$(\(program) keys create demo\(database))       # a producer's API key")
-        say("  TOKEN=$(\(program) token alice\(database))          # a user's token")
-        say("  curl -H \"Authorization: Bearer $TOKEN\" \(address)/badge")
-        say("")
+        suggest(app.configuration, address)
     }
 
     /// Says which variables of the environment are taken for nobody's setting.
@@ -106,5 +98,25 @@ struct Serve: AsyncParsableCommand {
                 "Variables that tell of services beside this one, as Kubernetes sets them, are passed over.",
                 metadata: ["variables": "\(passedOver.serviceLinks.joined(separator: ", "))"])
         }
+    }
+
+    /// Lines to paste: the program as it was started, on the same database and with the same configuration.
+    private func suggest(_ configuration: Configuration, _ address: String) {
+        let program = shellWord(CommandLine.arguments.first ?? "campanile")
+        var options = common.config.map { " --config \(shellWord($0))" } ?? ""
+        if configuration.database != Configuration().database { options += " --database \(shellWord(configuration.database))" }
+        let secret = Environment.settings.keys.contains { $0.hasPrefix("CAMPANILE_JWT_") }
+        say("")
+        say("Try it from another terminal, in the same directory\(secret ? " and with the same CAMPANILE_JWT_ variables" : ""):")
+        say("  KEY=$(\(program) keys create demo\(options))       # a producer's API key")
+        if configuration.jwt.jwksFile == nil {
+            say("  TOKEN=$(\(program) token alice\(options))          # a user's token")
+            say("  curl -H \"Authorization: Bearer $TOKEN\" \(address)/badge")
+        } else {
+            // Only the owner of the keys can make a user's token.
+            let call = "curl -H \"Authorization: Bearer $KEY\" -H 'Content-Type: application/json'"
+            say("  \(call) -d '{\"user_id\":\"alice\",\"title\":\"Hello\"}' \(address)/notifications")
+        }
+        say("")
     }
 }

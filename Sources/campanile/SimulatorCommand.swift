@@ -101,7 +101,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     private func greet(_ simulator: PushSimulator, _ folder: KeyFolder) {
         // As it was started, so that the line can be pasted.
-        let program = CommandLine.arguments.first ?? "campanile"
+        let program = shellWord(CommandLine.arguments.first ?? "campanile")
         say("")
         say("The simulator stands for APNs and FCM on \(simulator.apnsURL())")
         if simulator.sandboxPort != nil { say("and for APNs' sandbox on \(simulator.apnsURL(.sandbox))") }
@@ -111,11 +111,11 @@ struct SimulatorCommand: AsyncParsableCommand {
         say("Serve with these settings (they stand in \(folder.configurationFile)):")
         for line in folder.configuration(for: simulator).split(separator: "\n") { say("  \(line)") }
         say("")
-        say("  \(program) serve --config \(folder.configurationFile)")
+        say("  \(program) serve --config \(shellWord(folder.configurationFile))")
         say("or, with a configuration of your own:")
         say(
             "  \(program) serve --apns-url \(simulator.apnsURL()) --fcm-url \(simulator.fcmURL)"
-                + " --push-ca \(folder.caFile)")
+                + " --push-ca \(shellWord(folder.caFile))")
         say("")
     }
 }

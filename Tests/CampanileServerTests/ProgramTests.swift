@@ -131,4 +131,50 @@ struct ProgramTests {
         #expect(running.line(with: "CAMPANILE_PORT: port must be a whole number") != nil)
         #expect(running.program.waitUntilEnded() == 1)
     }
+
+    // MARK: What to try
+
+    /// Runs the lines that a server prints, as they were printed.
+    private func paste(_ running: Running, in directory: String) throws -> String {
+        #expect(running.line(with: "Try it from another terminal") != nil)
+        #expect(running.line(with: "curl ") != nil)
+        let hint = running.lines.drop { !$0.contains("Try it") }.dropFirst().joined(separator: "\n")
+        return try ChildProgram.output(
+            of: "/bin/sh", ["-c", "cd '\(directory)'\n\(hint)".replacing("curl ", with: "curl -s --max-time 20 -w '%{http_code}' ")])
+    }
+
+    @Test("the lines that are printed at the start work, whatever names the database and the configuration")
+    func hint() throws {
+        let strange = "\(folder.path)/it's a \"strange\" $folder"
+        try FileManager.default.createDirectory(atPath: strange, withIntermediateDirectories: true)
+        let config = "\(strange)/my config.yaml"
+        let yaml = "database: \"\(strange.replacing("\"", with: "\\\""))/named in the file.sqlite\"\njwt: {issuer: me, audience: us}\n"
+        try yaml.write(toFile: config, atomically: true, encoding: .utf8)
+        for arguments in [["--config", config], ["--database", "\(strange)/flag.sqlite"], ["--config", config, "--database", "\(strange)/f"]] {
+            let elsewhere = "\(folder.path)/\(UUID().uuidString)"
+            try FileManager.default.createDirectory(atPath: elsewhere, withIntermediateDirectories: true)
+            let (running, _) = try serve(arguments)
+            defer { running.program.kill() }
+            let printed = try paste(running, in: elsewhere)
+            #expect(printed == #"{"count":0,"unread_count":0,"version":0,"updated_at":null}200"#, "\(arguments)")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: elsewhere).isEmpty, "\(arguments)")
+        }
+    }
+
+    @Test("with a key set the lines that are printed need no token, and work too")
+    func hintWithKeySet() throws {
+        let keys = """
+            {"keys":[{"kty":"EC","crv":"P-256","kid":"k","alg":"ES256","x":"f83OJ3D2xF1Bg8vub9tLe1gHMzV76e8Tus9uPHvRVEU",\
+            "y":"x_FEzRu9m36HLN_tue659LNpXW6pCyStikYjKIWI5a0"}]}
+            """
+        try keys.write(toFile: folder.path + "/jwks.json", atomically: true, encoding: .utf8)
+        let config = folder.path + "/campanile.yaml"
+        let yaml = "database: \(folder.database)\njwt: {jwks_file: \(folder.path)/jwks.json}\n"
+        try yaml.write(toFile: config, atomically: true, encoding: .utf8)
+        let (running, _) = try serve(["--config", config])
+        defer { running.program.kill() }
+        let printed = try paste(running, in: folder.path)
+        #expect(printed.hasSuffix("201"))
+        #expect(running.lines.allSatisfy { !$0.contains(" token alice") })
+    }
 }
