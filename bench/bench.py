@@ -59,6 +59,7 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     facts = machine_facts(folder)
     server_cpus, client_cpus = processors(not options.no_pin)
     programs = Programs(options.binary.resolve(), folder, server_cpus, options.log and options.log.resolve())
+    programs.build_floor()   # what is missing for it is said before anything is measured
     sizes, report = plan(options, client_cpus), Report()
     bench = Bench(programs, sizes, report)
     for name in options.only or MEASURES:

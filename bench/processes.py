@@ -94,11 +94,16 @@ class Server:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def resident_mib(self) -> float:
+    def resident_mib(self, peak: bool = False) -> float:
+        """Resident memory: now, or the most since the start or since `forget_peak`."""
+        wanted = "VmHWM:" if peak else "VmRSS:"
         for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
+            if line.startswith(wanted):
                 return int(line.split()[1]) / 1024
-        raise BenchError(f"{self.label} has no VmRSS")
+        raise BenchError(f"{self.label} has no {wanted[:-1]}")
+
+    def forget_peak(self) -> None:
+        Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 
     def wait_until_quiet(self, at_most_seconds: float = 20) -> float:
         """Waits until the server has caught up with what it still owes; seconds that took."""
@@ -146,10 +151,13 @@ class Programs:
         self.folder, self.cpus, self.log = folder, server_cpus, log
         self.secret = secrets.token_hex(32)
         self.campanile_binary = campanile
-        self.floor_binary = build_floor(folder)
+        self.floor_binary: Path | None = None
         keep = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR", "LD_LIBRARY_PATH") if name in os.environ}
         self.environment = {**keep, "CAMPANILE_JWT_SECRET": self.secret}
         self.floor_environment = {**keep, **{n: v for n, v in os.environ.items() if n.startswith("FLOOR_")}}
+
+    def build_floor(self) -> None:
+        self.floor_binary = build_floor(self.folder)
 
     def floor(self, database: Path, synchronous: str = "full", label: str = "floor", pinned: bool = True, groups: bool = False) -> Server:
         port = free_port()

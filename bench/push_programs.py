@@ -13,6 +13,7 @@ from pathlib import Path
 
 from load import HERE, BenchError
 from processes import Server, free_port
+from seed import identifier
 
 APP, TITLE = "default", "Sendung 4711 ist unterwegs"
 BODY = "Voraussichtliche Ankunft morgen zwischen 9 und 12 Uhr."
@@ -137,11 +138,6 @@ class PushPrograms:
                     raise BenchError(f"{' '.join(command)} failed (--without-aioapns does without it): {done.stderr.strip()[-500:]}")
             stamp.write_text(wanted)
         return python
-
-
-def identifier(milliseconds: int, number: int) -> bytes:
-    """A UUIDv7 as 16 bytes (RFC 9562 section 5.7); larger numbers are later."""
-    return ((milliseconds << 80) | 0x7 << 76 | 0b10 << 62 | number).to_bytes(16, "big")
 
 
 def token(number: int) -> str:

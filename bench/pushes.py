@@ -25,7 +25,7 @@ from load import HERE, BenchError, request, user_token
 from processes import exit_on_signals, need
 from push_programs import BODY, TITLE, PushPrograms, Simulator, accepted, left
 from push_senders import Posted, Sent, aioapns, h2load, post_paced
-from table import Figures, Report, Row, machine_facts
+from table import Figures, Report, Row, machine_facts, percentile
 
 PROJECT = HERE.parent
 MAY_TAKE_SECONDS = 600
@@ -194,7 +194,7 @@ class Bench:
             while time.monotonic() < deadline:
                 largest = max(largest, server.resident_mib())
                 time.sleep(0.1)
-            largest = max(largest, peak_mib(server.process.pid))
+            largest = max(largest, server.resident_mib(peak=True))
             pushed = simulator.counters()["accepted"]
         finally:
             server.stop()
@@ -207,17 +207,6 @@ class Bench:
         self.report.notes.append(f"memory: the database takes {database.stat().st_size >> 20} MiB; the peak is the kernel's (VmHWM)")
         for suffix in ("", "-wal", "-shm"):
             Path(f"{database}{suffix}").unlink(missing_ok=True)
-
-
-def percentile(ordered: list[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
-
-
-def peak_mib(process: int) -> float:
-    for line in Path(f"/proc/{process}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    return 0.0
 
 
 MEASURES = {"throughput": Bench.throughput, "latency": Bench.latency, "memory": Bench.memory}

@@ -64,6 +64,11 @@ def seed_floor(programs: Programs, database: Path, names: list[str], rows: int, 
     db.close()
 
 
+def identifier(milliseconds: int, number: int) -> bytes:
+    """A UUIDv7 as 16 bytes (RFC 9562 section 5.7); larger numbers are later."""
+    return ((milliseconds << 80) | 0x7 << 76 | 0b10 << 62 | number).to_bytes(16, "big")
+
+
 def _uuid(milliseconds: int) -> str:
     time_part, random = f"{milliseconds:012x}", secrets.token_hex(9)
     return f"{time_part[:8]}-{time_part[8:]}-7{random[:3]}-8{random[3:6]}-{random[6:18]}"

@@ -46,9 +46,25 @@ def listens(port: int) -> bool:
                for fields in map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:]))
 
 
-def stream_request(target: str, token: str, more: list[str] | None = None) -> bytes:
-    lines = [f"GET {target} HTTP/1.1", *HEADERS, f"Authorization: Bearer {token}", *(more or [])]
+def stream_request(target: str, token: str | None, more: list[str] | None = None) -> bytes:
+    authorization = [f"Authorization: Bearer {token}"] if token else []
+    lines = [f"GET {target} HTTP/1.1", *HEADERS, *authorization, *(more or [])]
     return "\r\n".join(lines).encode() + b"\r\n\r\n"
+
+
+def cable_request(token: str | None) -> bytes:
+    return stream_request("/cable", token, [
+        "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: actioncable-v1-json, actioncable-unsupported"])
+
+
+def subscribe_frame(identifier: dict | None = None) -> bytes:
+    """A masked text frame (RFC 6455 section 5.2) that subscribes, to the user's notifications if nothing else is said."""
+    channel = json.dumps(identifier or {"channel": "NotificationsChannel"})
+    content = json.dumps({"command": "subscribe", "identifier": channel}).encode()
+    mask = b"\x37\xfa\x21\x3d"
+    size = bytes([0x80 | len(content)]) if len(content) < 126 else b"\xfe" + len(content).to_bytes(2, "big")
+    return b"\x81" + size + mask + bytes(byte ^ mask[n % 4] for n, byte in enumerate(content))
 
 
 class StreamServer(Server):
@@ -179,18 +195,6 @@ class Campanile(StreamServer):
         head = ["POST /notifications HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json",
                 f"Authorization: Bearer {self.key}", f"Content-Length: {len(content)}"]
         return "\r\n".join(head).encode() + b"\r\n\r\n" + content
-
-    def cable_request(self, token: str) -> bytes:
-        return stream_request("/cable", token, [
-            "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13",
-            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Protocol: actioncable-v1-json, actioncable-unsupported"])
-
-
-def subscribe_frame() -> bytes:
-    """A masked text frame (RFC 6455 section 5.2) that subscribes to the user's notifications."""
-    content = json.dumps({"command": "subscribe", "identifier": json.dumps({"channel": "NotificationsChannel"})}).encode()
-    mask = b"\x37\xfa\x21\x3d"
-    return bytes([0x81, 0x80 | len(content)]) + mask + bytes(byte ^ mask[n % 4] for n, byte in enumerate(content))
 
 
 class Subscribers:

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from load import HERE, BenchError
 from processes import exit_on_signals, need
-from stream_programs import (MODULE, NEEDED_FILES, Campanile, Nchan, StreamPrograms, Subscribers, raise_files, stream_request,
-                             subscribe_frame)
-from table import Figures, Report, Row, machine_facts
+from stream_programs import (MODULE, NEEDED_FILES, Campanile, Nchan, StreamPrograms, Subscribers, cable_request, raise_files,
+                             stream_request, subscribe_frame)
+from table import Figures, Report, Row, machine_facts, percentile
 
 PROJECT = HERE.parent
 FEW_WORKERS, MANY_WORKERS = 1, 2   # of nginx: one takes less memory, two send faster
@@ -226,16 +226,12 @@ class Bench:
     def _cables(self, server: Campanile, users: list[str]) -> Subscribers:
         frame = self.programs.folder / "subscribe.frame"
         frame.write_bytes(subscribe_frame())
-        requests = [server.cable_request(self.programs.token(user)) for user in users]
+        requests = [cable_request(self.programs.token(user)) for user in users]
         return Subscribers(self.programs, server.port, len(users), requests, "--subscribe", str(frame))
 
     @staticmethod
     def _say(text: str) -> None:
         print(f"streams: {text}", file=sys.stderr, flush=True)
-
-
-def percentile(ordered: list[int], share: float) -> float:
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
 MEASURES = {"idle": Bench.idle, "fanout": Bench.fanout, "latency": Bench.latency, "cable": Bench.cable}

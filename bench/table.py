@@ -27,6 +27,10 @@ class Figures:
         return f"{shown[0]}{unit}" if len(self.values) == 1 else f"{shown[0]}{unit} ({shown[1]}–{shown[2]})"
 
 
+def percentile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
 def rates(loads: list[Load]) -> Figures:
     return Figures([load.per_second for load in loads])
 
@@ -76,16 +80,17 @@ HEADINGS = ["measure", "campanile", "reference", "figure: median (range)", "must
 class Report:
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    headings: list[str] = field(default_factory=lambda: HEADINGS)
 
     def missed(self) -> list[Row]:
         return [row for row in self.rows if row.passed is False]
 
     def markdown(self, facts: list[str], judged: bool) -> str:
-        lines = [HEADINGS] + [row.cells(judged) for row in self.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+        lines = [self.headings] + [row.cells(judged) for row in self.rows]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.headings))]
         def shown(line: list[str]) -> str:
             return "| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths)) + " |"
-        table = [shown(HEADINGS), "|" + "|".join("-" * (width + 2) for width in widths) + "|"] + [shown(line) for line in lines[1:]]
+        table = [shown(self.headings), "|" + "|".join("-" * (width + 2) for width in widths) + "|"] + [shown(line) for line in lines[1:]]
         missed = self.missed()
         end = "This short run only shows that everything runs; its figures mean nothing." if not judged else \
               "Every figure that must hold holds." if not missed else \
