@@ -102,6 +102,7 @@ bench-short: ## Show that the benchmark runs, with the debug binary; judges no f
 	@python3 bench/bench.py --short --binary "$(DEBUG)" --results .build/bench-short.md
 	@python3 bench/pushes.py --short --binary "$(DEBUG)" --results .build/bench-pushes-short.md
 	@python3 bench/streams.py --short --binary "$(DEBUG)" --results .build/bench-streams-short.md
+	@python3 bench/neighbours.py --short --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
 
 browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
 	@echo "==> browser: stock clients: Rails' ActionCable and EventSource in Chromium, curl, Python's websockets"
@@ -112,14 +113,15 @@ browser: setup-tests ## The web pieces and the console in Chromium, and clients 
 	@$(PYTHON) browser/badge.py --binary "$(DEBUG)"
 
 # A must that is missed doesn't keep the others from being measured.
-bench: build ## Measure the release binary against bare C, aioapns and nchan, about 25 minutes; bench/results*.md
+bench: build ## Measure the release binary: against bare C, aioapns and nchan, and neighbours; 40 minutes; bench/results*.md
 	@test -e /usr/lib/nginx/modules/ngx_nchan_module.so || { \
 		echo "bench: nchan is missing, which streams are held against: apt-get install nginx libnginx-mod-nchan" >&2; exit 2; }
-	@echo "==> bench: about 25 minutes; leave the machine alone meanwhile"
+	@echo "==> bench: about 40 minutes; leave the machine alone meanwhile"
 	@status=0; \
 	python3 bench/bench.py --binary "$(RELEASE)" || status=$$?; \
 	python3 bench/pushes.py --binary "$(RELEASE)" --results bench/results-pushes.md || status=$$?; \
 	python3 bench/streams.py --binary "$(RELEASE)" --results bench/results-streams.md || status=$$?; \
+	python3 bench/neighbours.py --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
 	exit $$status
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing

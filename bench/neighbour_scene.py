@@ -1,0 +1,111 @@
+"""A server for neighbours.py with the inboxes of the one and of the others, and what goes on beside: load on threads, the crowd."""
+
+import contextlib
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from load import HERE, BenchError, request, user_token, write_requests
+from processes import Programs
+from seed import fill_inboxes, notification
+
+OTHERS, OTHERS_ROWS = 50, 60
+
+
+@contextlib.contextmanager
+def meanwhile(work: Callable) -> Iterator[list]:
+    """Runs work on a thread beside the block; its result is in the list once the block has ended."""
+    results, failures = [], []
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield results
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+class Crowd:
+    """crowd.py with its connections open; `with` ends it."""
+
+    def __init__(self, order: dict):
+        self.process = subprocess.Popen([sys.executable, str(HERE / "crowd.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process.stdin.write(json.dumps(order) + "\n")
+        self.process.stdin.flush()
+        self.opened, self.ended = self._answer(), {}
+
+    def _answer(self) -> dict:
+        line = self.process.stdout.readline()
+        if not line:
+            raise BenchError(f"the crowd ended with {self.process.wait()}; see above")
+        return json.loads(line)
+
+    def __enter__(self) -> "Crowd":
+        return self
+
+    def __exit__(self, *_) -> None:
+        try:
+            self.process.stdin.close()
+            self.ended = self._answer()
+            self.process.wait(10)
+        finally:
+            self.process.kill()
+            self.process.wait()
+            self.process.stdout.close()
+
+
+class Scene:
+    """A server of its own with a database of its own. The counts that are kept beside the inboxes must be right before and
+    afterwards."""
+
+    def __init__(self, binary: Path, folder: Path, log: Path | None, owners: dict[str, tuple[int, int]], settings: dict[str, str]):
+        """`owners`: rows, and how many of the oldest are unread. The first of them is the one whose client does the big thing."""
+        self.programs = Programs(binary.resolve(), folder, None, log and log.resolve())
+        self.programs.environment.update(settings)
+        self.database, self.owner = folder / "neighbours.sqlite", next(iter(owners))
+        self.others = [f"other-{number:02d}" for number in range(OTHERS)]
+        self._tokens: dict[str, str] = {}
+        self.command("migrate")
+        fill_inboxes(self.database, {**owners, **{other: (OTHERS_ROWS, OTHERS_ROWS) for other in self.others}})
+
+    def __enter__(self) -> "Scene":
+        self.command("badge", "audit")   # fails if a count is wrong
+        self.server = self.programs.campanile(self.database)
+        self.key = self.programs.producer_key(self.database)
+        return self
+
+    def __exit__(self, kind, *_) -> None:
+        self.server.stop()
+        if kind is None:
+            self.command("badge", "audit")
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.database}{suffix}").unlink(missing_ok=True)
+
+    def command(self, *words: str) -> str:
+        return self.programs.command(*words, "--database", str(self.database))
+
+    def token(self, user: str) -> str:
+        return self._tokens.setdefault(user, user_token(self.programs.secret, user))
+
+    def ask(self, method: str, target: str, user: str | None = None, body: bytes | None = None) -> dict:
+        return json.loads(self.server.call(method, target, self.token(user or self.owner), body))
+
+    def request(self, method: str, target: str, user: str | None = None, body: bytes | None = None) -> bytes:
+        return request(method, target, self.token(user or self.owner), body)
+
+    def create(self, **content) -> bytes:
+        return request("POST", "/notifications", self.key, json.dumps({**notification(4711, 100), **content}).encode())
+
+    def write(self, name: str, requests: list[bytes]) -> Path:
+        return write_requests(self.programs.folder / f"{name}.requests", requests)
