@@ -70,9 +70,9 @@ def identifier(milliseconds: int, number: int) -> bytes:
 
 
 def fill_inboxes(database: Path, inboxes: dict[str, tuple[int, int]]) -> None:
-    """Inboxes by SQL, where the API would take too long: of each user so many rows, of which the oldest so many are unread. As
-    of the app's users, who saw the inbox when they had read it all. The schema must be there (`campanile migrate`); columns
-    that aren't named keep their defaults."""
+    """Inboxes by SQL, where the API would take too long: of each user so many rows, of which the oldest so many are unread; who
+    has read them all has cleared the badge too. The schema must be there (`campanile migrate`); columns that aren't named keep
+    their defaults."""
     row, now = notification(4711, 100), int(time.time() * 1000)
     content = (row["title"], row["body"], row["category"], row["deep_link"], json.dumps(row["data"]))
     db = sqlite3.connect(database, isolation_level=None)
