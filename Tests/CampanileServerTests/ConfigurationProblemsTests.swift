@@ -306,13 +306,12 @@ struct ConfigurationProblemsTests {
     ])
     func serviceLinks(service: String) throws {
         let links = [
-            "\(service)_PORT": "tcp://10.0.0.1:80", "\(service)_SERVICE_HOST": "fd00::1", "\(service)_SERVICE_PORT": "80",
-            "\(service)_SERVICE_PORT_HTTP_2": "81", "\(service)_PORT_80_TCP": "tcp://10.0.0.1:80", "\(service)_PORT_80_TCP_PORT": "80",
-            "\(service)_PORT_80_TCP_PROTO": "tcp", "\(service)_PORT_80_TCP_ADDR": "10.0.0.1",
-            "\(service)_PORT_53_UDP": "udp://[fd00::1]:53",
-        ]
-        let configuration = try folder.load("port: 4", environment: links)
-        #expect(configuration.passedOver == .init(serviceLinks: links.keys.sorted()))
+            "PORT": "tcp://10.0.0.1:80", "SERVICE_HOST": "fd00::1", "SERVICE_PORT": "80", "SERVICE_PORT_HTTP_2": "81",
+            "PORT_80_TCP": "tcp://10.0.0.1:80", "PORT_80_TCP_PORT": "80", "PORT_80_TCP_PROTO": "tcp",
+            "PORT_80_TCP_ADDR": "10.0.0.1", "PORT_53_UDP": "udp://[fd00::1]:53",
+        ].map { ("\(service)_\($0)", $1) }
+        let configuration = try folder.load("port: 4", environment: Dictionary(uniqueKeysWithValues: links))
+        #expect(configuration.passedOver == .init(serviceLinks: links.map(\.0).sorted()))
         #expect(configuration.port == 4 && configuration.metrics.port == nil)
     }
 

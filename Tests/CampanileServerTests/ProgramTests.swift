@@ -49,7 +49,8 @@ struct ProgramTests {
     }
 
     /// Beside the tests' own bundle.
-    private static let path = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "campanile").path()
+    private static let path =
+        URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "campanile").path()
 
     private let folder = TemporaryFolder()
 
@@ -106,6 +107,9 @@ struct ProgramTests {
         let (running, address) = try serve(environment: Self.serviceLinks.merging(clients) { $1 })
         defer { running.program.kill() }
         #expect(try status("\(try #require(address))/healthz") == "200")
+        // Not told again when the configuration is read again. The log is in order, and this line is behind the others.
+        kill(running.program.id, SIGHUP)
+        #expect(running.line(with: "The push credentials were read again.") != nil)
         let told = running.lines.filter { $0.contains("CAMPANILE_") }
         #expect(told.filter { $0.contains("CAMPANILE_SERVICE_HOST") }.count == 1)
         #expect(told.filter { $0.contains("CAMPANILE_IMAGE") }.count == 1)
@@ -119,7 +123,8 @@ struct ProgramTests {
         let running = try Running(command, environment: environment)
         #expect(running.line(with: "\u{0}") == nil)
         #expect(running.program.waitUntilEnded() == 0)
-        #expect(running.lines.filter { $0.contains("CAMPANILE_") } == ["Passed over, because there is no such setting: CAMPANILE_DB"])
+        let told = running.lines.filter { $0.contains("CAMPANILE_") }
+        #expect(told == ["Passed over, because there is no such setting: CAMPANILE_DB"])
         let output = try ChildProgram.output(
             of: Self.path, ["keys", "list", "--database", folder.database], environment: environment)
         #expect(output.hasPrefix("shop\tdefault\t"))
@@ -135,12 +140,14 @@ struct ProgramTests {
     // MARK: What to try
 
     /// Runs the lines that a server prints, as they were printed.
-    private func paste(_ running: Running, in directory: String) throws -> String {
+    private func paste(
+        _ running: Running, in directory: String, environment: [String: String] = [:]
+    ) throws -> String {
         #expect(running.line(with: "Try it from another terminal") != nil)
         #expect(running.line(with: "curl ") != nil)
         let hint = running.lines.drop { !$0.contains("Try it") }.dropFirst().joined(separator: "\n")
-        return try ChildProgram.output(
-            of: "/bin/sh", ["-c", "cd '\(directory)'\n\(hint)".replacing("curl ", with: "curl -s --max-time 20 -w '%{http_code}' ")])
+        let lines = hint.replacing("curl ", with: "curl -s --max-time 20 -w '%{http_code}' ")
+        return try ChildProgram.output(of: "/bin/sh", ["-c", "cd '\(directory)'\n\(lines)"], environment: environment)
     }
 
     @Test("the lines that are printed at the start work, whatever names the database and the configuration")
@@ -148,9 +155,12 @@ struct ProgramTests {
         let strange = "\(folder.path)/it's a \"strange\" $folder"
         try FileManager.default.createDirectory(atPath: strange, withIntermediateDirectories: true)
         let config = "\(strange)/my config.yaml"
-        let yaml = "database: \"\(strange.replacing("\"", with: "\\\""))/named in the file.sqlite\"\njwt: {issuer: me, audience: us}\n"
+        let database = "\(strange)/named in the file.sqlite".replacing("\"", with: "\\\"")
+        let yaml = "database: \"\(database)\"\njwt: {issuer: me, audience: us}\n"
         try yaml.write(toFile: config, atomically: true, encoding: .utf8)
-        for arguments in [["--config", config], ["--database", "\(strange)/flag.sqlite"], ["--config", config, "--database", "\(strange)/f"]] {
+        let named = ["--config", config]
+        let others = [named, ["--database", "\(strange)/one"], named + ["--database", "\(strange)/two"]]
+        for arguments in others {
             let elsewhere = "\(folder.path)/\(UUID().uuidString)"
             try FileManager.default.createDirectory(atPath: elsewhere, withIntermediateDirectories: true)
             let (running, _) = try serve(arguments)
@@ -159,6 +169,15 @@ struct ProgramTests {
             #expect(printed == #"{"count":0,"unread_count":0,"version":0,"updated_at":null}200"#, "\(arguments)")
             #expect(try FileManager.default.contentsOfDirectory(atPath: elsewhere).isEmpty, "\(arguments)")
         }
+    }
+
+    @Test("a secret that the environment names is said to be needed, and with it the lines work")
+    func hintWithSecret() throws {
+        let environment = ["CAMPANILE_JWT_SECRET": "a secret of more than thirty-two bytes"]
+        let (running, _) = try serve(environment: environment)
+        defer { running.program.kill() }
+        #expect(try paste(running, in: folder.path, environment: environment).hasSuffix("200"))
+        #expect(running.lines.contains { $0.hasSuffix("with the same CAMPANILE_JWT_ variables:") })
     }
 
     @Test("with a key set the lines that are printed need no token, and work too")

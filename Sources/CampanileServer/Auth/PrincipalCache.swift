@@ -3,7 +3,8 @@ import Glibc
 import Synchronization
 
 /// Verified bearer tokens, so that a hot read neither checks a signature nor waits for anybody. Bounded in number and in
-/// bytes; an entry ends with its token; everything is forgotten when another process changed the database, which is how a revocation arrives.
+/// bytes; an entry ends with its token; everything is forgotten when another process changed the database, which is how a
+/// revocation arrives.
 ///
 /// An entry is found by a hash with a seed of this process, and then compared byte by byte, so that no collision can lend
 /// one user's name to another.
