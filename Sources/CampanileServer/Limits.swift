@@ -32,7 +32,7 @@ package enum Limits {
     static let pageSize = 50
     static let pageSizeRange = 1...100
     /// Rows that a page looks at for a `status` or a `category`, which no index finds; it may be short then.
-    static let searchedRows = 2_000
+    static let searchedRows = 1_000
     /// Notifications that one transaction of marking all read looks at; more take several, and others write in between.
     static let markedPerTransaction = 1_000
     /// Larger `data` stands aside, so that 50 rows without it stay on few pages of the database.
