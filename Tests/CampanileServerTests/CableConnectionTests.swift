@@ -168,7 +168,7 @@ import Testing
             _ = try await client.head()
             #expect(try await client.frame()?.json?["type"] == "welcome")
         }
-        fixture.cable.end(.revoked) { $0.userID == "17" }
+        fixture.cable.end(.revoked) { $0.user.userID == "17" }
         #expect(try await Self.goodbye(concerned) == Self.disconnection("unauthorized", false))
         for client in [other, nobody] {
             try await client.send(ClientFrame.bytes(9, [1]))

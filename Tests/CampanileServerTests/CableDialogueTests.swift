@@ -6,7 +6,7 @@ import Testing
 
 @Suite struct CableDialogueTests {
     static let visitor = CableVisitor(
-        app: "shop", userID: "17", life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: 1_000)),
+        user: UserKey(app: "shop", userID: "17"), life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: 1_000)),
         tokenCameInCookie: false)
     static let notifications = "{\"channel\":\"NotificationsChannel\"}"
 
@@ -44,7 +44,7 @@ import Testing
     }
 
     static func listen(_ number: Int, _ kind: StreamKind, _ app: String, _ userID: String, _ identifier: String) -> CableStep {
-        .listen(number: number, CableStream(kind: kind, app: app, userID: userID), identifier: Array(identifier.utf8))
+        .listen(number: number, CableStream(kind: kind, user: UserKey(app: app, userID: userID)), identifier: Array(identifier.utf8))
     }
 
     static let unauthorized = say("{\"type\":\"disconnect\",\"reason\":\"unauthorized\",\"reconnect\":false}")
@@ -200,7 +200,7 @@ import Testing
     ])
     func ends(_ reason: StreamEnd, _ cookie: Bool, _ text: String, _ reconnect: Bool) {
         let dialogue = Self.dialogue(
-            CableVisitor(app: "shop", userID: "17", life: Self.visitor.life, tokenCameInCookie: cookie))
+            CableVisitor(user: UserKey(app: "shop", userID: "17"), life: Self.visitor.life, tokenCameInCookie: cookie))
         #expect(
             dialogue.end(reason) == [
                 Self.say("{\"type\":\"disconnect\",\"reason\":\"\(text)\",\"reconnect\":\(reconnect)}"), .close(.normal),

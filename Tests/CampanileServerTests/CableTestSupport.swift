@@ -209,10 +209,9 @@ final class StreamBoard: CableAuthority {
     var listeners: [any StreamListener] { state.withLock { $0.listeners.values.map(\.listener) } }
 
     /// The present badge is the first news, as the hub promises.
-    func subscribe(
-        _ kind: StreamKind, app: String, userID: String, listener: any StreamListener
-    ) -> any StreamSubscription {
-        let entry = Entry(kind: kind, app: app, userID: userID)
+    func subscribe(to stream: CableStream, listener: any StreamListener) -> any StreamSubscription {
+        let (kind, user) = (stream.kind, stream.user)
+        let entry = Entry(kind: kind, app: user.app.text, userID: user.userID.text)
         let (number, count) = state.withLock { state in
             state.log.append(entry)
             state.listeners[state.log.count] = (entry, listener)
@@ -222,7 +221,7 @@ final class StreamBoard: CableAuthority {
         return Place(board: self, number: number)
     }
 
-    func left(_ visitor: CableVisitor?) { state.withLock { $0.left.append(visitor?.userID ?? "nobody") } }
+    func left(_ visitor: CableVisitor?) { state.withLock { $0.left.append(visitor?.user.userID.text ?? "nobody") } }
 
     /// The user's badge changes.
     func change(_ userID: String, to count: Int64) {
@@ -277,7 +276,7 @@ final class CableFixture: Sendable {
 
     func visitor(_ userID: String = "17", seconds: Int64 = 3_600, cookie: Bool = false) -> CableVisitor {
         CableVisitor(
-            app: "default", userID: userID, life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: clock.now.milliseconds + seconds * 1_000)),
+            user: UserKey(app: "default", userID: userID), life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: clock.now.milliseconds + seconds * 1_000)),
             tokenCameInCookie: cookie)
     }
 

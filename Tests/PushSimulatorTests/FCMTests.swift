@@ -25,6 +25,27 @@ import Testing
         }
     }
 
+    @Test("two tokens, and two collapse keys, that only look alike are two")
+    func lookalikes() async throws {
+        let (composed, decomposed) = ("d\u{E9}", "de\u{301}")
+        try await withSimulator { fixture in
+            let sender = try await fixture.connect()
+            let access = try await fixture.accessToken(sender)
+            func send(to token: String, tag: String = "t") async throws {
+                let body = """
+                    {"message":{"token":"\(token)","notification":{"title":"T"},"android":{"notification":{"tag":"\(tag)"}}}}
+                    """
+                #expect(try await sender.answer(fixture.message(body, token: access)).status == 200)
+            }
+            try await send(to: composed)
+            try await send(to: decomposed)
+            #expect(fixture.simulator.devices().map(\.received) == [1, 1])
+            try await send(to: "d", tag: composed)
+            try await send(to: "d", tag: decomposed)
+            #expect(fixture.simulator.device("d")?.notifications.count == 2)
+        }
+    }
+
     @Test("what FCM refuses is refused, with the field that is at fault")
     func refusals() async throws {
         let messages: [(String, String, String?)] = [

@@ -59,7 +59,6 @@ struct CableResource: Sendable {
 
 extension CableVisitor {
     init(_ user: StreamUser) {
-        self.init(
-            app: user.user.app, userID: user.user.userID, life: user.user.life, tokenCameInCookie: user.mayHaveNewerToken)
+        self.init(user: user.user.key, life: user.user.life, tokenCameInCookie: user.mayHaveNewerToken)
     }
 }

@@ -35,7 +35,7 @@ struct JSONObject {
         }
         if isPlain { return }
         let type = request.header("content-type") ?? ""
-        let essence = type.prefix { $0 != ";" }.trimmed.lowercased()
+        let essence = type.prefix { $0 != ";" }.trimmed.lowercasedASCII
         guard essence == "application/json" else {
             throw Problem(.unsupportedMediaType, detail: "Send the body with Content-Type: application/json.")
         }

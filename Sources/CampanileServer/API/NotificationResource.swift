@@ -11,7 +11,7 @@ struct NotificationResource: Sendable {
     let inboxes: Inboxes
     let idempotency: Idempotency
     /// The configured sound of each category.
-    let sounds: [String: String]
+    let sounds: [ExactText: String]
 
     // MARK: POST /notifications
 

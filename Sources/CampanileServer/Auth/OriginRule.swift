@@ -1,7 +1,9 @@
+import CampanileCore
+
 /// Which pages may connect: those of our own host, and those of the configured origins. A script's request across origins
 /// carries its Origin (WHATWG Fetch), so that one without is a native client's, or something that a page only embeds.
 struct OriginRule: Sendable {
-    private let allowed: Set<String>
+    private let allowed: Set<ExactText>
 
     /// - Parameter allowed: origins such as `https://example.com:8443`.
     init(allowed: [String]) {
@@ -25,17 +27,25 @@ struct OriginRule: Sendable {
     /// `scheme://Host`. TLS ends before us, so the scheme is what the proxy says it was, or either if it says nothing.
     private func isSameOrigin(_ origin: String, _ headers: (StaticString) -> [String]) -> Bool {
         guard let host = headers("host").first, !host.isEmpty else { return false }
-        let told = headers("x-forwarded-proto").first?.split(separator: ",").first.map { $0.filter { $0 != " " }.lowercased() }
+        let told = headers("x-forwarded-proto").first?.split(separator: ",").first.map { $0.filter { $0 != " " } }
         let schemes = told.map { [$0] } ?? ["https", "http"]
         return schemes.contains { OriginRule.normal("\($0)://\(host)") == OriginRule.normal(origin) }
     }
 
     /// Lower case, and without the scheme's own port: browsers leave it out, people write it.
-    private static func normal(_ origin: String) -> String {
-        let text = origin.lowercased()
+    private static func normal(_ origin: String) -> ExactText {
+        let text = origin.lowercasedASCII
         for (scheme, port) in [("https://", ":443"), ("http://", ":80")] where text.hasPrefix(scheme) && text.hasSuffix(port) {
-            return String(text.dropLast(port.count))
+            return ExactText(String(text.dropLast(port.count)))
         }
-        return text
+        return ExactText(text)
+    }
+}
+
+extension StringProtocol {
+    /// With small letters for A to Z, and everything else as it is: what HTTP means by equal but for case. Unicode's small
+    /// letter of the Kelvin sign would be a k.
+    var lowercasedASCII: String {
+        String(decoding: utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }, as: UTF8.self)
     }
 }

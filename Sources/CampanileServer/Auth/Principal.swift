@@ -2,6 +2,19 @@ import CampanileCore
 import SQLEngine
 import Synchronization
 
+/// Who a user is: one of an app, and no other, compared byte by byte.
+struct UserKey: Hashable, Sendable {
+    let app: ExactText
+    let userID: ExactText
+
+    init(app: ExactText, userID: ExactText) {
+        self.app = app
+        self.userID = userID
+    }
+
+    init(app: String, userID: String) { self.init(app: ExactText(app), userID: ExactText(userID)) }
+}
+
 /// Who a user token speaks for.
 package final class User: Sendable {
     let app: String
@@ -16,6 +29,8 @@ package final class User: Sendable {
         self.userID = userID
         self.life = life
     }
+
+    var key: UserKey { UserKey(app: app, userID: userID) }
 
     /// The user's inbox, if it was found before.
     var knownInbox: Int64? {

@@ -1,3 +1,4 @@
+import CampanileCore
 import HTTPEngine
 
 /// Who listens.
@@ -32,12 +33,14 @@ extension Request {
     /// The value of a cookie (RFC 6265 section 4.2.1), without the quotes it may have.
     func cookie(_ name: String) -> String? {
         for field in headers("cookie") {
-            for pair in field.split(separator: ";") {
-                let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-                guard parts.count == 2, parts[0].trimmed == name else { continue }
-                let value = parts[1].trimmed
+            // By bytes: other applications' cookies of the same host may hold anything, a Greek question mark for instance,
+            // which Unicode calls a semicolon.
+            for pair in field.utf8.split(separator: UInt8(ascii: ";")) {
+                let parts = pair.split(separator: UInt8(ascii: "="), maxSplits: 1, omittingEmptySubsequences: false)
+                guard parts.count == 2, ExactText(Substring(parts[0]).trimmed) == ExactText(name) else { continue }
+                let value = Substring(parts[1]).trimmed
                 let isQuoted = value.utf8.count >= 2 && value.hasPrefix("\"") && value.hasSuffix("\"")
-                return isQuoted ? String(value.dropFirst().dropLast()) : String(value)
+                return isQuoted ? String(value.dropFirst().dropLast()) : value
             }
         }
         return nil

@@ -120,20 +120,20 @@ package struct KeySetError: Error, Sendable, CustomStringConvertible {
 package final class UserTokenVerifier: Sendable {
     private enum Keys: Sendable {
         case secret(JWTKeyCollection)
-        case keySet([String: (algorithm: String, key: JWTKeyCollection)])
+        case keySet([ExactText: (algorithm: String, key: JWTKeyCollection)])
     }
 
     private let keys: Keys
-    private let issuer: String?
-    private let audience: String?
+    private let issuer: ExactText?
+    private let audience: ExactText?
 
     /// - Parameter secret: at least 32 bytes, which the configuration has checked (RFC 7518 section 3.2).
     package init(secret: Secret, issuer: String?, audience: String?) async {
         let key = JWTKeyCollection()
         await key.add(hmac: HMACKey(from: secret.exposed), digestAlgorithm: .sha256)
         keys = .secret(key)
-        self.issuer = issuer
-        self.audience = audience
+        self.issuer = issuer.map { ExactText($0) }
+        self.audience = audience.map { ExactText($0) }
     }
 
     /// - Parameter keySet: a JWK set (RFC 7517) as JSON. Each key needs `kid` and `alg`.
@@ -150,7 +150,7 @@ package final class UserTokenVerifier: Sendable {
             throw KeySetError(description: "The JWKS file is not a JSON Web Key Set.")
         }
         guard !set.keys.isEmpty else { throw KeySetError(description: "The JWKS file holds no key.") }
-        var keys: [String: (algorithm: String, key: JWTKeyCollection)] = [:]
+        var keys: [ExactText: (algorithm: String, key: JWTKeyCollection)] = [:]
         for (index, key) in set.keys.enumerated() {
             guard let kid = key.keyIdentifier?.string, !kid.isEmpty else {
                 throw KeySetError(description: "Key \(index + 1) of the JWKS file has no kid.")
@@ -158,18 +158,18 @@ package final class UserTokenVerifier: Sendable {
             guard let algorithm = key.algorithm?.rawValue, ["RS256", "ES256"].contains(algorithm) else {
                 throw KeySetError(description: "Key \(kid) of the JWKS file must have the alg RS256 or ES256.")
             }
-            guard keys[kid] == nil else { throw KeySetError(description: "The JWKS file holds the kid \(kid) twice.") }
+            guard keys[ExactText(kid)] == nil else { throw KeySetError(description: "The JWKS file holds the kid \(kid) twice.") }
             let collection = JWTKeyCollection()
             do {
                 try await collection.add(jwk: key)
             } catch {
                 throw KeySetError(description: "Key \(kid) of the JWKS file can't be read.")
             }
-            keys[kid] = (algorithm, collection)
+            keys[ExactText(kid)] = (algorithm, collection)
         }
         self.keys = .keySet(keys)
-        self.issuer = issuer
-        self.audience = audience
+        self.issuer = issuer.map { ExactText($0) }
+        self.audience = audience.map { ExactText($0) }
     }
 
     /// - Throws: `UserTokenError`.
@@ -201,7 +201,7 @@ package final class UserTokenVerifier: Sendable {
             guard algorithm == "HS256" else { throw UserTokenError("The token must be signed with HS256.") }
             return key
         case .keySet(let keys):
-            guard case .string(let kid)? = header["kid"], let key = keys[kid] else {
+            guard case .string(let kid)? = header["kid"], let key = keys[ExactText(kid)] else {
                 throw UserTokenError("The token's kid is not known.")
             }
             guard key.algorithm == algorithm else { throw UserTokenError("The token's alg is not its key's.") }
@@ -217,8 +217,8 @@ package final class UserTokenVerifier: Sendable {
     private func check(_ claims: UserClaims, now: Timestamp) throws -> VerifiedUserToken {
         guard claims.exp > now else { throw UserTokenError("The token has expired.") }
         if let notBefore = claims.nbf, notBefore > now { throw UserTokenError("The token is not valid yet.") }
-        if let issuer, claims.iss != issuer { throw UserTokenError("The token has another issuer.") }
-        if let audience, !claims.aud.contains(audience) { throw UserTokenError("The token is for another audience.") }
+        if let issuer, claims.iss.map({ ExactText($0) }) != issuer { throw UserTokenError("The token has another issuer.") }
+        if let audience, !claims.aud.contains(where: { ExactText($0) == audience }) { throw UserTokenError("The token is for another audience.") }
         if let mistake = UserID.mistake(claims.sub) { throw UserTokenError("The token's sub \(mistake.sentence)") }
         let app = claims.app ?? AppName.standard
         guard AppName.isValid(app) else { throw UserTokenError("The token's app is not the name of an app.") }

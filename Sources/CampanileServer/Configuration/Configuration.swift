@@ -29,7 +29,7 @@ package struct Configuration: Sendable, Equatable {
     /// The declared tree of screens that deep links are checked against. Empty: nothing is declared.
     package var deepLinks: [String: Screen] = [:]
     /// By category name: what a notification of it gets where the producer says nothing.
-    package var categories: [String: Category] = [:]
+    package var categories: [ExactText: Category] = [:]
     package var pathConfiguration = PathConfiguration()
     /// Whether the console's pages are served.
     package var console = false

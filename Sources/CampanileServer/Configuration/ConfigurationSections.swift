@@ -142,10 +142,10 @@ extension Configuration.Cable {
 }
 
 extension Configuration.Category {
-    static func all(in root: ConfigurationSection) -> [String: Configuration.Category] {
-        var categories: [String: Configuration.Category] = [:]
+    static func all(in root: ConfigurationSection) -> [ExactText: Configuration.Category] {
+        var categories: [ExactText: Configuration.Category] = [:]
         for (name, section) in root.namedSections("categories", .categoryName, called: "a category") {
-            categories[name] = Configuration.Category(sound: section.value("sound", .sound)?.value)
+            categories[ExactText(name)] = Configuration.Category(sound: section.value("sound", .sound)?.value)
             section.close()
         }
         return categories

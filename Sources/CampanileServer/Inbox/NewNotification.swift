@@ -57,7 +57,7 @@ package struct PushRequestOptions: Sendable {
 
 extension NewNotification {
     /// - Throws: `Problem` with every mistake of the object.
-    init(from object: JSONObject, sounds: [String: String]) throws {
+    init(from object: JSONObject, sounds: [ExactText: String]) throws {
         var object = object
         let (userIDs, isForMany) = NewNotification.recipients(&object)
         let content = NotificationContent(from: &object)
@@ -101,7 +101,7 @@ extension NewNotification {
             return []
         }
         // Two texts that only look alike are two users: bytes are compared, and not characters.
-        var seen: Set<[UInt8]> = []
+        var seen: Set<ExactText> = []
         var userIDs: [String] = []
         for (index, value) in values.enumerated() {
             guard case .string(let userID) = value else {
@@ -109,7 +109,7 @@ extension NewNotification {
                 continue
             }
             guard check(userID, "user_ids[\(index)]", &object) else { continue }
-            if seen.insert(Array(userID.utf8)).inserted { userIDs.append(userID) }
+            if seen.insert(ExactText(userID)).inserted { userIDs.append(userID) }
         }
         return userIDs
     }
@@ -220,13 +220,13 @@ enum NotificationData {
 
 extension PushRequestOptions {
     /// - Parameter sounds: the configured sound of each category.
-    fileprivate init(from object: inout JSONObject, sounds: [String: String]) {
+    fileprivate init(from object: inout JSONObject, sounds: [ExactText: String]) {
         let push = object.bool("push") ?? true
         let sound: String?
         if object.has("sound") {
             // An explicit null asks for silence.
             sound = object.string("sound", minBytes: 1, maxBytes: Limits.soundBytes)
-        } else if case .string(let category)? = object.value("category"), let configured = sounds[category] {
+        } else if case .string(let category)? = object.value("category"), let configured = sounds[ExactText(category)] {
             sound = configured
         } else {
             sound = "default"

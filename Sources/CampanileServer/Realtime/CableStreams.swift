@@ -18,16 +18,15 @@ final class CableStreams: CableAuthority {
         self.logger = logger
     }
 
-    func subscribe(
-        _ kind: StreamKind, app: String, userID: String, listener: any StreamListener
-    ) -> any StreamSubscription {
+    func subscribe(to stream: CableStream, listener: any StreamListener) -> any StreamSubscription {
+        let kind = stream.kind
         let subscription = CableSubscription(kind, listener, in: shards.next())
         do {
-            if let known = try inboxes.known(app: app, userID: userID, isRecorded: kind == .notifications) {
+            if let known = try inboxes.known(stream.user, isRecorded: kind == .notifications) {
                 // From the newest event of this moment on, whenever the hub comes to it.
                 subscription.join(known.inbox, from: known.newest)
             } else {
-                make(app: app, userID: userID, for: subscription)
+                make(stream.user, for: subscription)
             }
         } catch {
             fail(error, listener)
@@ -36,11 +35,10 @@ final class CableStreams: CableAuthority {
     }
 
     /// Who is the first to listen begins with what is recorded from here on.
-    private func make(app: String, userID: String, for subscription: CableSubscription) {
+    private func make(_ user: UserKey, for subscription: CableSubscription) {
         Task { [self] in
             do {
-                let inbox = try await inboxes.make(
-                    app: app, userID: userID, isRecorded: subscription.kind == .notifications)
+                let inbox = try await inboxes.make(user, isRecorded: subscription.kind == .notifications)
                 subscription.join(inbox, from: nil)
             } catch {
                 fail(error, subscription.listener)
@@ -53,9 +51,7 @@ final class CableStreams: CableAuthority {
         listener.end(.overloaded)
     }
 
-    func left(_ visitor: CableVisitor?) {
-        seats.giveBack(visitor.map { StreamSeats.UserKey(app: $0.app, userID: $0.userID) })
-    }
+    func left(_ visitor: CableVisitor?) { seats.giveBack(visitor?.user) }
 }
 
 /// One subscription of a cable connection.

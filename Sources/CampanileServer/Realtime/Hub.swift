@@ -36,7 +36,7 @@ final class Hub: @unchecked Sendable {
     /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
     private var revocationLooks = 0
     /// Who else ends what was revoked.
-    private var tellRevocations: @Sendable ([StreamSeats.UserKey: Timestamp]) -> Void = { _ in }
+    private var tellRevocations: @Sendable ([UserKey: Timestamp]) -> Void = { _ in }
 
     init(loop: StreamLoop, feed: EventFeed, world: World, logger: Logger) {
         self.loop = loop
@@ -47,7 +47,7 @@ final class Hub: @unchecked Sendable {
     }
 
     /// To be called before the loop starts.
-    func onRevocations(_ tell: @escaping @Sendable ([StreamSeats.UserKey: Timestamp]) -> Void) { tellRevocations = tell }
+    func onRevocations(_ tell: @escaping @Sendable ([UserKey: Timestamp]) -> Void) { tellRevocations = tell }
 
     // MARK: From any thread
 
@@ -123,11 +123,11 @@ final class Hub: @unchecked Sendable {
             revocationLooks -= 1
             guard !revocations.isEmpty else { return }
             let byUser = Dictionary(
-                revocations.map { (StreamSeats.UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
+                revocations.map { (UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
             tellRevocations(byUser)
             for session in sessions.values {
                 guard let user = session.user?.user else { continue }
-                let notBefore = byUser[StreamSeats.UserKey(app: user.app, userID: user.userID)]
+                let notBefore = byUser[user.key]
                 if user.life.isRevoked(by: notBefore) { session.end(.revoked) }
             }
         } catch {

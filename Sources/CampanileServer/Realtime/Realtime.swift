@@ -46,7 +46,7 @@ final class Realtime: Sendable {
         self.cable = Cable(rules: try CableRules(cable, logger: logger), authority: authority, logger: logger, now: world.now)
         shards.first?.hub.onRevocations { [weak cable = self.cable] revoked in
             cable?.end(.revoked) { visitor in
-                visitor.life.isRevoked(by: revoked[StreamSeats.UserKey(app: visitor.app, userID: visitor.userID)])
+                visitor.life.isRevoked(by: revoked[visitor.user])
             }
         }
     }

@@ -15,23 +15,23 @@ struct StreamInboxes: Sendable {
             guard isRecorded else { return inbox }
             return try EventRepository.isListened(inbox, now: now, in: connection) ? inbox : nil
         }
-        return if let ready { ready } else { try await make(app: user.app, userID: user.userID, isRecorded: isRecorded) }
+        return if let ready { ready } else { try await make(user.key, isRecorded: isRecorded) }
     }
 
-    func make(app: String, userID: String, isRecorded: Bool) async throws -> Int64 {
+    func make(_ user: UserKey, isRecorded: Bool) async throws -> Int64 {
         let now = world.now()
         return try await database.write { connection in
-            let inbox = try InboxRepository.making(app: app, userID: userID, in: connection).id
+            let inbox = try InboxRepository.making(app: user.app.text, userID: user.userID.text, in: connection).id
             if isRecorded { try EventRepository.listen(inbox, now: now, in: connection) }
             return inbox
         }
     }
 
     /// The inbox, if there is one as it is wanted, and the newest of all events. Doesn't wait.
-    func known(app: String, userID: String, isRecorded: Bool) throws -> (inbox: Int64, newest: Int64)? {
+    func known(_ user: UserKey, isRecorded: Bool) throws -> (inbox: Int64, newest: Int64)? {
         let now = world.now()
         return try database.snapshot { connection in
-            guard let inbox = try InboxRepository.id(app: app, userID: userID, in: connection),
+            guard let inbox = try InboxRepository.id(app: user.app.text, userID: user.userID.text, in: connection),
                 try !isRecorded || EventRepository.isListened(inbox, now: now, in: connection)
             else { return nil }
             return (inbox, try EventRepository.range(inbox: inbox, in: connection).last)

@@ -19,11 +19,6 @@ final class StreamSeats: Sendable {
         deinit { if !isHandedOver.load(ordering: .acquiring) { seats.giveBack(user) } }
     }
 
-    struct UserKey: Hashable, Sendable {
-        let app: String
-        let userID: String
-    }
-
     private struct Taken {
         var total = 0
         /// Of those without a user.
@@ -45,7 +40,7 @@ final class StreamSeats: Sendable {
     /// - Parameter user: nil for a connection without one, which counts in total only.
     /// - Throws: `Problem` 429 for one too many of the user, 503 for one too many in total.
     func take(_ user: User?) throws -> Seat {
-        let key = user.map { UserKey(app: $0.app, userID: $0.userID) }
+        let key = user?.key
         let problem: Problem? = taken.withLock { taken in
             guard taken.total < total else {
                 return Problem.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)

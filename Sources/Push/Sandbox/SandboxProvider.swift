@@ -45,7 +45,10 @@ package final class SandboxProvider: PushProvider {
     package func pushes(app: String, userID: String?) -> [Record] {
         let (messages, next) = ring.withLock { ($0.messages, $0.next) }
         let newestFirst = (messages[next...] + messages[..<next]).reversed()
-        return newestFirst.filter { $0.app == app && (userID == nil || $0.userID == userID) }.map(record)
+        let (app, userID) = (ExactText(app), userID.map { ExactText($0) })
+        return newestFirst.filter { message in
+            ExactText(message.app) == app && (userID == nil || ExactText(message.userID) == userID)
+        }.map(record)
     }
 
     private func record(_ message: PushMessage) -> Record {

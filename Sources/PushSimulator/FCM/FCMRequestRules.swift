@@ -142,7 +142,7 @@ extension PhonePush {
         if let payload = message["apns"]?["payload"] { read(applePayload: payload) }
         if alert == nil { alert = PhonePush.alert(message) }
         let headers = message["apns"]?["headers"]
-        collapseID = PhonePush.text(headers?["apns-collapse-id"])
+        collapseID = PhonePush.text(headers?["apns-collapse-id"]).map { ExactText($0) }
         keptUntil = PhonePush.keptUntil(expiration: PhonePush.integer(headers?["apns-expiration"]), now: now)
     }
 
@@ -159,8 +159,8 @@ extension PhonePush {
             wakesApp = true
             if PhonePush.text(data?["type"]) == "badge" { badge = PhonePush.integer(data?["count"]) }
         }
-        tag = PhonePush.text(notification?["tag"])
-        collapseID = PhonePush.text(android?["collapse_key"])
+        tag = PhonePush.text(notification?["tag"]).map { ExactText($0) }
+        collapseID = PhonePush.text(android?["collapse_key"]).map { ExactText($0) }
         let lifetime = PhonePush.text(android?["ttl"]).flatMap { FCMSchema.seconds($0) }
         let seconds = lifetime ?? Double(PhonePush.googleSeconds)
         keptUntil = seconds > 0 ? now + Int64(seconds * 1_000) : nil

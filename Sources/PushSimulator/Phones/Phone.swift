@@ -5,7 +5,7 @@ package struct Phone: Sendable {
     /// An entry of the notification centre.
     package struct Notification: Sendable {
         package let pushID: String
-        package let collapseID: String?
+        package let collapseID: ExactText?
         package let title: String
         package let body: String
         package let category: String?
@@ -169,7 +169,7 @@ extension Phone.Notification {
     var json: JSONValue {
         .object([
             .init("apns_id", .string(pushID)),
-            .init("collapse_id", collapseID.map { .string($0) } ?? .null),
+            .init("collapse_id", collapseID.map { .string($0.text) } ?? .null),
             .init("title", .string(title)),
             .init("body", .string(body)),
             .init("category", category.map { .string($0) } ?? .null),

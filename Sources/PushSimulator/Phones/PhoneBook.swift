@@ -1,3 +1,5 @@
+import CampanileCore
+
 /// All phones, by device token.
 struct PhoneBook {
     /// What became of a push.
@@ -11,26 +13,26 @@ struct PhoneBook {
         case gone(since: Int64)
     }
 
-    private(set) var phones: [String: Phone] = [:]
+    private(set) var phones: [ExactText: Phone] = [:]
     private let knownOnly: Bool
     /// Tokens that changed since somebody asked; kept while somebody does.
-    private var changed: Set<String> = []
+    private var changed: Set<ExactText> = []
     private var isWatched = false
     /// Pushes in all histories, at most.
     private(set) var olderBadges = 0
 
     init(knownOnly: Bool) { self.knownOnly = knownOnly }
 
-    subscript(token: String) -> Phone? { phones[token] }
+    subscript(token: String) -> Phone? { phones[ExactText(token)] }
 
     /// Takes one push: finds the phone, or makes it, and shows or keeps what came.
     mutating func receive(
         _ push: PhonePush, token: String, environment: SimulatedEnvironment, now: Int64
     ) -> Reception {
-        if phones[token] == nil {
+        if self[token] == nil {
             guard !knownOnly else { return .unknown }
             guard phones.count < SimulatorLimits.phones else { return .shown }
-            phones[token] = Phone(token: token, platform: push.platform, environment: environment)
+            phones[ExactText(token)] = Phone(token: token, platform: push.platform, environment: environment)
         }
         let historyLimit = historyLimit
         var isOlder = false
@@ -61,8 +63,8 @@ struct PhoneBook {
     /// Changes a phone in place; nil when there is none.
     @discardableResult
     private mutating func withPhone<Value>(_ token: String, _ change: (inout Phone) -> Value) -> Value? {
-        guard let index = phones.index(forKey: token) else { return nil }
-        if isWatched { changed.insert(token) }
+        guard let index = phones.index(forKey: ExactText(token)) else { return nil }
+        if isWatched { changed.insert(ExactText(token)) }
         return change(&phones.values[index])
     }
 
@@ -72,8 +74,8 @@ struct PhoneBook {
     mutating func set(
         _ token: String, platform: PhonePlatform? = nil, environment: SimulatedEnvironment? = nil, app: String? = nil
     ) {
-        if phones[token] == nil {
-            phones[token] = Phone(token: token, platform: platform ?? .ios, environment: environment ?? .production)
+        if self[token] == nil {
+            phones[ExactText(token)] = Phone(token: token, platform: platform ?? .ios, environment: environment ?? .production)
         }
         withPhone(token) { phone in
             if let platform { phone.platform = platform }

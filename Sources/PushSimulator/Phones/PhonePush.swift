@@ -37,8 +37,8 @@ struct PhonePush: Sendable {
     /// Whether the app runs in the background for it.
     var wakesApp = false
     /// The key of what it replaces: in the notification centre, and (Android) among what waits for the phone.
-    var collapseID: String?
-    var tag: String?
+    var collapseID: ExactText?
+    var tag: ExactText?
     /// When it is dropped if the phone is off: milliseconds since 1970; nil: it isn't kept at all.
     var keptUntil: Int64?
 
@@ -59,7 +59,7 @@ extension PhonePush {
     init(_ push: APNsPush, now: Int64) {
         self.init(id: push.id, platform: .ios, app: push.topic)
         read(applePayload: push.payload)
-        collapseID = push.collapseID
+        collapseID = push.collapseID.map { ExactText($0) }
         keptUntil = PhonePush.keptUntil(expiration: push.expiration, now: now)
     }
 

@@ -1,10 +1,12 @@
+import CampanileCore
+
 /// Which pushes were accepted, by their ids: finds those that were accepted twice. Bounded: it remembers the newest
 /// 500,000 to 1,000,000.
 struct PushLedger {
-    private var young: Set<String> = []
-    private var old: Set<String> = []
+    private var young: Set<ExactText> = []
+    private var old: Set<ExactText> = []
     /// Accepted, and the sender was left without an answer on purpose: one more copy of these is nobody's mistake.
-    private var unanswered: Set<String> = []
+    private var unanswered: Set<ExactText> = []
     private(set) var duplicates = 0
     /// Duplicates of pushes whose answer was sent.
     private(set) var unexplained = 0
@@ -12,11 +14,12 @@ struct PushLedger {
 
     var unansweredCount: Int { unanswered.count }
 
-    mutating func accept(_ id: String, isAnswered: Bool) {
+    mutating func accept(_ text: String, isAnswered: Bool) {
+        let id = ExactText(text)
         if young.contains(id) || old.contains(id) {
             duplicates += 1
             if !unanswered.contains(id) { unexplained += 1 }
-            if duplicateIDs.count < SimulatorLimits.duplicates { duplicateIDs.append(id) }
+            if duplicateIDs.count < SimulatorLimits.duplicates { duplicateIDs.append(text) }
         } else {
             if young.count >= SimulatorLimits.pushIDs {
                 old = young
@@ -24,11 +27,11 @@ struct PushLedger {
             }
             young.insert(id)
         }
-        if !isAnswered { leaveUnanswered(id) }
+        if !isAnswered { leaveUnanswered(text) }
     }
 
     /// Another copy of this one is to be expected.
     mutating func leaveUnanswered(_ id: String) {
-        if unanswered.count < SimulatorLimits.pushIDs { unanswered.insert(id) }
+        if unanswered.count < SimulatorLimits.pushIDs { unanswered.insert(ExactText(id)) }
     }
 }

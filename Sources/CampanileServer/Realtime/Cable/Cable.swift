@@ -8,11 +8,9 @@ import Synchronization
 
 /// What the cable needs of the application. Both calls come on the cable's thread and must not block.
 protocol CableAuthority: Sendable {
-    /// Subscribes to a user's stream. News come to `listener` until its subscription is cancelled, the present badge
+    /// Subscribes to a stream. News come to `listener` until its subscription is cancelled, the present badge
     /// first; whatever is committed after this call has returned is among them.
-    func subscribe(
-        _ kind: StreamKind, app: String, userID: String, listener: any StreamListener
-    ) -> any StreamSubscription
+    func subscribe(to stream: CableStream, listener: any StreamListener) -> any StreamSubscription
 
     /// A connection that was given to `accept` is gone; said once for each. (On the caller's thread if the cable has been
     /// shut down.)

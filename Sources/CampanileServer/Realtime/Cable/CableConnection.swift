@@ -119,8 +119,7 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
     private func listen(_ number: Int, to stream: CableStream, as identifier: [UInt8]) {
         let listener = CableListener(number: number, kind: stream.kind, identifier: identifier, connection: self)
         listeners.append(listener)
-        listener.subscription = loop.authority.subscribe(
-            stream.kind, app: stream.app, userID: stream.userID, listener: listener)
+        listener.subscription = loop.authority.subscribe(to: stream, listener: listener)
     }
 
     private func stopListening(_ number: Int) {

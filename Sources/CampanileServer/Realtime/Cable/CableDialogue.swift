@@ -2,8 +2,7 @@ import CampanileCore
 
 /// Who opened a connection: what a verified user token says.
 struct CableVisitor: Sendable, Equatable {
-    let app: String
-    let userID: String
+    let user: UserKey
     /// The life of the token; the connection doesn't outlive it.
     let life: TokenLife
     /// Whether the token came in a cookie: then the browser may have a newer one by now, and may come back at once.
@@ -11,10 +10,9 @@ struct CableVisitor: Sendable, Equatable {
 }
 
 /// A stream that a subscription listens to.
-struct CableStream: Sendable, Equatable {
+struct CableStream: Sendable, Hashable {
     let kind: StreamKind
-    let app: String
-    let userID: String
+    let user: UserKey
 }
 
 /// What a connection has to do next, in order.
@@ -142,7 +140,7 @@ struct CableDialogue {
         switch CableChannel(identifier: identifier) {
         case .notifications:
             guard let visitor else { return .refused("NotificationsChannel needs a user token.") }
-            return .carries(CableStream(kind: .notifications, app: visitor.app, userID: visitor.userID))
+            return .carries(CableStream(kind: .notifications, user: visitor.user))
         case .turboStreams(let signedName):
             guard let name = rules.verify(signedName) else { return .refused("The stream's name is not signed with our key.") }
             guard let target = rules.pattern.target(of: name) else {
@@ -151,9 +149,9 @@ struct CableDialogue {
             }
             // The signature is the authority: it may name another user than the token does.
             // But where it names no app, a stranger's token must not choose one: the same id is somebody else there.
-            let own = visitor?.userID == target.userID ? visitor?.app : nil
-            let app = target.app ?? own ?? AppName.standard
-            return .carries(CableStream(kind: .badgeTurbo, app: app, userID: target.userID))
+            let own = visitor.flatMap { $0.user.userID == target.userID ? $0.user.app : nil }
+            let app = target.app ?? own ?? ExactText(AppName.standard)
+            return .carries(CableStream(kind: .badgeTurbo, user: UserKey(app: app, userID: target.userID)))
         case .unknown: return .refused("The channel is not known.")
         }
     }

@@ -1,3 +1,4 @@
+import CampanileCore
 import Crypto
 #if canImport(FoundationEssentials)
 import FoundationEssentials
@@ -74,7 +75,7 @@ struct CableUpgrade: Sendable, Equatable {
             line.split(separator: ",").contains { element in
                 let element = element.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed()
                 let text = String(element)
-                return isCaseSensitive ? text == token : text.lowercased() == token
+                return ExactText(isCaseSensitive ? text : text.lowercasedASCII) == ExactText(token)
             }
         }
     }

@@ -1,3 +1,5 @@
+import CampanileCore
+
 /// How a user's stream is called: a text with the place of the user's id, and of the app if the name tells it.
 struct StreamNamePattern: Sendable, Equatable {
     /// Why a text is no pattern: a sentence for the one who configures it.
@@ -8,8 +10,8 @@ struct StreamNamePattern: Sendable, Equatable {
     /// Whom a name means.
     struct Target: Equatable {
         /// Nil when the pattern doesn't tell.
-        var app: String?
-        var userID: String
+        var app: ExactText?
+        var userID: ExactText
     }
 
     private enum Shape: Equatable {
@@ -96,11 +98,11 @@ struct StreamNamePattern: Sendable, Equatable {
             else { return nil }
             target = Target(app: Self.text(middle[(end + 1)...]), userID: Self.text(middle[...end].dropLast(between.count)))
         }
-        guard UserID.mistake(target.userID) == nil, target.app.map(AppName.isValid) ?? true else { return nil }
+        guard UserID.mistake(target.userID.text) == nil, target.app.map({ AppName.isValid($0.text) }) ?? true else { return nil }
         return target
     }
 
-    private static func text(_ bytes: ArraySlice<UInt8>) -> String { String(decoding: bytes, as: UTF8.self) }
+    private static func text(_ bytes: ArraySlice<UInt8>) -> ExactText { ExactText(String(decoding: bytes, as: UTF8.self)) }
 
     private static func standsInAppName(_ byte: UInt8) -> Bool {
         byte < 0x80 && AppName.isValid(String(UnicodeScalar(byte)))
