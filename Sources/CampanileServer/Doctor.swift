@@ -45,8 +45,8 @@ package struct Doctor: Sendable {
             Finding(
                 subject: "database", isGood: audit.differences.isEmpty,
                 sentence: audit.differences.isEmpty
-                    ? "\(configuration.database) can be used, and every badge of \(audit.inboxes) inboxes is its recount."
-                    : "\(audit.differences.count) badges are not their recount: see `campanile badge audit`.")
+                    ? "\(configuration.database) can be used, and every badge is its recount: \(audit.summary)"
+                    : "Not every badge is its recount: \(audit.summary) See `campanile badge audit`.")
         ]
         for (lane, condition) in try database.read({ try LaneConditionRepository.all(in: $0) }) {
             findings.append(

@@ -213,7 +213,7 @@ struct BadgeCommand: AsyncParsableCommand {
                         + " counted \(difference.counted.unread) (\(difference.counted.sinceCleared)),"
                         + " overlooked \(difference.overlooked)")
             }
-            say("\(audit.inboxes) inboxes, \(audit.differences.count) wrong.")
+            say(audit.summary)
             if !audit.differences.isEmpty { throw ExitCode(1) }
         }
     }

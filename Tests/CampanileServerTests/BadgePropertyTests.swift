@@ -29,6 +29,16 @@ import Testing
         }
         #expect(try walk.differences().count == 1)
     }
+
+    @Test("the audit says one inbox where there is one")
+    func summary() async throws {
+        let fixture = try Fixture()
+        #expect(try BadgeAudit(fixture.database).summary == "0 inboxes, 0 wrong.")
+        for (user, summary) in [("alice", "1 inbox, 0 wrong."), ("bob", "2 inboxes, 0 wrong.")] {
+            try await fixture.create(User(app: "default", userID: user))
+            #expect(try BadgeAudit(fixture.database).summary == summary)
+        }
+    }
 }
 
 /// One walk: an inbox, three devices, a model of it beside, and phones that show what they were last told.

@@ -15,6 +15,9 @@ package struct BadgeAudit: Sendable {
     package let inboxes: Int
     package let differences: [Difference]
 
+    /// The outcome, for the command line.
+    package var summary: String { "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong." }
+
     /// Counts everything anew, in one view of the database.
     init(_ database: Database) throws {
         var inboxes = 0

@@ -81,7 +81,7 @@ package final class LogSink: Sendable {
         }
         write(lines)
         guard dropped > 0 else { return }
-        let sentence = "\(dropped) log lines were dropped: nobody read them in time."
+        let sentence = "\(dropped) log \(dropped == 1 ? "line was" : "lines were") dropped: nobody read them in time."
         switch format {
         case .text: write(Array("\(sentence)\n".utf8))
         case .json: write(Array("{\"level\":\"warning\",\"message\":\"\(sentence)\"}\n".utf8))
