@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A disk that is full, fails or is read-only, and a database that somebody else has locked.
+"""A disk that is full, fails or is read-only, and a database that somebody else has locked or serves already.
 
 While the fault lasts: writes get 503 with Retry-After as problem+json (or are done, where a full disk still has room),
 never anything else; reads and /healthz go on with 200 and the right numbers; /readyz says 503 and why. When it ends:
@@ -13,6 +13,7 @@ The faults:
   read-only        the file system was remounted read-only under the server: writes fail with EROFS (failing.c)
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
   locked           another process holds BEGIN EXCLUSIVE
+  second start     a second server on the same database, by another name: it must leave with a sentence
   read-only start  a directory that can't be written, before the start: the program must leave with a sentence
 
 The controls: no fault at all must be reported as one that wasn't answered with 503; faked answers must be refused.
@@ -23,7 +24,6 @@ import contextlib
 import ctypes
 import email.message
 import errno
-import http.client
 import json
 import os
 import random
@@ -36,8 +36,8 @@ import time
 import campanile_process as process
 import load
 import schema
+from fault_caller import USERS, Caller, refusal_fault
 
-USERS = ("alice", "bob")
 UNTIL_REFUSED = 400       # creates of about 2 KB that a fault may still take before it bites
 RECOVERY_SECONDS = 15
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
@@ -147,124 +147,6 @@ class NoFault(Fault):
     name = "no fault (control)"
 
 
-# --- what one caller sees
-
-class Caller:
-    """Makes calls and keeps what was acknowledged and what was refused."""
-
-    def __init__(self, server, report):
-        self.server, self.report = server, report
-        self.key = server.producer_key("faults")
-        self.tokens = {user: server.user_token(user) for user in USERS}
-        self.acknowledged, self.refused = {}, []   # id → user; (user, title, key, body)
-        self.read = set()
-        self.number = 0
-
-    def request(self, *arguments, **more):
-        with contextlib.closing(self.server.connection()) as connection:
-            try:
-                return connection.request(*arguments, **more)
-            except (OSError, http.client.HTTPException) as error:
-                return process.Answer(0, email.message.Message(), f"no answer: {error!r}".encode())
-
-    def create(self, retry=None):
-        """True if it was acknowledged."""
-        self.number += 1
-        user = USERS[self.number % len(USERS)]
-        body = {"user_id": user, "title": f"Title {self.number}", "body": "abcdefghij" * 190, "push": False}
-        user, title, key, body = retry or (user, body["title"], f"faults-{self.number}", body)
-        answer = self.request("POST", "/notifications", credential=self.key, body=body,
-                              headers={"Idempotency-Key": key})
-        if answer.status == 201:
-            self.acknowledged[answer.json()["id"]] = user
-            return True
-        self.is_refusal("create", answer)
-        self.refused.append((user, title, key, body))
-        return False
-
-    def is_refusal(self, what, answer):
-        return self.report.check("refusal", refusal_fault(answer) is None,
-                                 lambda: f"{what}: {refusal_fault(answer)}: {answer!r}")
-
-    def other_writes(self):
-        """Calls whose effect the ledger doesn't follow: done or refused, nothing else. Gives how many were refused."""
-        user = USERS[0]
-        one = next(one for one, owner in self.acknowledged.items() if owner == user)
-        calls = {
-            "PATCH": ("PATCH", f"/notifications/{one}", {"read": True}),
-            "register": ("POST", "/device_tokens", {"token": "ab" * 32, "platform": "ios"}),
-            "clear": ("DELETE", "/badge", None),
-            "mark_all_read": ("POST", "/notifications/mark_all_read", {"up_to": one}),
-        }
-        with concurrent.futures.ThreadPoolExecutor(len(calls)) as pool:
-            answers = dict(zip(calls, pool.map(
-                lambda call: self.request(call[0], call[1], credential=self.tokens[user], body=call[2]),
-                calls.values())))
-        refused = 0
-        for name, answer in answers.items():
-            if answer.status not in (200, 201):
-                refused += self.is_refusal(name, answer)
-            elif name == "PATCH":
-                self.read.add(one)
-        return refused, answers
-
-    def reads(self, when):
-        """Reads go on, with the right numbers."""
-        for user in USERS:
-            mine = {one for one, owner in self.acknowledged.items() if owner == user}
-            badge = self.request("GET", "/badge", credential=self.tokens[user])
-            self.report.check("reads", badge.status == 200, lambda: f"GET /badge {when}: {badge!r}")
-            one = self.request("GET", f"/notifications/{max(mine)}", credential=self.tokens[user])
-            self.report.check("reads", one.status == 200, lambda: f"GET /notifications/{{id}} {when}: {one!r}")
-            listed, problem = self.listed(user)
-            self.report.check("reads", listed is not None, lambda: f"GET /notifications {when}: {problem!r}")
-            if listed is not None:
-                ids = {entry["id"] for entry in listed}
-                self.report.check("lost", mine <= ids, lambda: f"{user} {when}: {len(mine - ids)} lost")
-                self.report.check("refused but done", ids <= mine,
-                                  lambda: f"{user} {when}: {len(ids - mine)} that were answered with 503 are there")
-        health = self.request("GET", "/healthz")
-        self.report.check("reads", health.status == 200, lambda: f"/healthz {when}: {health!r}")
-
-    def listed(self, user):
-        found, cursor = [], None
-        while True:
-            answer = self.request("GET", "/notifications?limit=100" + (f"&cursor={cursor}" if cursor else ""),
-                                  credential=self.tokens[user], headers={"User-Agent": load.BROWSER})
-            if answer.status != 200:
-                return None, answer
-            found += answer.json()["notifications"]
-            cursor = answer.json()["next_cursor"]
-            if cursor is None:
-                return found, None
-
-    def ready(self, wanted, seconds):
-        """Waits until /readyz has the status; gives the last answer."""
-        deadline = time.monotonic() + seconds
-        while True:
-            answer = self.request("GET", "/readyz")
-            if answer.status == wanted or time.monotonic() > deadline:
-                return answer
-            time.sleep(0.1)
-
-
-def refusal_fault(answer):
-    """None if the answer is a 503 as the contract has it, else what is wrong with it."""
-    if answer.status != 503:
-        return f"status {answer.status} instead of 503"
-    if not (answer.header("Retry-After") or "").isdigit():
-        return "no Retry-After in seconds"
-    if not (answer.header("Content-Type") or "").startswith("application/problem+json"):
-        return "not problem+json"
-    try:
-        problem = answer.json()
-    except ValueError:
-        return "not JSON"
-    if problem.get("status") != 503 or not problem.get("code") or not problem.get("request_id"):
-        return "status, code or request_id is missing"
-    return None
-
-
 # --- one fault from its begin to its end
 
 def suffer(fault, caller, report):
@@ -332,6 +214,48 @@ def run(fault, binary, report):
     return f"{len(caller.acknowledged)} acknowledged, {len(caller.refused)} refused; {said}"
 
 
+def second_start(binary, folder, report, mounts):
+    """By whatever name a second server is given the database, it leaves; a command beside the server works."""
+    server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+    server.start()
+    names = {name: os.path.join(folder, name) for name in ("link", "folder/campanile.sqlite", "hard", "bound")}
+    os.symlink("campanile.sqlite", names["link"])
+    os.symlink(".", os.path.join(folder, "folder"))
+    key = process.Campanile(binary, names["link"], folder).producer_key("linked")
+    with contextlib.closing(server.connection()) as connection:
+        taken = connection.request("POST", "/notifications", credential=key, body={"user_id": "a", "title": "T"})
+    report.check("second start", taken.status == 201, lambda: f"a key made through a link doesn't work: {taken!r}")
+    said = []
+    for name, path in {"the same": server.database, **names}.items():
+        if name == "hard":
+            os.link(server.database, path)
+        elif name == "bound":
+            if not mounts:
+                said.append("bind mount skipped (needs root)")
+                continue
+            open(path, "wb").close()
+            subprocess.run(["mount", "--bind", server.database, path], check=True)
+        second = process.Campanile(binary, path, folder)
+        second.log = os.path.join(folder, "second.log")
+        second.start(wait=False)
+        try:
+            code = second.process.wait(20)
+            sentence = "2 hard links" if name == "hard" else "Another campanile serves the database"
+            report.check("second start", code > 0 and sentence in second.log_tail(),
+                         lambda: f"{name}: exit code {code}: {second.log_tail()}")
+        except subprocess.TimeoutExpired:
+            report.check("second start", False, f"{name}: two servers work on one database")
+            second.kill()
+        if name == "hard":
+            os.unlink(path)
+        elif name == "bound":
+            subprocess.run(["umount", path], check=True)
+        os.unlink(second.log)
+        said.append(name)
+    server.stop()
+    return ", ".join(said)
+
+
 def read_only_start(binary, folder, report, mounts):
     """The program in a directory that it can't write must say so and leave."""
     server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
@@ -393,7 +317,7 @@ def controls(binary, folder, report):
 
 
 def main():
-    parser = process.arguments(__doc__, short="the same: the whole takes less than a minute")
+    parser = process.arguments(__doc__, short="the same: the whole takes about a minute")
     parser.add_argument("--only", default=None, help="one fault by its name")
     options = process.begin(parser)
     random.seed(options.seed)
@@ -413,6 +337,9 @@ def main():
             if kind is FullDisk:
                 subprocess.run(["umount", os.path.join(folder, "disk")], check=False)
             print(f"faults: {kind.name}: {len(report.wrong) - before} wrong; {said}", flush=True)
+        if options.only in (None, "second start"):
+            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            print(f"faults: second start: {second_start(options.binary, folder, report, mounts)}", flush=True)
         if options.only in (None, "read-only start"):
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             print(f"faults: read-only start: {read_only_start(options.binary, folder, report, mounts)}", flush=True)

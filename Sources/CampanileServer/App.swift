@@ -49,9 +49,11 @@ package final class App: Sendable {
         options.writerCacheKibibytes = Limits.writerCacheKibibytes
         // Fewer checkpoints: a page that changes with every commit is copied into the file once for all of them.
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
-        try Store.makeFolder(of: configuration.database)
         lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options)
+        guard database.file.identity == lock.identity else {
+            throw Store.Failure(description: "The database \(configuration.database) was taken away while it was opened.")
+        }
         self.database = database
         backupPath = migrated.backupPath
 

@@ -40,7 +40,7 @@ package struct Operations: Sendable {
 
     /// The names of the migrations that opening would run.
     package static func pendingMigrations(_ configuration: Configuration) throws -> [String] {
-        try Migrations.migrator.pending(path: configuration.database).map(\.name)
+        try Store.pendingMigrations(configuration.database)
     }
 
     // MARK: Keys

@@ -12,9 +12,26 @@ enum Store {
         _ path: String, options: DatabaseOptions = DatabaseOptions()
     ) throws -> (database: Database, migrated: MigrationReport) {
         try makeFolder(of: path)
-        do {
+        return try explaining(path) {
             let report = try Migrations.migrator.migrate(path: path, options: options, backup: true)
             return (try Database(path: path, options: options), report)
+        }
+    }
+
+    /// The file under that name, which is made if it isn't there.
+    static func find(_ path: String) throws -> DatabaseFile {
+        try makeFolder(of: path)
+        return try explaining(path) { try DatabaseFile(path) }
+    }
+
+    /// The names of the migrations that opening would run.
+    static func pendingMigrations(_ path: String) throws -> [String] {
+        try explaining(path) { try Migrations.migrator.pending(path: path).map(\.name) }
+    }
+
+    private static func explaining<T>(_ path: String, _ body: () throws -> T) throws -> T {
+        do {
+            return try body()
         } catch let error as SQLError {
             throw Failure(description: "The database \(path) can't be used: \(error.message).")
         }

@@ -6,11 +6,11 @@ import Glibc
 @usableFromInline
 package final class Connection {
     enum Access {
-        /// Creates the file if it is missing, with mode 0600. Reads and writes.
-        case create
+        /// Reads and writes, as `Database` does.
+        case write
         /// The same with foreign keys not enforced: for migrations.
         case migrate
-        /// Reads a file that is there. A statement that writes fails with `readOnly`.
+        /// A statement that writes fails with `readOnly`.
         case read
     }
 
@@ -37,7 +37,7 @@ package final class Connection {
     private var notes: [Int64] = []
     private var isClosed = false
 
-    /// Opens the file; the calling thread is the owner.
+    /// Opens a file that is there (see `DatabaseFile`); the calling thread is the owner.
     ///
     /// - Throws: `SQLError`: `cantOpen` with the reason of the operating system, `notADatabase`, …
     init(path: String, access: Access, options: DatabaseOptions) throws {
@@ -90,14 +90,10 @@ extension Connection: Sendable {}
 
 extension Connection {
     private static func open(_ path: String, _ access: Access, _ options: DatabaseOptions) throws -> OpaquePointer {
-        guard !path.isEmpty, path != ":memory:", !path.utf8.contains(0) else {
-            throw SQLError(code: .cantOpen, message: "\"\(path)\" can't be the name of a database file")
-        }
-        if access != .read { try Files.createPrivate(path) }
         var opened: OpaquePointer?
         // No lock inside SQLite (NOMUTEX): a connection has one owner.
         let flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE
-        let vfs = access == .create && options.synchronous == .full ? LogBuffer.vfs : nil
+        let vfs = access == .write && options.synchronous == .full ? LogBuffer.vfs : nil
         let code = sqlite3_open_v2(Files.plainName(path), &opened, flags, vfs)
         guard let handle = opened else { throw SQLError(code: .noMemory) }
         guard code == SQLITE_OK else {

@@ -6,7 +6,7 @@ import Synchronization
 /// queued for one thread that commits them in groups; see `Writer`.
 @usableFromInline
 package final class Database: Sendable {
-    package let path: String
+    package let file: DatabaseFile
     @usableFromInline let readers: ReaderPool
     private let writer: Writer
 
@@ -14,15 +14,15 @@ package final class Database: Sendable {
     ///
     /// - Throws: `SQLError`: `cantOpen`, `notADatabase`, `busy`, …
     package init(path: String, options: DatabaseOptions = .init()) throws {
-        self.path = path
-        let connection = try Connection(path: path, access: .create, options: options)
+        file = try DatabaseFile(path)
+        let connection = try Connection(path: file.path, access: .write, options: options)
         try connection.enterWriteAheadLogging(options)
         let encoding = try connection.first("PRAGMA encoding") { $0.text(0) }
         guard encoding == "UTF-8" else {
             throw SQLError(code: .cantOpen, message: "\(path): the texts are \(encoding ?? "?"), not UTF-8")
         }
         writer = try Writer(connection: connection, options: options)
-        readers = ReaderPool(path: path, options: options)
+        readers = ReaderPool(path: file.path, options: options)
     }
 
     deinit {

@@ -53,7 +53,7 @@ enum Files {
         String(cString: strerror(reason))
     }
 
-    private static func failure(_ action: String, _ path: String) -> SQLError {
+    static func failure(_ action: String, _ path: String) -> SQLError {
         SQLError(code: .cantOpen, message: "\(action) \(path): \(describe(errno))")
     }
 }

@@ -28,7 +28,7 @@ package struct Migrator: Sendable {
     package func pending(path: String) throws -> [Migration] {
         guard Files.exists(path) else { return migrations }
         return try translating(path) {
-            let connection = try Connection(path: path, access: .read, options: .init())
+            let connection = try Connection(path: try DatabaseFile(path).path, access: .read, options: .init())
             defer { connection.close() }
             let version = try recogniseAlone(connection).version
             return migrations.filter { $0.version > version }
@@ -47,7 +47,7 @@ package struct Migrator: Sendable {
         // Somebody else's migration may take its time.
         options.busyTimeoutMilliseconds = max(options.busyTimeoutMilliseconds, 60_000)
         return try translating(path) { [options] in
-            let connection = try Connection(path: path, access: .migrate, options: options)
+            let connection = try Connection(path: try DatabaseFile(path).path, access: .migrate, options: options)
             defer { connection.close() }
             // Before anything is changed: a foreign file isn't even turned to write-ahead logging.
             let before = try recogniseAlone(connection)

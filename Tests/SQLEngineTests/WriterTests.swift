@@ -280,7 +280,7 @@ struct WriterTests {
             try await database.write { try $0.script("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT)") }
             let gate = Gate()
             let task = await gate.close(database) { connection in
-                _ = try insertThing(connection, "\(database.path.isEmpty)")
+                _ = try insertThing(connection, "\(database.file.path.isEmpty)")
             }
             gate.open()
             return task

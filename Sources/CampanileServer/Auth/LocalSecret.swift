@@ -1,5 +1,6 @@
 import CampanileCore
 import Glibc
+import SQLEngine
 
 /// The signing secret of a server that was given none: 32 random bytes in a file beside the database that only its owner
 /// can read. Made once, so that tokens outlive a restart.
@@ -8,7 +9,12 @@ package enum LocalSecret {
         package let description: String
     }
 
-    package static func path(besideDatabase database: String) -> String { database + ".jwt_secret" }
+    package static func path(besideDatabase database: String) -> String {
+        let name = database + ".jwt_secret"
+        // A database that was given as a symbolic link has it beside the file itself, so that all of its names have the same.
+        guard access(name, F_OK) != 0, let file = DatabaseFile.path(database) else { return name }
+        return file + ".jwt_secret"
+    }
 
     /// - Returns: the secret, and whether it was made just now.
     package static func readOrMake(

@@ -1,0 +1,132 @@
+import CampanileCore
+import Foundation
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+/// What people do with the database's file: other names for it, and taking it away while it is served.
+@Suite struct DatabaseFileTests {
+    static let create = #"{"user_id":"alice","title":"T"}"#
+
+    static func unread(_ server: RunningServer) async throws -> Int64? {
+        try await server.client.get("/badge", as: try await server.user()).json["unread_count"]?.int
+    }
+
+    /// Another way to name the database of a folder, made if it has to be.
+    enum Name: CaseIterable {
+        case same, symbolicLink, linkOfALink, linkedFolder, relative, moved
+
+        func make(for folder: TemporaryFolder) throws -> String {
+            let database = folder.database
+            switch self {
+            case .same: return database
+            case .symbolicLink:
+                #expect(symlink("campanile.sqlite", folder.path + "/link.sqlite") == 0)
+                return folder.path + "/link.sqlite"
+            case .linkOfALink:
+                #expect(symlink(database, folder.path + "/first") == 0 && symlink("first", folder.path + "/second") == 0)
+                return folder.path + "/second"
+            case .linkedFolder:
+                #expect(symlink(".", folder.path + "/folder") == 0)
+                return folder.path + "/folder/campanile.sqlite"
+            case .relative:
+                let up = FileManager.default.currentDirectoryPath.split(separator: "/").map { _ in "../" }.joined()
+                return up + database.drop { $0 == "/" }
+            case .moved:
+                #expect(rename(database, folder.path + "/moved.sqlite") == 0)
+                return folder.path + "/moved.sqlite"
+            }
+        }
+    }
+
+    @Test("one server works on a database, by whatever name the second was given it", arguments: Name.allCases)
+    func secondServer(_ name: Name) async throws {
+        let first = try await RunningServer()
+        let second = try name.make(for: first.folder)
+        let error = await #expect(throws: ServerLock.Taken.self) {
+            try await RunningServer(folder: first.folder) { $0.database = second }
+        }
+        #expect(error.map { "\($0)" } == "Another campanile serves the database \(second) already.")
+        await first.stop()
+    }
+
+    @Test("a symbolic link is the database that it leads to, for a server and for commands beside one",
+        arguments: [Name.symbolicLink, .linkOfALink, .linkedFolder, .relative])
+    func otherNames(_ name: Name) async throws {
+        let first = try await RunningServer()
+        let other = try name.make(for: first.folder)
+        var configuration = Configuration()
+        configuration.database = other
+        let operations = try Operations(configuration, world: first.world)
+        let key = "Bearer " + (try operations.createKey(name: "linked", app: AppName.standard))
+        operations.close()
+        #expect(try await first.client.post("/notifications", Self.create, as: key).status == 201)
+        await first.stop()
+        let second = try await RunningServer(folder: first.folder) { $0.database = other }
+        #expect(try await Self.unread(second) == 1)
+        #expect(try await second.client.post("/notifications", Self.create, as: key).status == 201)
+        await second.stop()
+        let names = try FileManager.default.contentsOfDirectory(atPath: first.folder.path)
+        #expect(!names.contains { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") }, "\(names)")
+    }
+
+    @Test("a database with two hard links is refused by servers and commands, under both names, until one is left")
+    func hardLinks() async throws {
+        let first = try await RunningServer()
+        await first.stop()
+        let other = first.folder.path + "/other.sqlite"
+        #expect(link(first.folder.database, other) == 0)
+        for name in [first.folder.database, other] {
+            let error = await #expect(throws: Store.Failure.self) {
+                try await RunningServer(folder: first.folder) { $0.database = name }
+            }
+            #expect(error?.description.contains("\(name)") == true && error?.description.contains("2 hard links") == true)
+            var configuration = Configuration()
+            configuration.database = name
+            #expect(throws: Store.Failure.self) { try Operations(configuration, world: first.world) }
+            #expect(throws: Store.Failure.self) { try Operations.pendingMigrations(configuration) }
+        }
+        #expect(unlink(other) == 0)
+        let second = try await RunningServer(folder: first.folder)
+        await second.stop()
+    }
+
+    @Test("a symbolic link to a file that isn't there is refused, and nothing is made")
+    func danglingLink() async throws {
+        let folder = TemporaryFolder()
+        #expect(symlink(folder.path + "/unmounted.sqlite", folder.database) == 0)
+        let error = await #expect(throws: Store.Failure.self) { try await RunningServer(folder: folder) }
+        #expect(error?.description.contains("is a symbolic link to a file that isn't there") == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["campanile.sqlite"])
+    }
+
+    /// Closing any descriptor of a file drops all POSIX locks that the process holds on it.
+    @Test("a refused start leaves the locks alone that SQLite holds for the server that runs in the same process")
+    func locks() async throws {
+        let first = try await RunningServer()
+        // Closed after the server.
+        let descriptor = open(first.folder.database, O_RDWR | O_CLOEXEC)
+        defer { close(descriptor) }
+        // F_OFD_GETLK tells a descriptor of the locks of processes, also of its own. The bytes are SQLite's for readers.
+        let isHeld = {
+            var range = flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: 0x4000_0002, l_len: 510, l_pid: 0)
+            return fcntl(descriptor, 36, &range) == 0 && range.l_type == Int16(F_RDLCK)
+        }
+        #expect(isHeld(), "the control")
+        await #expect(throws: ServerLock.Taken.self) { try await RunningServer(folder: first.folder) }
+        #expect(isHeld())
+        await first.stop()
+        #expect(!isHeld(), "the control")
+    }
+
+    @Test("the secret beside the database is found through a link")
+    func secret() throws {
+        let folder = TemporaryFolder()
+        try Data().write(to: URL(filePath: folder.database))
+        let made = try LocalSecret.readOrMake(besideDatabase: folder.database, world: .live)
+        let found = try LocalSecret.readOrMake(
+            besideDatabase: try Name.symbolicLink.make(for: folder), world: .live)
+        #expect(made.isNew && !found.isNew)
+    }
+}
