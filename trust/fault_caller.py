@@ -9,6 +9,7 @@ import campanile_process as process
 import load
 
 USERS = ("alice", "bob")
+UNREADY_SECONDS = 2.5     # longer than two proofs of /readyz
 
 
 class Caller:
@@ -99,6 +100,17 @@ class Caller:
             cursor = answer.json()["next_cursor"]
             if cursor is None:
                 return found, None
+
+    def unready(self):
+        """Who asks /readyz is never sent here while creates are refused."""
+        first = self.request("GET", "/readyz")
+        self.report.check("readyz", first.status == 503, lambda: f"/readyz right after a refused create: {first!r}")
+        deadline = time.monotonic() + UNREADY_SECONDS
+        while time.monotonic() < deadline:
+            time.sleep(0.3)
+            before, taken, after = self.request("GET", "/readyz"), self.create(), self.request("GET", "/readyz")
+            self.report.check("readyz", taken or before.status == after.status == 503,
+                              lambda: f"/readyz around a refused create: {before!r}, {after!r}")
 
     def ready(self, wanted, seconds):
         """Waits until /readyz has the status; gives the last answer."""

@@ -2,13 +2,15 @@
 """A disk that is full, fails or is read-only, and a database that somebody else has locked or serves already.
 
 While the fault lasts: writes get 503 with Retry-After as problem+json (or are done, where a full disk still has room),
-never anything else; reads and /healthz go on with 200 and the right numbers; /readyz says 503 and why. When it ends:
+never anything else; reads and /healthz go on with 200 and the right numbers; /readyz says 503 and why, from the first
+refused create on and as long as creates are refused. When it ends:
 writes work again and /readyz is 200, without a restart; everything acknowledged is there, nothing refused was done, a
 refused call may be repeated with its Idempotency-Key and is done once; the audit is clean.
 
 The faults:
   full disk        the database on a small tmpfs of a mount namespace of our own, filled to the last byte. Needs root
                    with CAP_SYS_ADMIN; skipped with a note otherwise
+  nearly full disk the same with 40 KB left: room for small writes and not for a create
   file size limit  RLIMIT_FSIZE: the same for everybody (the write fails with EFBIG)
   read-only        the file system was remounted read-only under the server: writes fail with EROFS (failing.c)
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
@@ -67,7 +69,7 @@ class Fault:
 
 
 class FullDisk(Fault):
-    name, total = "full disk", False
+    name, total, spare = "full disk", False, 0
 
     def server(self, binary):
         disk = os.path.join(self.folder, "disk")
@@ -81,10 +83,15 @@ class FullDisk(Fault):
         with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
                 file.write(bytes(4096))
+        os.truncate(filler, os.path.getsize(filler) - self.spare)
         try:
             yield
         finally:
             os.unlink(filler)
+
+
+class NearlyFullDisk(FullDisk):
+    name, spare = "nearly full disk", 40 * 1024
 
 
 class FileSizeLimit(Fault):
@@ -156,6 +163,7 @@ def suffer(fault, caller, report):
         taken += 1
     if not report.check("a refusal came", caller.refused, f"{taken} creates were taken as if nothing were wrong"):
         return "not refused"
+    caller.unready()
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda _: caller.create(), range(12)))   # a whole group of the writer
     refused, answers = caller.other_writes()
@@ -325,16 +333,16 @@ def main():
     with contextlib.ExitStack() as stack:
         tools = stack.enter_context(process.temporary_folder("campanile-faults-"))
         library = process.build_library("failing.c", tools)
-        for kind in (FullDisk, FileSizeLimit, ReadOnly, FailingSync, Locked):
+        for kind in (FullDisk, NearlyFullDisk, FileSizeLimit, ReadOnly, FailingSync, Locked):
             if options.only not in (None, kind.name):
                 continue
-            if kind is FullDisk and not mounts:
+            if issubclass(kind, FullDisk) and not mounts:
                 print(f"faults: {kind.name}: skipped, mounting a tmpfs isn't allowed here (needs root)")
                 continue
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             before = len(report.wrong)
             said = run(kind(folder, library), options.binary, report)
-            if kind is FullDisk:
+            if issubclass(kind, FullDisk):
                 subprocess.run(["umount", os.path.join(folder, "disk")], check=False)
             print(f"faults: {kind.name}: {len(report.wrong) - before} wrong; {said}", flush=True)
         if options.only in (None, "second start"):

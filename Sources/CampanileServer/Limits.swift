@@ -148,6 +148,9 @@ package enum Limits {
     static let cableForeignStreams = 64
     static let cableForeignStreamCharacters = 32
 
+    /// The room on the disk that readiness asks for: a create for one user usually changes 8 to 13 pages, of 8 KiB each.
+    static let readinessRoomBytes = 128 * 1_024
+
     // The database's memory and log
     static let readerCacheKibibytes: Int32 = 32 * 1_024
     static let writerCacheKibibytes: Int32 = 24 * 1_024

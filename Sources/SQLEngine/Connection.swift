@@ -283,6 +283,19 @@ extension Connection {
         try check(sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil))
     }
 
+    /// Writes what `body` changes to the log, as far as it has to grow for it, and takes all of it back: afterwards nothing has
+    /// changed, also not the log's length.
+    ///
+    /// - Throws: what `body` throws; `SQLError` when the disk doesn't take it.
+    func rehearse(_ body: (Connection) throws -> Void) throws {
+        try begin(.immediate)
+        defer { rollback() }
+        try body(self)
+        var code = sqlite3_db_cacheflush(handle)
+        if code == SQLITE_OK { code = LogBuffer.rehearse(of: handle) }
+        guard code == SQLITE_OK else { throw SQLError(code: ResultCode(rawValue: code)) }
+    }
+
     /// Writes the committed state to a new file, which must be missing or empty. Not synced.
     func copyDatabase(to target: String) throws {
         try withControl { _ = try run("VACUUM INTO ?1", Files.plainName(target)) }

@@ -110,6 +110,18 @@ package final class Database: Sendable {
         writer.watchCommits(watch)
     }
 
+    /// Finds out whether the disk has room for what `body` would write, without writing it: see `Connection.rehearse`. Alone,
+    /// so that what is wrong spoils no other write.
+    nonisolated(nonsending)
+    package func rehearse(_ body: @escaping @Sendable (Connection) throws -> Void) async throws {
+        try await withUnsafeThrowingContinuation { continuation in
+            writer.submit(SuspendedWrite(continuation, needsTransaction: false) { try $0.rehearse(body) })
+        }
+    }
+
+    /// The writes that failed because nothing could be written: how many, and why the last one did.
+    package var refusals: Refusals { writer.lastRefusals }
+
     /// How many writes the last transaction held: a measure of how busy the writer is.
     package var lastGroup: Int { writer.lastGroup }
 

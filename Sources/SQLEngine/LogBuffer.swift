@@ -84,13 +84,14 @@ enum LogBuffer {
         (UnsafeMutableRawPointer(file) + headSize).assumingMemoryBound(to: sqlite3_file.self)
     }
 
-    /// Gives the system what was gathered. What it doesn't take is lost, and every further call fails until the rollback.
-    private static func flush(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
+    /// Gives the system what was gathered, from a byte of it on. What it doesn't take is lost, and every further call fails
+    /// until the rollback.
+    private static func flush(_ file: UnsafeMutablePointer<sqlite3_file>, from first: Int = 0) -> Int32 {
         let head = head(file)
         guard head.pointee.count > 0 else { return SQLITE_OK }
         let inner = inner(file)
         var code = SQLITE_OK
-        var done = 0
+        var done = first
         while code == SQLITE_OK, done < head.pointee.count {
             let count = min(head.pointee.count - done, piece)
             code = inner.pointee.pMethods.pointee.xWrite(
@@ -100,6 +101,20 @@ enum LogBuffer {
         if code != SQLITE_OK { head.pointee.hasLost = true }
         head.pointee.count = 0
         return code
+    }
+
+    /// Asks the system for what the log would have to grow by for what was gathered, and gives it back. Before a rollback.
+    /// What lies within the log's length has its place already: it isn't written, so that asking often wears no disk.
+    static func rehearse(of database: OpaquePointer) -> Int32 {
+        guard let file = file(of: database) else { return SQLITE_OK }
+        let head = head(file)
+        let inner = inner(file)
+        var length: sqlite3_int64 = 0
+        let code = inner.pointee.pMethods.pointee.xFileSize(inner, &length)
+        guard code == SQLITE_OK, head.pointee.start + Int64(head.pointee.count) > length else { return code }
+        let written = flush(file, from: max(0, Int(length - head.pointee.start)))
+        let cut = inner.pointee.pMethods.pointee.xTruncate(inner, length)
+        return written == SQLITE_OK ? cut : written
     }
 
     /// For whoever is going to look at the file. SQLite undoes no more than the statement when a disk is full, but the whole
@@ -146,13 +161,19 @@ enum LogBuffer {
     /// Before a rollback: what was gathered for the transaction must not reach the log any more, where another process may
     /// have committed in its place; and no gap of it concerns the next transaction.
     static func discard(of database: OpaquePointer) {
+        guard let file = file(of: database) else { return }
+        head(file).pointee.count = 0
+        head(file).pointee.hasLost = false
+    }
+
+    /// The log of a connection, if it is one of these.
+    private static func file(of database: OpaquePointer) -> UnsafeMutablePointer<sqlite3_file>? {
         var file: UnsafeMutablePointer<sqlite3_file>?
         let code = withUnsafeMutablePointer(to: &file) {
             sqlite3_file_control(database, "main", SQLITE_FCNTL_JOURNAL_POINTER, $0)
         }
-        guard code == SQLITE_OK, let file, file.pointee.pMethods == methods else { return }
-        head(file).pointee.count = 0
-        head(file).pointee.hasLost = false
+        guard code == SQLITE_OK, let file, file.pointee.pMethods == methods else { return nil }
+        return file
     }
 
     /// What SQLite calls. Everything that looks at the file sees what was gathered: it is written first.

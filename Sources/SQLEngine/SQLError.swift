@@ -34,6 +34,12 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 }
 
+/// Writes that failed because nothing could be written.
+package struct Refusals: Sendable {
+    package internal(set) var count = 0
+    package internal(set) var last: SQLError?
+}
+
 /// Ends the program: the engine was used in a way that no caller could recover from.
 ///
 /// `fatalError` and not `preconditionFailure`, because the latter says nothing in an optimised build.

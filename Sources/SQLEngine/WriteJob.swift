@@ -62,9 +62,12 @@ class ResultJob<T: Sendable>: WriteJob, @unchecked Sendable {
 final class SuspendedWrite<T: Sendable>: ResultJob<T>, @unchecked Sendable {
     private let continuation: UnsafeContinuation<T, any Error>
 
-    init(_ continuation: UnsafeContinuation<T, any Error>, _ body: @escaping @Sendable (Connection) throws -> T) {
+    init(
+        _ continuation: UnsafeContinuation<T, any Error>, needsTransaction: Bool = true,
+        _ body: @escaping @Sendable (Connection) throws -> T
+    ) {
         self.continuation = continuation
-        super.init(needsTransaction: true, body)
+        super.init(needsTransaction: needsTransaction, body)
     }
 
     override func deliver(_ result: Result<T, any Error>) {

@@ -19,6 +19,7 @@ final class Writer: @unchecked Sendable {
     private var hasFinished = false
     private var groupSize = 0
     private var commitWatcher: (@Sendable ([Int64]) -> Void)?
+    private var refusals = Refusals()
     private var thread: pthread_t = 0
 
     // The thread's own.
@@ -66,6 +67,10 @@ final class Writer: @unchecked Sendable {
 
     func watchCommits(_ watcher: @escaping @Sendable ([Int64]) -> Void) {
         monitor.withLock { commitWatcher = watcher }
+    }
+
+    var lastRefusals: Refusals {
+        monitor.withLock { refusals }
     }
 
     var waiting: Int {
@@ -193,6 +198,7 @@ extension Writer {
             if try !runHopefully(&jobs) { try runCarefully(&jobs) }
         } catch {
             failure = error
+            note(error)
             connection.rollback()
         }
         let notes = connection.takeNotes()
@@ -281,7 +287,16 @@ extension Writer {
             try job.perform(on: connection)
             return nil
         } catch {
+            note(error)
             return error
+        }
+    }
+
+    private func note(_ error: any Error) {
+        guard let error = error as? SQLError, error.isUnavailable else { return }
+        monitor.withLock {
+            refusals.count += 1
+            refusals.last = error
         }
     }
 }

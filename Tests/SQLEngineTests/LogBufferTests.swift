@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// What the writer gathers before it goes to the write-ahead log, seen from other connections.
-@Suite("The log's buffer")
+@Suite("The log's buffer", .serialized)  // there is one disk that gets full
 struct LogBufferTests {
     /// Larger than the buffer, so that a transaction goes out in parts, and its pages are read again before its end.
     @Test("a transaction larger than the buffer is whole for readers, for the next to open the file and for SQLite's own check")
@@ -186,5 +186,61 @@ extension Database {
     /// Waits until that many writes stand in the queue.
     fileprivate func waits(for count: Int) async {
         while waitingWrites < count { await Task.yield() }
+    }
+}
+
+extension LogBufferTests {
+    private func length(_ fixture: Fixture) throws -> Int {
+        try FileManager.default.attributesOfItem(atPath: fixture.folder.file() + "-wal")[.size] as? Int ?? -1
+    }
+
+    private func rehearse(_ fixture: Fixture) async throws {
+        try await fixture.database.rehearse { connection in
+            try connection.run("INSERT INTO things (name, data) VALUES ('rehearsed', zeroblob(?1))", 128 << 10)
+        }
+    }
+
+    @Test("a rehearsal needs the room on the disk that the write would need, and leaves nothing behind")
+    func rehearsal() async throws {
+        #expect(FullDisk.isInstalled)
+        let fixture = try Fixture { $0.synchronous = .full }
+        try await fixture.database.write { try insertThing($0, "before") }
+        let before = try length(fixture)
+        let log = try #require(try FullDisk.descriptors(of: fixture.folder.file() + "-wal").first)
+        let asked = FullDisk.refusals.load(ordering: .relaxed)
+        for isFull in [false, true, false] {
+            FullDisk.descriptor.store(isFull ? log : -1, ordering: .sequentiallyConsistent)
+            defer { FullDisk.descriptor.store(-1, ordering: .sequentiallyConsistent) }
+            if isFull {
+                let error = await #expect(throws: SQLError.self) { try await rehearse(fixture) }
+                #expect(error == SQLError(code: .full))
+                #expect(fixture.database.refusals.last == error)
+            } else {
+                try await rehearse(fixture)
+            }
+            #expect(try length(fixture) == before)
+            #expect(try fixture.names == ["before"])
+        }
+        #expect(FullDisk.refusals.load(ordering: .relaxed) > asked)
+        try await fixture.database.write { try insertThing($0, "after") }
+        #expect(try fixture.names == ["before", "after"])
+        let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
+        #expect(damage == "ok")
+    }
+
+    @Test("a rehearsal that fits into the log as it is writes nothing")
+    func rehearsalWithin() async throws {
+        #expect(FullDisk.isInstalled)
+        let fixture = try Fixture { $0.synchronous = .full }
+        let text = String(repeating: "x", count: 1 << 20)
+        try await fixture.database.write { try insertThing($0, text) }
+        try fixture.database.checkpoint(truncate: false)
+        // Begins the log anew, at its start.
+        try await fixture.database.write { try insertThing($0, "small") }
+        let log = try #require(try FullDisk.descriptors(of: fixture.folder.file() + "-wal").first)
+        FullDisk.descriptor.store(log, ordering: .sequentiallyConsistent)
+        defer { FullDisk.descriptor.store(-1, ordering: .sequentiallyConsistent) }
+        try await rehearse(fixture)
+        await #expect(throws: SQLError.self) { try await fixture.database.write { try insertThing($0, "the control") } }
     }
 }

@@ -6,9 +6,11 @@ import Synchronization
 /// `/healthz`: the process answers. `/readyz`: it can do its work, or says why not. `/openapi.yaml`: the contract.
 final class HealthResource: Sendable {
     /// A proof that the database can be written costs a sync of the disk, and anybody may ask: there is one a second at
-    /// most, and whoever asks meanwhile is told what it says.
+    /// most, and whoever asks meanwhile is told what it says, or what a write met since.
     private struct Proof: Sendable {
         let at: Timestamp
+        /// Writes that had failed before it.
+        let refusals: Int
         let reason: Task<String?, Never>
     }
 
@@ -61,24 +63,37 @@ final class HealthResource: Sendable {
     /// Why nothing can be written now, if that is so.
     private func writeProblem() async -> String? {
         let now = world.now()
-        let reason = proof.withLock { proof in
+        let current = proof.withLock { proof in
             if let proof, (0..<HealthResource.proofMilliseconds).contains(now.milliseconds - proof.at.milliseconds) {
-                return proof.reason
+                return proof
             }
-            let reason = Task { [database] in await HealthResource.prove(database) }
-            proof = Proof(at: now, reason: reason)
-            return reason
+            let reason = Task { [database] in await HealthResource.prove(database, now: now) }
+            let new = Proof(at: now, refusals: database.refusals.count, reason: reason)
+            proof = new
+            return new
         }
-        return await reason.value
+        if let reason = await current.reason.value { return reason }
+        let refusals = database.refusals
+        return refusals.count == current.refusals ? nil : HealthResource.sentence(refusals.last)
     }
 
-    private static func prove(_ database: Database) async -> String? {
+    /// A create needs more room than the counter that is written: the log grows by every page that it changes.
+    private static func prove(_ database: Database, now: Timestamp) async -> String? {
         do {
+            try await database.rehearse { connection in
+                let large = IdempotentAnswer(
+                    fingerprint: [], location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
+                try IdempotencyRepository.store(large, key: "", apiKey: 0, at: now, in: connection)
+            }
             try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
             return nil
         } catch {
-            return "The database can't be written: \((error as? SQLError)?.message ?? "unknown error")."
+            return sentence(error)
         }
+    }
+
+    private static func sentence(_ error: (any Error)?) -> String {
+        "The database can't be written: \((error as? SQLError)?.message ?? "unknown error")."
     }
 
     func description(_ request: Request) throws -> Reply {
