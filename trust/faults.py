@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A disk that is full, fails or is read-only, and a database that somebody else has locked or serves already.
+"""A disk that is full, fails or is read-only, and a database that somebody else has locked, moved away or serves already.
 
 While the fault lasts: writes get 503 with Retry-After as problem+json (or are done, where a full disk still has room),
 never anything else; reads and /healthz go on with 200 and the right numbers; /readyz says 503 and why, from the first
@@ -15,6 +15,10 @@ The faults:
   read-only        the file system was remounted read-only under the server: writes fail with EROFS (failing.c)
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
   locked           another process holds BEGIN EXCLUSIVE
+  file moved away, file replaced, log moved away
+                   the files that the server has open don't stand under their names, and come back
+  removed          the file, or its log, is gone for good: nothing is acknowledged any more, and of the log's content
+                   nothing is lost, though the server is then killed
   second start     a second server on the same database, by another name: it must leave with a sentence
   read-only start  a directory that can't be written, before the start: the program must leave with a sentence
 
@@ -30,6 +34,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -150,6 +155,35 @@ class Locked(Fault):
                 connection.execute("ROLLBACK")
 
 
+class FileMoved(Fault):
+    name, suffix = "file moved away", ""
+
+    def replace(self, path):
+        os.rename(path, path + ".away")
+
+    @contextlib.contextmanager
+    def lasting(self, server):
+        path = server.database + self.suffix
+        self.replace(path)
+        try:
+            yield
+        finally:
+            os.rename(path + ".away", path)
+
+
+class FileReplaced(FileMoved):
+    name = "file replaced"
+
+    def replace(self, path):
+        shutil.copyfile(path, path + ".new")
+        os.link(path, path + ".away")
+        os.rename(path + ".new", path)
+
+
+class LogMoved(FileMoved):
+    name, suffix = "log moved away", "-wal"
+
+
 class NoFault(Fault):
     name = "no fault (control)"
 
@@ -220,6 +254,29 @@ def run(fault, binary, report):
         mismatches, _ = schema.badge_mismatches(file)
         report.check("badge audit", not mismatches, str(mismatches))
     return f"{len(caller.acknowledged)} acknowledged, {len(caller.refused)} refused; {said}"
+
+
+def removed(binary, folder, report, suffix):
+    """The file or its log is removed under the server. Of the log, what it held must be there after SIGKILL and a restart."""
+    server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+    server.start()
+    caller = Caller(server, report)
+    for _ in range(20):
+        report.check("removed", caller.create(), "a create failed before anything was removed")
+    os.unlink(server.database + suffix)
+    for _ in range(3):
+        report.check("removed", not caller.create(), f"a create was taken after {suffix or 'the file'} was removed")
+    caller.unready()
+    caller.reads(f"after {suffix or 'the file'} was removed")
+    lines = server.log_tail(1 << 20).count("The database's files aren't those that were opened")
+    report.check("removed", lines == 1, f"the log says it {lines} times, not once")
+    if suffix:
+        server.kill()
+        server.start()
+        caller.reads(f"after {suffix} was removed and the server killed")
+        report.check("removed", caller.create(), "a create failed after the restart")
+    server.stop()
+    return f"{len(caller.acknowledged)} acknowledged, {len(caller.refused)} refused"
 
 
 def second_start(binary, folder, report, mounts):
@@ -333,7 +390,8 @@ def main():
     with contextlib.ExitStack() as stack:
         tools = stack.enter_context(process.temporary_folder("campanile-faults-"))
         library = process.build_library("failing.c", tools)
-        for kind in (FullDisk, NearlyFullDisk, FileSizeLimit, ReadOnly, FailingSync, Locked):
+        for kind in (FullDisk, NearlyFullDisk, FileSizeLimit, ReadOnly, FailingSync, Locked, FileMoved, FileReplaced,
+                     LogMoved):
             if options.only not in (None, kind.name):
                 continue
             if issubclass(kind, FullDisk) and not mounts:
@@ -345,6 +403,9 @@ def main():
             if issubclass(kind, FullDisk):
                 subprocess.run(["umount", os.path.join(folder, "disk")], check=False)
             print(f"faults: {kind.name}: {len(report.wrong) - before} wrong; {said}", flush=True)
+        for suffix in ("", "-wal") if options.only in (None, "removed") else ():
+            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            print(f"faults: {suffix or 'file'} removed: {removed(options.binary, folder, report, suffix)}", flush=True)
         if options.only in (None, "second start"):
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             print(f"faults: second start: {second_start(options.binary, folder, report, mounts)}", flush=True)

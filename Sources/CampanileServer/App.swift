@@ -85,6 +85,7 @@ package final class App: Sendable {
             board.takeOff($0)
             realtime.noticed($0)
         }
+        database.onDisplacement { App.tell($0, configuration.database, logger) }
         let origins = AllowedOrigins(configuration.allowedOrigins)
         health = HealthResource(database: database, world: world, conditions: { courier.conditions })
         let streamInboxes = StreamInboxes(database: database, world: world)
@@ -133,6 +134,16 @@ package final class App: Sendable {
     }
 
     package var port: UInt16 { server.port }
+
+    private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {
+        guard let displacement else {
+            logger.notice("The database's files are back: writing goes on.", metadata: ["database": "\(database)"])
+            return
+        }
+        logger.error(
+            "The database's files aren't those that were opened. Nothing is written until they are back.",
+            metadata: ["database": "\(database)", "reason": "\(displacement.message)"])
+    }
 
     /// What a new process has to put right before it serves: the lanes it knows nothing of, and versions that a change of
     /// policy changes.
@@ -220,6 +231,8 @@ package final class App: Sendable {
         do {
             try await database.write { try LaneConditionRepository.clear(in: $0) }
             try database.checkpoint(truncate: true)
+        } catch let error as SQLError where error.code == .displaced {
+            // The log has it already.
         } catch {
             logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])
         }

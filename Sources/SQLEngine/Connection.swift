@@ -296,6 +296,11 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLError(code: ResultCode(rawValue: code)) }
     }
 
+    /// When the connection is closed, the log and what it holds stay as they are.
+    func leaveLog() {
+        _ = csqlite_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+    }
+
     /// Writes the committed state to a new file, which must be missing or empty. Not synced.
     func copyDatabase(to target: String) throws {
         try withControl { _ = try run("VACUUM INTO ?1", Files.plainName(target)) }

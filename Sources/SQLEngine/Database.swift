@@ -21,8 +21,8 @@ package final class Database: Sendable {
         guard encoding == "UTF-8" else {
             throw SQLError(code: .cantOpen, message: "\(path): the texts are \(encoding ?? "?"), not UTF-8")
         }
-        writer = try Writer(connection: connection, options: options)
-        readers = ReaderPool(path: file.path, options: options)
+        writer = try Writer(connection: connection, to: file, options: options)
+        readers = ReaderPool(files: writer.files, options: options)
     }
 
     deinit {
@@ -108,6 +108,13 @@ package final class Database: Sendable {
     /// answered: whoever remembers what was read can forget it in time. On the writer's thread, which waits for it.
     package func onCommit(_ watch: @escaping @Sendable (_ notes: [Int64]) -> Void) {
         writer.watchCommits(watch)
+    }
+
+    /// Tells when the files aren't those any more that were opened, with the error that writes fail with from then on; and
+    /// nil when they are back and writing goes on. On the writer's thread, before a transaction or, while somebody listens
+    /// for foreign changes, within a second.
+    package func onDisplacement(_ watch: @escaping @Sendable (SQLError?) -> Void) {
+        writer.watchFiles(watch)
     }
 
     /// Finds out whether the disk has room for what `body` would write, without writing it: see `Connection.rehearse`. Alone,

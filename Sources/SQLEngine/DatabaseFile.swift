@@ -70,3 +70,56 @@ package struct DatabaseFile: Sendable {
         return String(cString: resolved)
     }
 }
+
+/// What became of the files of a database that is open.
+enum Displacement: Equatable, Sendable {
+    case gone
+    case hidden(Int32)
+    case replaced
+    case logGone
+    case logReplaced
+
+    /// Its message goes on after "The database can't be written:".
+    var error: SQLError {
+        let message =
+            switch self {
+            case .gone: "its file was removed or moved away"
+            case .hidden(let reason): "its file can't be looked at: \(Files.describe(reason))"
+            case .replaced: "another file stands in its place"
+            case .logGone, .logReplaced: "the log that belongs to it (-wal, -shm) was removed or replaced"
+            }
+        return SQLError(code: .displaced, message: message)
+    }
+}
+
+/// The files that a database was opened as, to be held against what stands under their names. Whoever writes to files that
+/// nobody finds again acknowledges what is lost.
+///
+/// SQLite keeps them open as long as the database is, so none of them can be another file with the same identity. They are
+/// looked at by name and never opened here: closing them would drop SQLite's locks
+/// (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+struct OpenFiles: Sendable {
+    let file: DatabaseFile
+    private let log: FileIdentity
+    private let index: FileIdentity
+
+    /// For a database that was opened, and read from, since the file was found.
+    init(_ file: DatabaseFile) throws {
+        guard FileIdentity(of: file.name) == file.identity, let log = FileIdentity(of: file.path + "-wal"),
+            let index = FileIdentity(of: file.path + "-shm")
+        else { throw SQLError(code: .cantOpen, message: "\(file.name) was taken away while it was opened") }
+        self.file = file
+        self.log = log
+        self.index = index
+    }
+
+    /// What became of them, if they aren't those that were opened. Three calls of the system.
+    var displacement: Displacement? {
+        guard let found = FileIdentity(of: file.name) else {
+            return errno == ENOENT || errno == ENOTDIR ? .gone : .hidden(errno)
+        }
+        guard found == file.identity else { return .replaced }
+        guard let log = FileIdentity(of: file.path + "-wal") else { return .logGone }
+        return log == self.log && FileIdentity(of: file.path + "-shm") == index ? nil : .logReplaced
+    }
+}

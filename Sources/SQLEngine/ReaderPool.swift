@@ -1,3 +1,4 @@
+import Glibc
 import Synchronization
 
 /// Read connections that wait to be lent, last in first out, so that few of them stay warm. Opened when none waits:
@@ -11,29 +12,47 @@ final class ReaderPool: Sendable {
 
     private struct State {
         var idle: [Idle] = []
+        /// Connections that are open, lent or not.
+        var open = 0
         var isClosed = false
     }
 
     private let state = Mutex(State())
-    private let path: String
+    private let files: OpenFiles
     private let options: DatabaseOptions
 
-    init(path: String, options: DatabaseOptions) {
-        self.path = path
+    init(files: OpenFiles, options: DatabaseOptions) {
+        self.files = files
         self.options = options
     }
 
+    /// When the files were taken away, reads go on with the connections that there are, and wait for one as for a lock: a new
+    /// one would open what stands in the files' place, and SQLite would mix the two.
     @usableFromInline
     func take() throws -> Connection {
-        let waiting = try state.withLock { state in
+        var left = options.busyTimeoutMilliseconds
+        while true {
+            if let idle = try takeIdle() { return idle }
+            guard let displacement = files.displacement else { return try open() }
+            guard left > 0, state.withLock({ $0.open > 0 }) else { throw displacement.error }
+            usleep(1000)
+            left -= 1
+        }
+    }
+
+    private func open() throws -> Connection {
+        let connection = try Connection(path: files.file.path, access: .read, options: options)
+        state.withLock { $0.open += 1 }
+        return connection
+    }
+
+    private func takeIdle() throws -> Connection? {
+        let idle = try state.withLock { state in
             if state.isClosed { throw SQLError.closed }
             return state.idle.popLast()
         }
-        guard let waiting else {
-            return try Connection(path: path, access: .read, options: options)
-        }
-        waiting.connection.lend()
-        return waiting.connection
+        idle?.connection.lend()
+        return idle?.connection
     }
 
     @usableFromInline
@@ -47,12 +66,14 @@ final class ReaderPool: Sendable {
         if !isKept { connection.close() }
     }
 
-    /// After a failure of the database the connection is closed: the next reader gets a fresh one.
+    /// After a failure of the database the connection is closed: the next reader gets a fresh one. Not while there is none to
+    /// be had.
     @usableFromInline
     @inline(never)
     func put(_ connection: Connection, after error: any Error) {
         if connection.isInTransaction { connection.rollback() }
-        if error is SQLError {
+        if let error = error as? SQLError, error.code != .displaced {
+            state.withLock { $0.open -= 1 }
             connection.close()
         } else {
             put(connection)

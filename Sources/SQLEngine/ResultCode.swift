@@ -26,6 +26,7 @@ package struct ResultCode: RawRepresentable, Hashable, Sendable {
         switch self {
         case .queueFull: "the queue of writes is full"
         case .closed: "the database is closed"
+        case .displaced: "the database's files aren't those that were opened"
         default: String(cString: sqlite3_errstr(rawValue))
         }
     }
@@ -78,4 +79,6 @@ extension ResultCode {
     package static let queueFull = ResultCode(rawValue: -1)
     /// The engine's own: `Database.close()` was called.
     package static let closed = ResultCode(rawValue: -2)
+    /// The engine's own: the database's file, or a file that SQLite keeps beside it, was removed, moved or replaced.
+    package static let displaced = ResultCode(rawValue: -3)
 }

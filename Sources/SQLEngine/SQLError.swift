@@ -19,10 +19,10 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     package static let closed = SQLError(code: .closed)
 
     /// The same request may succeed later without anybody changing it: the file is locked by somebody else, the disk
-    /// is full, broken, read-only or out of descriptors, or the queue of writes is full.
+    /// is full, broken, read-only or out of descriptors, the queue of writes is full, or the file was taken away.
     package var isUnavailable: Bool {
         switch code {
-        case .busy, .locked, .full, .ioError, .readOnly, .cantOpen, .queueFull: true
+        case .busy, .locked, .full, .ioError, .readOnly, .cantOpen, .queueFull, .displaced: true
         default: false
         }
     }

@@ -4,9 +4,10 @@ import Glibc
 /// The only thread that writes. It takes every write that waits, runs them in one transaction, commits with one fsync,
 /// and only then answers their callers.
 ///
-/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the log's marks and
-/// the data version by the writer's thread only.
+/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the log's marks,
+/// the data version and what became of the files by the writer's thread only.
 final class Writer: @unchecked Sendable {
+    let files: OpenFiles
     private let monitor = Monitor()
     private let queueLimit: Int
     private let batchLimit: Int
@@ -19,11 +20,13 @@ final class Writer: @unchecked Sendable {
     private var hasFinished = false
     private var groupSize = 0
     private var commitWatcher: (@Sendable ([Int64]) -> Void)?
+    private var fileWatcher: (@Sendable (SQLError?) -> Void)?
     private var refusals = Refusals()
     private var thread: pthread_t = 0
 
     // The thread's own.
     private let connection: Connection
+    private var displacement: Displacement?
     private let checkpointPages: Int32
     private var checkpointedAt: Int32 = 0
     private var dataVersion: Int64
@@ -33,12 +36,14 @@ final class Writer: @unchecked Sendable {
     private static let pollInterval: UInt64 = 300_000_000
 
     /// Takes over the connection.
-    init(connection: sending Connection, options: DatabaseOptions) throws {
+    init(connection: sending Connection, to file: DatabaseFile, options: DatabaseOptions) throws {
         self.connection = connection
         queueLimit = max(1, options.writerQueueLimit)
         batchLimit = max(1, options.writerBatchLimit)
         checkpointPages = max(1, options.walAutocheckpointPages)
+        // The first read: before it SQLite hasn't opened the log.
         dataVersion = try connection.dataVersion()
+        files = try OpenFiles(file)
         connection.takeBack()
         try start()
     }
@@ -67,6 +72,10 @@ final class Writer: @unchecked Sendable {
 
     func watchCommits(_ watcher: @escaping @Sendable ([Int64]) -> Void) {
         monitor.withLock { commitWatcher = watcher }
+    }
+
+    func watchFiles(_ watcher: @escaping @Sendable (SQLError?) -> Void) {
+        monitor.withLock { fileWatcher = watcher }
     }
 
     var lastRefusals: Refusals {
@@ -138,24 +147,37 @@ extension Writer {
         while true {
             switch nextStep() {
             case .group(let jobs):
-                commit(jobs)
-                checkpointIfDue()
+                if let error = lookAtFiles() {
+                    for job in jobs { job.answer(error) }
+                } else {
+                    commit(jobs)
+                    checkpointIfDue()
+                }
             case .alone(let job):
-                let failure = perform(job)
-                job.answer(failure)
+                job.answer(lookAtFiles() ?? perform(job))
             case .poll:
+                _ = lookAtFiles()
                 noticeForeignChange()
             case .finish:
-                connection.close()
-                monitor.withLock {
-                    // Who watches may hold the database, and it holds the writer.
-                    listeners = []
-                    commitWatcher = nil
-                    hasFinished = true
-                    monitor.wakeAll()
-                }
+                finish()
                 return
             }
+        }
+    }
+
+    private func finish() {
+        _ = lookAtFiles()
+        saveLog()
+        // SQLite would remove what has the log's name.
+        if displacement != nil { connection.leaveLog() }
+        connection.close()
+        monitor.withLock {
+            // Who watches may hold the database, and it holds the writer.
+            listeners = []
+            commitWatcher = nil
+            fileWatcher = nil
+            hasFinished = true
+            monitor.wakeAll()
         }
     }
 
@@ -291,6 +313,33 @@ extension Writer {
             return error
         }
     }
+}
+
+// MARK: - Between groups
+
+extension Writer {
+    /// What a write has to be refused with, because it would go where nobody finds it.
+    private func lookAtFiles() -> SQLError? {
+        let found = files.displacement
+        if found != displacement {
+            displacement = found
+            saveLog()
+            monitor.withLock { fileWatcher }?(found?.error)
+        }
+        guard let error = found?.error else { return nil }
+        note(error)
+        return error
+    }
+
+    /// Copies the log into the file that is open, wherever that is now, and empties it. Then the file is whole without it, and
+    /// SQLite, which applies any log that it finds beside a file, doesn't apply this one to what was put in the file's place.
+    private func saveLog() {
+        switch displacement {
+        case .gone, .replaced, .logGone: try? connection.checkpoint(truncate: true)
+        // The file may be in use with the other log.
+        case .logReplaced, .hidden, nil: break
+        }
+    }
 
     private func note(_ error: any Error) {
         guard let error = error as? SQLError, error.isUnavailable else { return }
@@ -299,11 +348,7 @@ extension Writer {
             refusals.last = error
         }
     }
-}
 
-// MARK: - Between groups
-
-extension Writer {
     /// Copies the log into the file when it has grown enough since the last time. After the answers, so that no caller
     /// waits for the two fsyncs it takes.
     private func checkpointIfDue() {

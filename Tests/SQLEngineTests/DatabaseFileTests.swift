@@ -30,3 +30,128 @@ struct DatabaseFileTests {
         #expect(fixture.folder.names == ["link", "test.sqlite", "test.sqlite-shm", "test.sqlite-wal"])
     }
 }
+
+/// Files that are taken away and brought back under an open database.
+private struct Away {
+    let path: String
+    init(_ fixture: Fixture, _ suffix: String = "") {
+        path = fixture.folder.file() + suffix
+        #expect(rename(path, path + ".away") == 0)
+    }
+
+    func bringBack() { #expect(rename(path + ".away", path) == 0) }
+}
+
+@Suite("A database whose files are taken away")
+struct TakenAwayTests {
+    private func writes(_ database: Database, _ name: String) -> ResultCode? {
+        do {
+            try database.writeBlocking { _ = try insertThing($0, name) }
+            return nil
+        } catch {
+            return (error as? SQLError)?.code
+        }
+    }
+
+    @Test("is not written to, and goes on when they are back", arguments: ["", "-wal", "-shm"])
+    func writing(_ suffix: String) async throws {
+        let fixture = try Fixture()
+        let told = Mutex<[ResultCode?]>([])
+        fixture.database.onDisplacement { error in told.withLock { $0.append(error?.code) } }
+        #expect(writes(fixture.database, "before") == nil)
+        for round in 1...2 {
+            let away = Away(fixture, suffix)
+            let refused = fixture.database.refusals.count
+            #expect(writes(fixture.database, "while") == .displaced)
+            #expect(writes(fixture.database, "while") == .displaced)
+            #expect(throws: SQLError.self) { try fixture.database.checkpoint(truncate: true) }
+            await #expect(throws: SQLError.self) { try await fixture.database.rehearse { try insertThing($0, "while") } }
+            #expect(fixture.database.refusals.count == refused + 4)
+            #expect(fixture.database.refusals.last?.code == .displaced)
+            away.bringBack()
+            #expect(writes(fixture.database, "after \(round)") == nil)
+        }
+        #expect(try fixture.names == ["before", "after 1", "after 2"])
+        #expect(told.withLock { $0 } == [.displaced, nil, .displaced, nil], "told once each time")
+    }
+
+    @Test("tells of it without a write, while it looks for foreign changes", .timeLimit(.minutes(1)))
+    func byItself() async throws {
+        let fixture = try Fixture()
+        let (notices, continuation) = AsyncStream.makeStream(of: ResultCode?.self)
+        fixture.database.onDisplacement { continuation.yield($0?.code) }
+        fixture.database.onForeignChange {}
+        let away = Away(fixture)
+        for await notice in notices {
+            #expect(notice == .displaced)
+            break
+        }
+        away.bringBack()
+        for await notice in notices {
+            #expect(notice == nil)
+            break
+        }
+    }
+
+    @Test("is read with the connections that are open, one after another, and opens none")
+    func reading() async throws {
+        let fixture = try Fixture()
+        #expect(writes(fixture.database, "kept") == nil)
+        let gate = Gate()
+        let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
+        // Holds the only connection.
+        let first = onThread {
+            try fixture.database.read { _ in
+                continuation.finish()
+                gate.stand()
+            }
+        }
+        for await _ in entered {}
+        let away = Away(fixture)
+        try Data("not a database".utf8).write(to: URL(fileURLWithPath: fixture.folder.file()))
+        let second = onThread {
+            let names = try fixture.names
+            #expect(names == ["kept"])
+        }
+        gate.open()
+        try await first.value
+        try await second.value
+        #expect(try Data(contentsOf: URL(fileURLWithPath: fixture.folder.file())) == Data("not a database".utf8))
+        away.bringBack()
+        #expect(try fixture.names == ["kept"])
+    }
+
+    @Test("a read that finds no connection fails")
+    func noConnection() throws {
+        let fixture = try Fixture { $0.busyTimeoutMilliseconds = 20 }
+        let away = Away(fixture)
+        let none = #expect(throws: SQLError.self) { try fixture.count }
+        #expect(none?.code == .displaced)
+        away.bringBack()
+        #expect(try fixture.count == 0)
+        _ = Away(fixture)
+        let nested = #expect(throws: SQLError.self) {
+            try fixture.database.read { _ in try fixture.count }
+        }
+        #expect(nested?.code == .displaced)
+        #expect(try fixture.count == 0)
+    }
+
+    @Test("folds a log that is gone into the file, and leaves one alone that isn't its own", arguments: [true, false])
+    func closing(_ isReplaced: Bool) throws {
+        let fixture = try Fixture()
+        #expect(writes(fixture.database, "kept") == nil)
+        _ = Away(fixture, "-wal")
+        let log = fixture.folder.file() + "-wal"
+        if isReplaced { try Data("another's".utf8).write(to: URL(fileURLWithPath: log)) }
+        #expect(writes(fixture.database, "refused") == .displaced)
+        fixture.database.close()
+        if isReplaced {
+            #expect(try Data(contentsOf: URL(fileURLWithPath: log)) == Data("another's".utf8))
+        } else {
+            let again = try Database(path: fixture.folder.file())
+            defer { again.close() }
+            #expect(try countThings(again) == 1)
+        }
+    }
+}

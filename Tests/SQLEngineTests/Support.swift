@@ -70,18 +70,23 @@ final class Gate: Sendable {
     ) async -> Task<Void, any Error> {
         let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
         let task = Task {
-            try await database.write { [released] connection in
+            try await database.write { [self] connection in
                 defer {
                     continuation.finish()
                     // Once open it stays open: a write may be run twice.
-                    released.wait()
-                    released.signal()
+                    stand()
                 }
                 try body(connection)
             }
         }
         for await _ in entered {}
         return task
+    }
+
+    /// Stands at the gate on the calling thread.
+    func stand() {
+        released.wait()
+        released.signal()
     }
 
     func open() {

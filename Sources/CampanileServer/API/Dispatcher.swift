@@ -107,6 +107,10 @@ package struct Dispatcher: Sendable {
     private func response(to error: any Error, _ request: Request) -> Response {
         switch error {
         case let problem as Problem: return problem.response(requestID: request.id)
+        case let error as SQLError where error.code == .displaced:
+            // The log has it already, once.
+            return Problem.unavailable("The database can't take this now: \(error.message). Nothing was changed; try again.")
+                .response(requestID: request.id)
         case let error as SQLError where error.isUnavailable || error.code == .closed:
             logger.warning(
                 "The database can't be used now.", metadata: ["request": "\(request.id)", "error": "\(error)"])

@@ -18,6 +18,7 @@ final class RunningServer: Sendable {
 
     init(
         folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), provider: RecordingProvider? = nil,
+        logger: Logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
         _ configure: (inout Configuration) -> Void = { _ in }
     ) async throws {
         self.folder = folder
@@ -31,7 +32,7 @@ final class RunningServer: Sendable {
         self.configuration = configuration
         app = try await App(
             configuration: configuration, world: world, sink: LogSink(descriptor: -1, format: .json),
-            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }), provider: provider)
+            logger: logger, provider: provider)
         client = HTTPClient(port: app.port)
     }
 
