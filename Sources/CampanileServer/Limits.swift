@@ -125,14 +125,32 @@ package enum Limits {
     // A cable connection (ActionCable over WebSocket)
     static let cableSubscriptions = 100
     static let cableIdentifierBytes = 4_096
+    /// Of all identifiers of a connection together.
+    static let cableIdentifiersBytes = 64 * 1_024
+    /// Of one connection to one stream, each under another identifier; and the bytes of those.
+    static let cableSubscriptionsPerStream = 4
+    static let cableIdentifierBytesPerStream = 4_096
     /// Of one message of a client, and so of one frame.
     static let cableMessageBytes = 64 * 1_024
     /// Messages, pings and pongs of a client between two of our pings; more close the connection.
     static let cableFramesPerPing = 300
-    /// What a client has not taken yet; news that come beyond cut it off.
+    static let cableBytesPerPing = 512 * 1_024
+    /// What is read at once: a power of two.
+    static let cableReadBytes = 512
+    /// What a client has not taken yet; beyond, news wait, and what else is said cuts it off.
     static let cableUnsentBytes = 64 * 1_024
-    /// What the kernel keeps for a client beside that.
-    static let cableSendBufferBytes: Int32 = 64 * 1_024
+    /// News that wait until a client takes them; more cut it off.
+    static let cableWaitingBytes = 1_024 * 1_024
+    /// What one subscription is sent in its turn, and all together before sockets and pings have theirs; at least one frame.
+    static let cableTurnBytes = 32 * 1_024
+    static let cableRoundBytes = 256 * 1_024
+    /// What a frame counts there at least, because sending it costs more than its bytes; and what a client's command does.
+    static let cableFrameCost = 1_024
+    static let cableCommandCost = 16 * 1_024
+    /// Identifiers for which the frames of a piece of news are kept until all have them.
+    static let cableSharedIdentifiers = 8
+    /// What the kernel keeps for a client beside that, and of what it sends.
+    static let cableSocketBufferBytes: Int32 = 64 * 1_024
     /// Rails' clients take a connection for stale after two of these.
     static let cablePingMilliseconds: Int64 = 3_000
     /// Parts of that time among which the connections are spread.
@@ -141,9 +159,9 @@ package enum Limits {
     static let cableUnacknowledgedMilliseconds: Int32 = 30_000
     /// Pings that would have gone while the client doesn't answer our close frame.
     static let cableClosingPings = 2
-    /// News that wait for the cable's thread; those whose news find no place are cut off.
-    static let cableMailbox = 262_144
     static let cableStopMilliseconds: Int64 = 2_000
+    /// What clients do is told in the log once in so long, each thing.
+    static let cableNoticeMilliseconds: Int64 = 60_000
     /// Kinds of foreign streams that the log names.
     static let cableForeignStreams = 64
     static let cableForeignStreamCharacters = 32

@@ -79,8 +79,8 @@ import Testing
         }
         #expect(try await client.frame()?.json == html(3))
         fixture.board.change("42", to: 4)
-        fixture.board.change("42", to: 0)
         #expect(try await client.frame()?.json == html(4))
+        fixture.board.change("42", to: 0)
         #expect(try await client.frame()?.json == html(0))
         #expect(fixture.board.log == [.init(kind: .badgeTurbo, app: "default", userID: "42")])
         await fixture.stop()

@@ -29,11 +29,11 @@ import Testing
 
     static func dialogue(
         _ visitor: CableVisitor? = visitor, signedStreamsOnly: Bool = false, key: SignedStreamName.Key? = CableFixture.key,
-        pattern: StreamNamePattern = .standard
+        pattern: StreamNamePattern = .standard, log: KeptLog = KeptLog(), clock: HandClock = HandClock()
     ) -> Talk {
         let rules = CableRules(
             key: key, pattern: pattern, signedStreamsOnly: signedStreamsOnly,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+            log: CableLog(log.logger) { clock.now })
         return Talk(CableDialogue(rules: rules, visitor: visitor))
     }
 
@@ -173,7 +173,7 @@ import Testing
 
     @Test func takesAHundredSubscriptionsAndNoMore() {
         let dialogue = Self.dialogue()
-        func identifier(_ number: Int) -> String { "{\"channel\":\"NotificationsChannel\",\"n\":\(number)}" }
+        func identifier(_ number: Int) -> String { CableFixture.turbo("notifications:\(number)") }
         for number in 1...100 { #expect(dialogue.subscribe(identifier(number)).count == 2) }
         #expect(
             dialogue.subscribe(identifier(101)) == [Self.about(identifier(101), "reject_subscription")])
@@ -191,6 +191,63 @@ import Testing
         #expect(dialogue.subscribe(identifier(bytes: 4_096)).count == 2)
         let long = identifier(bytes: 4_097)
         #expect(dialogue.subscribe(long) == [Self.about(long, "reject_subscription")])
+    }
+
+    static func variant(_ number: Int, bytes: Int = 0) -> String {
+        let text = "{\"channel\":\"NotificationsChannel\",\"n\":\(number),\"x\":\"\"}"
+        return String(text.dropLast(2)) + String(repeating: "x", count: max(0, bytes - text.utf8.count)) + "\"}"
+    }
+
+    @Test func takesFourSubscriptionsToOneStreamHoweverTheyAreWritten() {
+        let dialogue = Self.dialogue()
+        for number in 1...4 { #expect(dialogue.subscribe(Self.variant(number)).count == 2) }
+        #expect(dialogue.subscribe(Self.variant(5)) == [Self.about(Self.variant(5), "reject_subscription")])
+        #expect(dialogue.subscribe(Self.variant(4)).count == 3, "a known one may be repeated")
+        let own = CableFixture.turbo("notifications:17")
+        #expect(dialogue.subscribe(own).count == 2, "another kind of news is another stream")
+        #expect(dialogue.unsubscribe(Self.variant(1)).count == 1)
+        #expect(dialogue.subscribe(Self.variant(5)).count == 2)
+    }
+
+    @Test func takesFourKibibytesOfIdentifiersForOneStream() {
+        let dialogue = Self.dialogue()
+        #expect(dialogue.subscribe(Self.variant(1, bytes: 2_000)).count == 2)
+        #expect(dialogue.subscribe(Self.variant(2, bytes: 2_096)).count == 2)
+        let third = Self.variant(3)
+        #expect(dialogue.subscribe(third) == [Self.about(third, "reject_subscription")])
+        #expect(dialogue.unsubscribe(Self.variant(1, bytes: 2_000)).count == 1)
+        #expect(dialogue.subscribe(third).count == 2)
+    }
+
+    @Test func takes64KibibytesOfIdentifiersOnAConnectionAlsoOfStreamsThatCarryNothing() {
+        let dialogue = Self.dialogue()
+        func identifier(_ number: Int) -> String {
+            let text = CableFixture.turbo("messages:\(number)")
+            return text.dropLast() + ",\"x\":\"\(String(repeating: "x", count: 4_096 - text.utf8.count - 7))\"}"
+        }
+        #expect(identifier(10).utf8.count == 4_096)
+        for number in 10..<26 {
+            #expect(dialogue.subscribe(identifier(number)) == [Self.about(identifier(number), "confirm_subscription")])
+        }
+        #expect(dialogue.subscribe(identifier(26)) == [Self.about(identifier(26), "reject_subscription")])
+        #expect(dialogue.unsubscribe(identifier(10)) == [])
+        #expect(dialogue.subscribe(identifier(26)) == [Self.about(identifier(26), "confirm_subscription")])
+    }
+
+    @Test func theLogNamesEachLimitOnceAMinute() {
+        let (log, clock) = (KeptLog(), HandClock())
+        let dialogue = Self.dialogue(log: log, clock: clock)
+        let line = "warning A cable subscription was rejected: A connection has 4 subscriptions to one stream"
+        for number in 1...100 { _ = dialogue.subscribe(Self.variant(number)) }
+        #expect(log.count(line) == 1)
+        clock.advance(milliseconds: 59_999)
+        _ = dialogue.subscribe(Self.variant(101))
+        #expect(log.count(line) == 1)
+        clock.advance(milliseconds: 1)
+        for number in 1...100 { _ = dialogue.subscribe(Self.variant(number)) }
+        #expect(log.count(line) == 2)
+        _ = dialogue.subscribe(Self.variant(1, bytes: 4_097))
+        #expect(log.count("warning A cable subscription was rejected: An identifier has more than 4096 bytes.") == 1)
     }
 
     @Test("says why it ends, and whether to come back", arguments: [

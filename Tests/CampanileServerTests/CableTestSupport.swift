@@ -196,6 +196,7 @@ final class StreamBoard: CableAuthority {
         var cancelled = 0
         var left: [String] = []
         var count: Int64 = 3
+        var errands: [String: @Sendable (any StreamListener) -> Void] = [:]
     }
 
     private let state = Mutex(State())
@@ -209,7 +210,9 @@ final class StreamBoard: CableAuthority {
     var listeners: [any StreamListener] { state.withLock { $0.listeners.values.map(\.listener) } }
 
     /// The present badge is the first news, as the hub promises.
-    func subscribe(to stream: CableStream, listener: any StreamListener) -> any StreamSubscription {
+    func subscribe(
+        to stream: CableStream, of owner: TurnOwner, listener: any StreamListener
+    ) -> any StreamSubscription {
         let (kind, user) = (stream.kind, stream.user)
         let entry = Entry(kind: kind, app: user.app.text, userID: user.userID.text)
         let (number, count) = state.withLock { state in
@@ -218,7 +221,13 @@ final class StreamBoard: CableAuthority {
             return (state.log.count, state.count)
         }
         listener.deliver(StreamNews(kind, [StreamBoard.badge(count, id: count, kind)]))
+        if let errand = state.withLock({ $0.errands.removeValue(forKey: user.userID.text) }) { errand(listener) }
         return Place(board: self, number: number)
+    }
+
+    /// Something to do when this user subscribes: on the cable's thread, so that the cable does nothing meanwhile.
+    func onSubscription(of userID: String, _ errand: @escaping @Sendable (any StreamListener) -> Void) {
+        state.withLock { $0.errands[userID] = errand }
     }
 
     func left(_ visitor: CableVisitor?) { state.withLock { $0.left.append(visitor?.user.userID.text ?? "nobody") } }
@@ -235,8 +244,11 @@ final class StreamBoard: CableAuthority {
     }
 
     func tell(_ userID: String, _ messages: [StreamMessage]) {
-        let concerned = state.withLock { $0.listeners.values.filter { $0.entry.userID == userID } }
-        for (_, listener) in concerned { listener.deliver(StreamNews(.notifications, messages)) }
+        let concerned = state.withLock { state in
+            state.listeners.values.filter { $0.entry.userID == userID && $0.entry.kind == .notifications }
+        }
+        let news = StreamNews(.notifications, messages)
+        for (_, listener) in concerned { listener.deliver(news) }
     }
 
     func end(_ userID: String, _ reason: StreamEnd) {
@@ -259,10 +271,10 @@ final class CableFixture: Sendable {
     let cable: Cable
 
     init(signedStreamsOnly: Bool = false) {
+        let clock = clock
         let rules = CableRules(
             key: CableFixture.key, pattern: .standard, signedStreamsOnly: signedStreamsOnly,
-            logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
-        let clock = clock
+            log: CableLog(Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { clock.now })
         cable = Cable(
             rules: rules, authority: board, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             hasClockwork: false) { clock.now }
@@ -289,9 +301,9 @@ final class CableFixture: Sendable {
         return client
     }
 
-    /// A connection of the user 17 that has been welcomed.
-    func welcomed() async throws -> WebSocketClient {
-        let client = try await connect(visitor())
+    /// A connection of a user that has been welcomed.
+    func welcomed(_ userID: String = "17") async throws -> WebSocketClient {
+        let client = try await connect(visitor(userID))
         _ = try await client.head()
         guard try await client.frame() == .text("{\"type\":\"welcome\"}") else {
             throw WebSocketClient.Broken(reason: "no welcome")

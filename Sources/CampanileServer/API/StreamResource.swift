@@ -53,7 +53,7 @@ struct StreamResource: Sendable {
             let opening = EventStreamSession.Opening(
                 user: user, seat: seat, inbox: inbox, kind: kind, lastEventID: lastEventID, head: head)
             return Response(takeOver: 200) { [world] socket in
-                shard.loop.perform {
+                shard.hub.admit(.user(opening.user.user.key)) {
                     EventStreamSession.open(opening, on: socket, loop: shard.loop, hub: shard.hub, world: world)
                 }
             }

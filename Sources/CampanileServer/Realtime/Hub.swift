@@ -30,6 +30,9 @@ final class Hub: @unchecked Sendable {
     // The loop's thread only.
     private var audiences: [Int64: Audience] = [:]
     private var sessions: [ObjectIdentifier: any StreamSession] = [:]
+    /// Streams that are to open.
+    private var newcomers = TurnQueue<@Sendable () -> Void>()
+    private var isAdmitting = false
     /// Inboxes that couldn't be read, to be tried again with the next tick.
     private var unread: Set<Int64> = []
     private var revocationsSeen = Timestamp(milliseconds: 0)
@@ -82,6 +85,25 @@ final class Hub: @unchecked Sendable {
 
     func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
 
+    /// Opens a stream, on the loop's thread: one at a time and in turns, because each reads the database, and may be told
+    /// much that it missed, while others' news wait for the thread.
+    func admit(_ owner: TurnOwner, _ open: @escaping @Sendable () -> Void) {
+        loop.perform { [self] in
+            newcomers.add(open, of: owner)
+            // Not at once: those who come together are to take turns.
+            if !isAdmitting { admitNext() }
+        }
+    }
+
+    private func admitNext() {
+        isAdmitting = !newcomers.isEmpty
+        guard isAdmitting else { return }
+        loop.perform { [self] in
+            newcomers.next()?()
+            admitNext()
+        }
+    }
+
     // MARK: Sessions, on the loop's thread
 
     func open(_ session: any StreamSession) {
@@ -112,6 +134,8 @@ final class Hub: @unchecked Sendable {
     /// Ends every stream, and lets none open any more.
     func endAll() {
         calls.withLock { $0.isEnding = true }
+        // Each is told so by itself.
+        while let open = newcomers.next() { open() }
         for session in sessions.values { session.end(.restarting) }
     }
 
@@ -189,7 +213,7 @@ extension Hub {
             }
             return (calls.changed, calls.anyChanged)
         }
-        guard anyChanged else { return changed.forEach(tell) }
+        guard anyChanged else { return tell(Array(changed)[...]) }
         revocationLooks = Limits.revocationLooks
         endRevoked()
         tell(Array(audiences.keys)[...])

@@ -42,8 +42,9 @@ final class Realtime: Sendable {
         self.shards = shards
         wheel = ShardWheel(shards)
         let authority = CableStreams(
-            inboxes: StreamInboxes(database: database, world: world), shards: wheel, seats: seats, logger: logger)
-        self.cable = Cable(rules: try CableRules(cable, logger: logger), authority: authority, logger: logger, now: world.now)
+            inboxes: StreamInboxes(database: database, world: world), shards: shards, seats: seats, logger: logger)
+        let rules = try CableRules(cable, logger: logger, now: world.now)
+        self.cable = Cable(rules: rules, authority: authority, logger: logger, now: world.now)
         shards.first?.hub.onRevocations { [weak cable = self.cable] revoked in
             cable?.end(.revoked) { visitor in
                 visitor.life.isRevoked(by: revoked[visitor.user])
@@ -109,10 +110,12 @@ final class ShardWheel: Sendable {
 }
 
 extension CableRules {
-    fileprivate convenience init(_ cable: Configuration.Cable, logger: Logger) throws {
+    fileprivate convenience init(
+        _ cable: Configuration.Cable, logger: Logger, now: @escaping @Sendable () -> Timestamp
+    ) throws {
         self.init(
             key: try SignedStreamName.Key(cable), pattern: try StreamNamePattern(cable.streamName),
-            signedStreamsOnly: cable.signedStreamsOnly, logger: logger)
+            signedStreamsOnly: cable.signedStreamsOnly, log: CableLog(logger, now: now))
     }
 }
 

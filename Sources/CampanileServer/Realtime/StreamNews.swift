@@ -9,6 +9,9 @@ enum StreamKind: Int, CaseIterable, Sendable {
     case badgeTurbo
     /// Everything that happens, the badge with it.
     case notifications
+
+    /// Whether the newest news say all that older ones said, so that who has not been sent those needs only these.
+    var isAbsolute: Bool { self != .notifications }
 }
 
 /// One thing that a listener is told.
@@ -23,18 +26,24 @@ struct StreamMessage: Sendable {
 
 /// What is told to all listeners of one kind at once.
 ///
-/// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only.
+/// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only, `cableFrames` on the cable's.
 final class StreamNews: @unchecked Sendable {
     let kind: StreamKind
     let messages: [StreamMessage]
+    /// What keeping them costs, about: the bytes of their data, and a little for each.
+    let bytes: Int
 
     init(_ kind: StreamKind, _ messages: [StreamMessage]) {
         self.kind = kind
         self.messages = messages
+        bytes = messages.reduce(0) { $0 + $1.data.count + 64 }
     }
 
     /// The same as server-sent events: made once, sent to thousands.
     private(set) lazy var eventStream = StreamBytes(ServerSentEvents.text(kind, messages))
+
+    /// The same as the cable sends it: kept here by the cable, so that it is made once and goes with the last listener.
+    var cableFrames: AnyObject?
 }
 
 /// Why the server ends a stream.

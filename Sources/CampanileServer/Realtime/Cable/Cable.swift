@@ -10,7 +10,10 @@ import Synchronization
 protocol CableAuthority: Sendable {
     /// Subscribes to a stream. News come to `listener` until its subscription is cancelled, the present badge
     /// first; whatever is committed after this call has returned is among them.
-    func subscribe(to stream: CableStream, listener: any StreamListener) -> any StreamSubscription
+    /// - Parameter owner: for whom it is done, while others wait.
+    func subscribe(
+        to stream: CableStream, of owner: TurnOwner, listener: any StreamListener
+    ) -> any StreamSubscription
 
     /// A connection that was given to `accept` is gone; said once for each. (On the caller's thread if the cable has been
     /// shut down.)
@@ -96,7 +99,9 @@ final class Cable: Sendable {
             low: Limits.cableUnsentBytes / 2, high: Limits.cableUnsentBytes)
         ClientBootstrap(group: connection.loop.eventLoop)
             // A command fits, an idle connection keeps no more than this, and longer messages come in several reads.
-            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: 512))
+            .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Limits.cableReadBytes))
+            // One each time, so that who sends much waits for those who send less.
+            .channelOption(.maxMessagesPerRead, value: 1)
             .channelOption(.writeBufferWaterMark, value: unsent)
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -131,7 +136,7 @@ final class Cable: Sendable {
         }
         guard case .running(let loop, let group) = former else { return }
         try? await loop.endAll(within: .milliseconds(milliseconds)).get()
-        loop.closeMailbox()
+        loop.turns.close()
         try? await group.shutdownGracefully()
     }
 
@@ -164,7 +169,8 @@ final class Cable: Sendable {
         set(SOL_SOCKET, SO_KEEPALIVE, 1)
         // Pings go out all the time, so a peer that vanished is noticed by what it doesn't acknowledge.
         set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Limits.cableUnacknowledgedMilliseconds)
-        // Left alone, the kernel would keep megabytes for a client that doesn't read.
-        set(SOL_SOCKET, SO_SNDBUF, Limits.cableSendBufferBytes)
+        // Left alone, the kernel would keep megabytes for a client that doesn't read, or of one that sends without end.
+        set(SOL_SOCKET, SO_SNDBUF, Limits.cableSocketBufferBytes)
+        set(SOL_SOCKET, SO_RCVBUF, Limits.cableSocketBufferBytes)
     }
 }

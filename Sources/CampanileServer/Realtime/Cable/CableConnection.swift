@@ -5,9 +5,11 @@ import NIOWebSocket
 /// One cable connection: the end of its channel's pipeline. Frames come from NIO's decoder; what they mean is decided by
 /// `WebSocketReceiver` and `CableDialogue`, and done here.
 ///
-/// Sendable: it is made by the thread that accepts and then touched on the cable's thread only.
-final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
+/// Sendable: it is made by the thread that accepts and then touched on the cable's thread only, but for the waiting bytes,
+/// which are the turns'.
+final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     typealias InboundIn = WebSocketFrame
+    typealias OutboundIn = ByteBuffer
     typealias OutboundOut = ByteBuffer
 
     private enum Phase {
@@ -23,6 +25,8 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
 
     let loop: CableLoop
     let visitor: CableVisitor?
+    /// For whom its commands are done.
+    var owner: TurnOwner { visitor.map { .user($0.user) } ?? .strangers }
     /// Where it stands in the loop's wheel.
     var slot = 0
     var place = 0
@@ -30,11 +34,16 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
     private var context: ChannelHandlerContext?
     /// The answer to the HTTP request, until it is sent.
     private var head: ByteBuffer?
-    private var receiver = WebSocketReceiver()
+    private var inbox = CableInbox()
+    private var isReadHeld = false
     private var dialogue: CableDialogue
     private var listeners: [CableListener] = []
-    /// Frames since our last ping.
-    private var frames = 0
+    /// What its listeners were told and have not been sent, in bytes. Under the turns' lock.
+    var waitingBytes = 0
+    /// What waits until the socket takes more.
+    var stalled: [(parcel: CableParcel, listener: CableListener)] = []
+    /// Whether the socket took nothing more at the last ping.
+    private var isLagging = false
     /// Until the connection has lived long enough; nil: without end.
     private var pingsLeft: Int?
     private var isUnflushed = false
@@ -52,7 +61,7 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
 
     /// Its turn to be pinged, which is also when its own times are looked at.
     func turn(_ ping: ByteBuffer, now: Timestamp) {
-        frames = 0
+        inbox.beginPeriod()
         switch phase {
         case .opening, .closed: break
         case .closing(let left): left <= 1 ? hangUp() : (phase = .closing(pingsLeft: left - 1))
@@ -63,17 +72,21 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
                 guard pingsLeft > 1 else { return end(.lifetime) }
                 self.pingsLeft = pingsLeft - 1
             }
-            write(ping)
+            // A client that takes much may be full at this very moment; one that is so all the time doesn't read.
+            guard isWritable || !isLagging else { return cutOff() }
+            isLagging = !isWritable
+            send(ping)
             flush()
         }
     }
 
-    /// News of one of its streams. The loop flushes.
-    func tell(_ listener: CableListener, _ news: StreamNews) {
-        for message in news.messages {
-            guard case .open = phase, !listener.isCancelled else { return }
-            write(loop.frame(for: message, to: listener))
-        }
+    /// Sends news, unless the socket hasn't taken what was sent before. Who calls flushes.
+    /// - Returns: false: they are to be offered again, when `stalled` is resumed.
+    func takes(_ news: ByteBuffer) -> Bool {
+        guard case .open = phase else { return true }
+        guard isWritable else { return false }
+        send(news)
+        return true
     }
 
     /// Tells the client why, and closes.
@@ -117,9 +130,9 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
     }
 
     private func listen(_ number: Int, to stream: CableStream, as identifier: [UInt8]) {
-        let listener = CableListener(number: number, kind: stream.kind, identifier: identifier, connection: self)
+        let listener = CableListener(number: number, stream: stream, identifier: identifier, connection: self)
         listeners.append(listener)
-        listener.subscription = loop.authority.subscribe(to: stream, listener: listener)
+        listener.subscription = loop.authority.subscribe(to: stream, of: listener.owner, listener: listener)
     }
 
     private func stopListening(_ number: Int) {
@@ -131,6 +144,13 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
         let former = listeners
         listeners = []
         former.forEach { $0.cancel() }
+        resume()
+    }
+
+    private func resume() {
+        let former = stalled
+        stalled = []
+        if !former.isEmpty { loop.turns.resume(former) }
     }
 
     /// Begins the closing handshake (RFC 6455 section 7.1.2).
@@ -152,40 +172,71 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
         context?.close(mode: .output, promise: nil)
     }
 
+    /// Whether the socket has taken most of what was sent. What was only gathered so far is no sign of a slow reader.
+    private var isWritable: Bool {
+        guard let channel = context?.channel else { return false }
+        if !channel.isWritable { flush() }
+        return channel.isWritable
+    }
+
     /// Nobody waits for a slow reader: who hasn't taken what was said before is cut off, and comes back to the present state.
     private func write(_ bytes: ByteBuffer) {
-        guard let context else { return }
-        // What was only gathered so far is no sign of a slow reader.
-        if !context.channel.isWritable { flush() }
-        guard context.channel.isWritable else {
-            loop.counts.countCutOff()
-            return hangUp()
-        }
-        context.write(CableConnection.wrapOutboundOut(bytes), promise: nil)
+        guard context != nil else { return }
+        isWritable ? send(bytes) : cutOff()
+    }
+
+    private func send(_ bytes: ByteBuffer) {
+        context?.write(CableConnection.wrapOutboundOut(bytes), promise: nil)
         isUnflushed = true
+    }
+
+    private func cutOff() {
+        loop.counts.countCutOff()
+        hangUp()
     }
 
     // MARK: - What the client sends
 
-    private func receive(_ frame: WebSocketFrame) {
-        frames += 1
-        guard frames <= Limits.cableFramesPerPing else { return fail(.policyViolation) }
-        do throws(WebSocketReceiver.Failure) {
-            switch try receiver.receive(frame) {
-            case .nothing: break
-            case .text(let text): perform(dialogue.hear(text))
-            case .ping(let payload):
-                write(WebSocketFrameWriter.pong(payload))
-                flush()
-            case .close(let code):
-                stopListening()
-                write(WebSocketFrameWriter.close(code))
-                flush()
-                hangUp()
-            }
-        } catch {
-            fail(error.code)
+    /// What comes is answered when it is its turn, and nothing more is read until then. Only what a client leaves that hangs up
+    /// NIO would read to its end, and let everybody wait: so it is closed.
+    private func receive(_ change: (inout CableInbox) -> Void) {
+        let wasEmpty = inbox.isEmpty
+        change(&inbox)
+        if inbox.isUnasked { return hangUp() }
+        if wasEmpty, !inbox.isEmpty { loop.turns.hear(self) }
+    }
+
+    /// Its turn: does what the client said first.
+    /// - Returns: whether there is more.
+    func obey() -> Bool {
+        if case .open = phase, let act = inbox.next() { obey(act) }
+        if case .open = phase, !inbox.isEmpty { return true }
+        inbox.clear()
+        guard isReadHeld else { return false }
+        isReadHeld = false
+        context?.read()
+        return false
+    }
+
+    private func obey(_ act: CableInbox.Act) {
+        switch act {
+        case .said(.nothing): break
+        case .said(.text(let text)): perform(dialogue.hear(text))
+        case .said(.ping(let payload)):
+            write(WebSocketFrameWriter.pong(payload))
+            flush()
+        case .said(.close(let code)):
+            stopListening()
+            write(WebSocketFrameWriter.close(code))
+            flush()
+            hangUp()
+        case .broke(let failure): fail(failure.code)
         }
+    }
+
+    /// NIO wants to read.
+    func read(context: ChannelHandlerContext) {
+        if inbox.isEmpty { context.read() } else { isReadHeld = true }
     }
 
     // MARK: - The channel
@@ -206,22 +257,28 @@ final class CableConnection: ChannelInboundHandler, @unchecked Sendable {
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let frame = CableConnection.unwrapInboundIn(data)
         switch phase {
-        case .open: receive(frame)
+        case .open: receive { $0.take(frame) }
         case .closing: if frame.opcode == .connectionClose { hangUp() }
         case .opening, .failed, .closed: break
         }
     }
 
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        guard context.channel.isWritable else { return }
+        isLagging = false
+        resume()
+    }
+
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? NIOWebSocketError else {
             // After a failure the decoder hands on all it gets as an error; that is the data to be thrown away.
-            if error is ByteToMessageDecoderError, case .failed = phase { return }
+            if error is ByteToMessageDecoderError, inbox.isDone { return }
             return hangUp()
         }
         guard case .open = phase else { return hangUp() }
         switch error {
-        case .invalidFrameLength: fail(.tooBig)
-        case .fragmentedControlFrame, .multiByteControlFrameLength: fail(.protocolError)
+        case .invalidFrameLength: receive { $0.fail(.tooBig) }
+        case .fragmentedControlFrame, .multiByteControlFrameLength: receive { $0.fail(.protocolError) }
         }
     }
 

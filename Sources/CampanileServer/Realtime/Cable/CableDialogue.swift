@@ -33,7 +33,7 @@ struct CableDialogue {
     private struct Subscription {
         let identifier: [UInt8]
         /// Nil: confirmed, but its stream is none of ours and carries nothing.
-        let number: Int?
+        let listening: (number: Int, stream: CableStream)?
     }
 
     private let rules: CableRules
@@ -62,11 +62,11 @@ struct CableDialogue {
             case .subscribe(let identifier): return subscribe(identifier)
             case .unsubscribe(let identifier): return unsubscribe(identifier)
             case .message:
-                rules.log("The channels take no messages.")
+                rules.log.noEffect("The channels take no messages.")
                 return []
             }
         } catch {
-            rules.log(error.sentence)
+            rules.log.noEffect(error.sentence)
             return []
         }
     }
@@ -98,21 +98,22 @@ struct CableDialogue {
     }
 
     private mutating func subscribe(_ identifier: [UInt8]) -> [CableStep] {
-        guard identifier.count <= Limits.cableIdentifierBytes else { return refuse(identifier, "The identifier is too long.") }
+        guard identifier.count <= Limits.cableIdentifierBytes else { return refuse(identifier, beyond: .identifier) }
         let known = subscriptions.firstIndex { $0.identifier == identifier }
-        guard known != nil || subscriptions.count < Limits.cableSubscriptions else {
-            return refuse(identifier, "The connection has too many subscriptions.")
-        }
+        if known == nil, let limit = limit(beforeAdding: identifier) { return refuse(identifier, beyond: limit) }
         switch judge(identifier) {
         case .refused(let sentence): return refuse(identifier, sentence)
         case .carriesNothing:
-            if known == nil { subscriptions.append(Subscription(identifier: identifier, number: nil)) }
+            if known == nil { subscriptions.append(Subscription(identifier: identifier, listening: nil)) }
             return [.say(CableText.confirmation(identifier))]
         case .carries(let stream):
+            if known == nil, let limit = limit(beforeAdding: identifier, to: stream) {
+                return refuse(identifier, beyond: limit)
+            }
             // A client that didn't hear the confirmation asks again, and gets the present badge again with it.
-            let former = known.map { subscriptions.remove(at: $0) }?.number
+            let former = known.map { subscriptions.remove(at: $0) }?.listening?.number
             numbers += 1
-            subscriptions.append(Subscription(identifier: identifier, number: numbers))
+            subscriptions.append(Subscription(identifier: identifier, listening: (numbers, stream)))
             let leave = former.map { [CableStep.stopListening(number: $0)] } ?? []
             // Listening begins before the confirmation goes out: a client that fetches the present state when it is
             // confirmed misses nothing that happens after its fetch.
@@ -124,16 +125,37 @@ struct CableDialogue {
 
     private mutating func unsubscribe(_ identifier: [UInt8]) -> [CableStep] {
         guard let index = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
-            rules.log("It unsubscribes from what it has not subscribed to.")
+            rules.log.noEffect("It unsubscribes from what it has not subscribed to.")
             return []
         }
-        guard let number = subscriptions.remove(at: index).number else { return [] }
+        guard let number = subscriptions.remove(at: index).listening?.number else { return [] }
         return [.stopListening(number: number)]
     }
 
     private func refuse(_ identifier: [UInt8], _ sentence: String) -> [CableStep] {
-        rules.log(sentence)
+        rules.log.noEffect(sentence)
         return [.say(CableText.rejection(identifier))]
+    }
+
+    private func refuse(_ identifier: [UInt8], beyond limit: CableLimit) -> [CableStep] {
+        rules.log.rejected(limit)
+        return [.say(CableText.rejection(identifier))]
+    }
+
+    /// What there would be too much of with another subscription, whatever it carries.
+    private func limit(beforeAdding identifier: [UInt8]) -> CableLimit? {
+        if subscriptions.count >= Limits.cableSubscriptions { return .subscriptions }
+        let bytes = subscriptions.reduce(identifier.count) { $0 + $1.identifier.count }
+        return bytes > Limits.cableIdentifiersBytes ? .identifiers : nil
+    }
+
+    /// The same for a stream: whatever happens in it is said once for each identifier, with the identifier, and the client
+    /// may write that in as many ways as it likes.
+    private func limit(beforeAdding identifier: [UInt8], to stream: CableStream) -> CableLimit? {
+        let others = subscriptions.filter { $0.listening?.stream == stream }
+        if others.count >= Limits.cableSubscriptionsPerStream { return .subscriptionsOfStream }
+        let bytes = others.reduce(identifier.count) { $0 + $1.identifier.count }
+        return bytes > Limits.cableIdentifierBytesPerStream ? .identifiersOfStream : nil
     }
 
     private func judge(_ identifier: [UInt8]) -> Judgement {
@@ -144,7 +166,7 @@ struct CableDialogue {
         case .turboStreams(let signedName):
             guard let name = rules.verify(signedName) else { return .refused("The stream's name is not signed with our key.") }
             guard let target = rules.pattern.target(of: name) else {
-                rules.noteForeignStream(name)
+                rules.log.foreignStream(name)
                 return .carriesNothing
             }
             // The signature is the authority: it may name another user than the token does.

@@ -1,39 +1,19 @@
 import CampanileCore
 import NIOCore
-import Synchronization
 
-/// What all cable connections share: their thread, the clockwork that pings them, and the mailbox for what the hub tells.
+/// What all cable connections share: their thread, the clockwork that pings them, and the turns that they take.
 ///
-/// Sendable: but for the mailbox, which has a lock, and the counts, which are atomic, everything that changes is touched on
-/// the event loop only.
+/// Sendable: but for the turns, which are, and the counts, which are atomic, everything that changes is touched on the event
+/// loop only.
 final class CableLoop: @unchecked Sendable {
-    enum Letter: Sendable {
-        case news(StreamNews)
-        case end(StreamEnd)
-    }
-
-    private struct Mailbox: Sendable {
-        var letters: [(letter: Letter, listener: CableListener)] = []
-        /// The thread ends, and nobody may ask anything of it any more.
-        var isClosed = false
-    }
-
-    /// The last frame of news: the connections of one page's readers share the identifier, and get the same bytes.
-    private struct LastFrame {
-        let identifier: [UInt8]
-        let kind: StreamKind
-        let message: StreamMessage
-        let bytes: ByteBuffer
-    }
-
     private static let tickTime = TimeAmount.milliseconds(Limits.cablePingMilliseconds / Int64(Limits.cablePingSlots))
 
     let eventLoop: any EventLoop
     let rules: CableRules
     let authority: any CableAuthority
     let counts: CableCounts
+    let turns: CableTurns
     private let now: @Sendable () -> Timestamp
-    private let mailbox = Mutex(Mailbox())
 
     /// One slot's connections are pinged at each tick, so that ten thousand are not pinged in the same instant.
     private var wheel = [[CableConnection]](repeating: [], count: Limits.cablePingSlots)
@@ -42,7 +22,6 @@ final class CableLoop: @unchecked Sendable {
     private var clockwork: RepeatedTask?
     private var nextTick = NIODeadline.uptimeNanoseconds(0)
     private let hasClockwork: Bool
-    private var lastFrame: LastFrame?
     private var whenEmpty: EventLoopPromise<Void>?
 
     init(
@@ -55,6 +34,7 @@ final class CableLoop: @unchecked Sendable {
         self.counts = counts
         self.hasClockwork = hasClockwork
         self.now = now
+        turns = CableTurns(eventLoop: eventLoop)
     }
 
     // MARK: - Connections
@@ -79,7 +59,6 @@ final class CableLoop: @unchecked Sendable {
         guard count == 0 else { return }
         clockwork?.cancel()
         clockwork = nil
-        lastFrame = nil
         whenEmpty?.succeed()
         whenEmpty = nil
     }
@@ -134,56 +113,5 @@ final class CableLoop: @unchecked Sendable {
         let now = now()
         let ping = WebSocketFrameWriter.text(CableText.ping(seconds: now.milliseconds / 1_000))
         for connection in turn { connection.turn(ping, now: now) }
-    }
-
-    // MARK: - News
-
-    /// From any thread. Never waits.
-    func post(_ letter: Letter, to listener: CableListener) {
-        guard !listener.isOverrun.load(ordering: .relaxed) else { return }
-        mailbox.withLock { box in
-            guard !box.isClosed else { return }
-            let hasRoom = box.letters.count < Limits.cableMailbox
-            if !hasRoom { listener.isOverrun.store(true, ordering: .relaxed) }
-            box.letters.append((hasRoom ? letter : .end(.overloaded), listener))
-            // Whoever finds the mailbox empty rings; the thread takes all that lies there when it comes.
-            if box.letters.count == 1 { eventLoop.execute { [self] in emptyMailbox() } }
-        }
-    }
-
-    /// Nothing is delivered after this.
-    func closeMailbox() {
-        mailbox.withLock { box in
-            box.isClosed = true
-            box.letters = []
-        }
-    }
-
-    private func emptyMailbox() {
-        let letters = mailbox.withLock { box in
-            let taken = box.letters
-            box.letters = []
-            return taken
-        }
-        for (letter, listener) in letters where !listener.isCancelled {
-            switch letter {
-            case .news(let news): listener.connection.tell(listener, news)
-            case .end(let reason): listener.connection.end(reason)
-            }
-        }
-        // What came together leaves together.
-        for (_, listener) in letters { listener.connection.flush() }
-    }
-
-    func frame(for message: StreamMessage, to listener: CableListener) -> ByteBuffer {
-        if let last = lastFrame, last.message.id == message.id, last.kind == listener.kind,
-            last.identifier == listener.identifier, last.message.event == message.event, last.message.data == message.data
-        {
-            return last.bytes
-        }
-        let text = CableText.news(message, kind: listener.kind, identifier: listener.identifier)
-        let bytes = WebSocketFrameWriter.text(text)
-        lastFrame = LastFrame(identifier: listener.identifier, kind: listener.kind, message: message, bytes: bytes)
-        return bytes
     }
 }

@@ -1,0 +1,54 @@
+import NIOCore
+import NIOWebSocket
+
+/// What a client has done and is still to be answered, in order, and how much it has done since the last ping.
+struct CableInbox {
+    /// What a client did.
+    enum Act {
+        case said(WebSocketReceiver.Event)
+        case broke(WebSocketReceiver.Failure)
+    }
+
+    private var receiver = WebSocketReceiver()
+    private var acts = Line<Act>()
+    /// Since our last ping.
+    private var (frames, bytes) = (0, 0)
+    /// That came while something waited for its turn.
+    private var unasked = 0
+    /// Whether it did its last: it closes, or broke the protocol. What it sends after that is not read.
+    private(set) var isDone = false
+
+    var isEmpty: Bool { acts.isEmpty }
+    /// Whether more came than one read brings, although nothing is read while something waits.
+    var isUnasked: Bool { unasked > Limits.cableReadBytes }
+
+    /// The client may send as much again.
+    mutating func beginPeriod() { (frames, bytes) = (0, 0) }
+
+    mutating func take(_ frame: WebSocketFrame) {
+        guard !isDone else { return }
+        unasked = acts.isEmpty ? 0 : unasked + frame.data.readableBytes
+        guard !isUnasked else { return }
+        frames += 1
+        bytes += frame.data.readableBytes
+        guard frames <= Limits.cableFramesPerPing, bytes <= Limits.cableBytesPerPing else { return fail(.policyViolation) }
+        do throws(WebSocketReceiver.Failure) {
+            let event = try receiver.receive(frame)
+            if case .close = event { isDone = true }
+            if event != .nothing { acts.append(.said(event)) }
+        } catch {
+            fail(error.code)
+        }
+    }
+
+    /// The client broke the protocol.
+    mutating func fail(_ code: WebSocketCloseCode) {
+        guard !isDone else { return }
+        isDone = true
+        acts.append(.broke(WebSocketReceiver.Failure(code: code)))
+    }
+
+    mutating func next() -> Act? { acts.popFirst() }
+
+    mutating func clear() { acts = Line() }
+}

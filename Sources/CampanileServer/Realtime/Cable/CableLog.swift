@@ -1,0 +1,84 @@
+import CampanileCore
+import Logging
+import Synchronization
+
+/// What a connection may have too much of. Beyond it a subscription is rejected.
+enum CableLimit: Hashable, CaseIterable {
+    case identifier
+    case subscriptions
+    case identifiers
+    case subscriptionsOfStream
+    case identifiersOfStream
+
+    var sentence: String {
+        switch self {
+        case .identifier: "An identifier has more than \(Limits.cableIdentifierBytes) bytes."
+        case .subscriptions: "A connection has \(Limits.cableSubscriptions) subscriptions."
+        case .identifiers: "A connection's identifiers have more than \(Limits.cableIdentifiersBytes) bytes together."
+        case .subscriptionsOfStream:
+            "A connection has \(Limits.cableSubscriptionsPerStream) subscriptions to one stream, each with another identifier."
+        case .identifiersOfStream:
+            "A connection's identifiers for one stream have more than \(Limits.cableIdentifierBytesPerStream) bytes together."
+        }
+    }
+}
+
+/// What the cable writes into the log about what clients do. Clients decide how often that happens, so each thing is told
+/// once a minute at most, with how often it happened since.
+final class CableLog: Sendable {
+    private enum Matter: Hashable {
+        case limit(CableLimit)
+    }
+
+    private struct Told {
+        let at: Timestamp
+        /// Not told since.
+        var more = 0
+    }
+
+    private let logger: Logger
+    private let now: @Sendable () -> Timestamp
+    private let told = Mutex<[Matter: Told]>([:])
+    /// The beginnings of names that were signed for somebody else, each told once.
+    private let foreign = Mutex<Set<ExactText>>([])
+
+    init(_ logger: Logger, now: @escaping @Sendable () -> Timestamp) {
+        self.logger = logger
+        self.now = now
+    }
+
+    /// Why something a client said had no effect.
+    func noEffect(_ sentence: String) {
+        logger.debug("A cable command had no effect.", metadata: ["reason": "\(sentence)"])
+    }
+
+    func rejected(_ limit: CableLimit) { tell(.limit(limit), "A cable subscription was rejected: \(limit.sentence)") }
+
+    private func tell(_ matter: Matter, _ message: String) {
+        let now = now()
+        let more: Int? = told.withLock { told in
+            if let last = told[matter], last.at.milliseconds + Limits.cableNoticeMilliseconds > now.milliseconds {
+                told[matter]?.more += 1
+                return nil
+            }
+            defer { told[matter] = Told(at: now) }
+            return told[matter]?.more ?? 0
+        }
+        guard let more else { return }
+        logger.warning("\(message)", metadata: more > 0 ? ["untold": "\(more)"] : nil)
+    }
+
+    /// A page may subscribe to streams of its own application here; they stay silent, which surprises whoever expects
+    /// something else. Said once for each kind of name: its first letters, and not the rest, which may name a person.
+    func foreignStream(_ name: String) {
+        let letters = name.unicodeScalars.prefix { $0.properties.isAlphabetic || $0 == "_" }
+        let kind = String(String.UnicodeScalarView(letters.prefix(Limits.cableForeignStreamCharacters)))
+        let isNew = foreign.withLock { foreign in
+            foreign.count < Limits.cableForeignStreams && foreign.insert(ExactText(kind)).inserted
+        }
+        guard isNew else { return }
+        logger.notice(
+            "A page subscribed to a stream that Campanile sends nothing to: its name doesn't match cable.stream_name.",
+            metadata: ["kind": "\(kind)"])
+    }
+}
