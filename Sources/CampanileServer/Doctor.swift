@@ -23,7 +23,7 @@ package struct Doctor: Sendable {
     }
 
     package func examine() async -> [Finding] {
-        var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read.")]
+        var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read."), examineCable()]
         guard Store.exists(configuration.database) else {
             let sentence = "There is none at \(configuration.database): `serve` makes it, or name another with --database."
             findings.append(Finding(subject: "database", isGood: false, sentence: sentence))
@@ -55,6 +55,38 @@ package struct Doctor: Sendable {
                     sentence: "\(condition.sentence(lane)) Since \(condition.since)."))
         }
         return findings + (await examineProviders(ProviderTokenRepository(database: database)))
+    }
+
+    /// Nobody can see from here whether a Rails application signs with the same key: so both sides sign the same name.
+    private func examineCable() -> Finding {
+        do {
+            guard let key = try SignedStreamName.Key(configuration.cable) else {
+                return Finding(
+                    subject: "cable", isGood: true,
+                    sentence: "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is taken.")
+            }
+            let pattern = try StreamNamePattern(configuration.cable.streamName)
+            let name = Doctor.nameOfNoStream(pattern)
+            let signed = SignedStreamName.signatures(of: name, key: key)
+            // As Ruby reads it.
+            let quoted = "\"\(name.replacing("\u{1}", with: "\\u0001"))\""
+            let sentence = """
+                With the key of \(key.setting) the name \(quoted) is signed \(signed.joined(separator: ", or before Rails 7.0 ")). \
+                To compare, run in the Rails application: \
+                bin/rails runner 'puts Turbo::StreamsChannel.signed_stream_name(\(quoted))'. \
+                If that prints something else, its pages hear nothing: it signs with another key.
+                """
+            return Finding(subject: "cable", isGood: true, sentence: sentence)
+        } catch {
+            return Finding(subject: "cable", isGood: false, sentence: "\(error)")
+        }
+    }
+
+    /// A name that is of no user's stream, so that whoever reads the signed form may not listen to anybody. No user's id holds
+    /// a control character.
+    private static func nameOfNoStream(_ pattern: StreamNamePattern) -> String {
+        let name = "campanile:doctor"
+        return pattern.target(of: name) == nil ? name : name + "\u{1}"
     }
 
     private func examineProviders(_ tokenStore: any ProviderTokenStore) async -> [Finding] {

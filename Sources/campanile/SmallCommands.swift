@@ -172,7 +172,10 @@ struct Explain: AsyncParsableCommand {
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Look at all that pushes depend on: exit status 1 if anything is wrong. Sends nothing to any device.")
+        abstract: """
+            Look at all that pushes depend on, and sign a stream's name to compare with Rails: exit status 1 if anything is wrong. \
+            Sends nothing to any device.
+            """)
 
     @OptionGroup var common: CommonOptions
     @Option(name: .customLong("apns-url"), help: "Where APNs is, instead of Apple's hosts.") var apnsURL: String?

@@ -250,6 +250,24 @@ import Testing
         #expect(log.count("warning A cable subscription was rejected: An identifier has more than 4096 bytes.") == 1)
     }
 
+    @Test func theLogSaysThatANameDidNotVerifyAndWhichSettingToLookAt() throws {
+        let (log, clock) = (KeptLog(), HandClock())
+        let signed = CableFixture.turbo("notifications:17")
+        let line = "warning A signed stream name did not verify: it is forged, or "
+        let keys = [SignedStreamName.Key("other".utf8), try SignedStreamName.Key(secretKeyBase: "other")]
+        for (key, setting) in zip(keys, ["cable.signed_stream_key", "cable.secret_key_base"]) {
+            let dialogue = Self.dialogue(key: key, log: log, clock: clock)
+            for _ in 0..<10 { _ = dialogue.subscribe(signed) }
+            #expect(log.count("\(line)\(setting) is not what the Rails application signs with.") == 1)
+        }
+        let keyless = Self.dialogue(key: nil, log: log, clock: clock)
+        _ = keyless.subscribe(signed)
+        #expect(log.count("warning A page subscribed to a signed stream, and no key is set to verify its name") == 1)
+        let right = KeptLog()
+        _ = Self.dialogue(log: right, clock: clock).subscribe(signed)
+        #expect(right.count("warning") == 0)
+    }
+
     @Test("says why it ends, and whether to come back", arguments: [
         (StreamEnd.expired, false, "unauthorized", false), (.expired, true, "unauthorized", true),
         (.revoked, true, "unauthorized", false), (.restarting, false, "server_restart", true),

@@ -1,4 +1,5 @@
 import CampanileCore
+import Logging
 import Testing
 
 @testable import CampanileServer
@@ -26,12 +27,56 @@ import Testing
 
     @Test func derivesTheKeyFromSecretKeyBaseAsRailsDoes() throws {
         let key = try SignedStreamName.Key(secretKeyBase: String(repeating: "a", count: 128))
-        let hex = key.bytes.map { String($0 >> 4, radix: 16) + String($0 & 0xF, radix: 16) }.joined()
+        let hex = key.bytes.map { $0.map { String($0 >> 4, radix: 16) + String($0 & 0xF, radix: 16) }.joined() }
+        // With SHA-256, and with SHA-1, as before Rails 7.0.
         #expect(
-            hex == "994f7c7f3c3e844dc6ce2a3e5f239775b0849c3fad3649863e5c6b0a021ef9cf"
-                + "8a7c2ae38498e5c63355eeda8c9cd907e55a70b308b25ca30781569319b7216e")
+            hex == [
+                "994f7c7f3c3e844dc6ce2a3e5f239775b0849c3fad3649863e5c6b0a021ef9cf"
+                    + "8a7c2ae38498e5c63355eeda8c9cd907e55a70b308b25ca30781569319b7216e",
+                "54973245c3b927a48d315b41ebf7ecb6731e4560d8943e64d30061f1a11690a9"
+                    + "850a601c5831ddd9bf6c5ff95f731a139b4f37a78ae49bab748edda5e3248281",
+            ])
         #expect(SignedStreamName.sign(Self.derivedVector.name, key: key) == Self.derivedVector.signed)
         #expect(SignedStreamName.verify(Self.derivedVector.signed, key: key) == Self.derivedVector.name)
+    }
+
+    @Test func verifiesWhatAnApplicationOlderThanRails7Signs() throws {
+        let base = String(repeating: "a", count: 128)
+        let key = try SignedStreamName.Key(secretKeyBase: base)
+        // Signed with the older of the two keys above by Python's hmac.
+        let signed =
+            "Im5vdGlmaWNhdGlvbnM6MTci--e4f5ca28c6c7a52ccbadf411186fd7598817782e1d8bd4377e6a4ef0709025f0"
+        #expect(SignedStreamName.verify(signed, key: key) == "notifications:17")
+        #expect(SignedStreamName.signatures(of: "notifications:17", key: key).last == signed)
+        #expect(SignedStreamName.sign("notifications:17", key: key) != signed, "ours are as Rails signs today")
+        #expect(SignedStreamName.verify(signed, key: try SignedStreamName.Key(secretKeyBase: base + "a")) == nil)
+    }
+
+    @Test("the doctor signs a name that is of no user's stream, whatever the pattern", arguments: [
+        ("notifications:{user_id}", "campanile:doctor"), ("{user_id}", "campanile:doctor\\u0001"),
+        ("campanile:{user_id}", "campanile:doctor\\u0001"), ("{app}:{user_id}", "campanile:doctor\\u0001"),
+    ])
+    func doctor(_ pattern: String, _ written: String) async throws {
+        var configuration = Configuration()
+        configuration.database = TemporaryFolder().database
+        configuration.cable.signedStreamKey = Secret("secret")
+        configuration.cable.streamName = pattern
+        let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+        func sentence() async -> String {
+            await Doctor(configuration, world: .live, logger: logger).examine().first { $0.subject == "cable" }?.sentence ?? ""
+        }
+        let name = written.replacing("\\u0001", with: "\u{1}")
+        let signed = SignedStreamName.sign(name, key: Self.key)
+        let expected = "With the key of cable.signed_stream_key the name \"\(written)\" is signed \(signed). To compare, run in the"
+            + " Rails application: bin/rails runner 'puts Turbo::StreamsChannel.signed_stream_name(\"\(written)\")'."
+        #expect(await sentence().hasPrefix(expected))
+        #expect(try StreamNamePattern(pattern).target(of: name) == nil)
+        configuration.cable.signedStreamKey = nil
+        configuration.cable.secretKeyBase = Secret(String(repeating: "a", count: 128))
+        let key = try SignedStreamName.Key(secretKeyBase: String(repeating: "a", count: 128))
+        for signed in SignedStreamName.signatures(of: name, key: key) { #expect(await sentence().contains(signed)) }
+        configuration.cable.secretKeyBase = nil
+        #expect(await sentence() == "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is taken.")
     }
 
     @Test func refusesEveryOtherKeyAndEveryChangedByte() {

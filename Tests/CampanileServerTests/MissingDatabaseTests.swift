@@ -37,8 +37,8 @@ import Testing
     func doctor() async throws {
         let configuration = try configuration()
         let findings = await Doctor(configuration, world: .live, logger: Logger(label: "test")).examine()
-        #expect(findings.map(\.subject) == ["configuration", "database", "push"], "the rest is looked at all the same")
-        #expect(findings.map(\.isGood) == [true, false, true])
+        #expect(findings.map(\.subject) == ["configuration", "cable", "database", "push"], "the rest is looked at all the same")
+        #expect(findings.map(\.isGood) == [true, true, false, true])
         #expect(!FileManager.default.fileExists(atPath: configuration.database))
     }
 }

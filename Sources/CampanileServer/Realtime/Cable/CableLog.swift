@@ -28,6 +28,8 @@ enum CableLimit: Hashable, CaseIterable {
 final class CableLog: Sendable {
     private enum Matter: Hashable {
         case limit(CableLimit)
+        case unverified
+        case noKey
     }
 
     private struct Told {
@@ -53,6 +55,20 @@ final class CableLog: Sendable {
     }
 
     func rejected(_ limit: CableLimit) { tell(.limit(limit), "A cable subscription was rejected: \(limit.sentence)") }
+
+    /// A signature that is not right looks the same as no news, on the page and in the browser's console: so it is said here.
+    func unverified(_ key: SignedStreamName.Key?) {
+        guard let setting = key?.setting else {
+            return tell(
+                .noKey,
+                "A page subscribed to a signed stream, and no key is set to verify its name: set cable.signed_stream_key or"
+                    + " cable.secret_key_base.")
+        }
+        tell(
+            .unverified,
+            "A signed stream name did not verify: it is forged, or \(setting) is not what the Rails application signs with."
+                + " `campanile doctor` prints a signed name to compare.")
+    }
 
     private func tell(_ matter: Matter, _ message: String) {
         let now = now()

@@ -14,6 +14,10 @@ final class CableRules: Sendable {
         self.log = log
     }
 
-    /// The name, if the signature is right.
-    func verify(_ signedName: String) -> String? { key.flatMap { SignedStreamName.verify(signedName, key: $0) } }
+    /// The name, if the signature is right. If not, the log says so.
+    func verify(_ signedName: String) -> String? {
+        if let key, let name = SignedStreamName.verify(signedName, key: key) { return name }
+        log.unverified(key)
+        return nil
+    }
 }

@@ -15,32 +15,44 @@ import Foundation
 enum SignedStreamName {
     /// The key that stream names are signed with.
     struct Key: Sendable {
-        fileprivate let symmetric: SymmetricKey
+        /// The setting that it comes from.
+        let setting: String
+        /// What the application may have made of it: the first is what we sign with.
+        fileprivate let candidates: [SymmetricKey]
 
         /// Turbo's `signed_stream_verifier_key`, the raw bytes of the text.
         init(_ key: some Sequence<UInt8>) {
-            symmetric = SymmetricKey(data: Array(key))
+            setting = "cable.signed_stream_key"
+            candidates = [SymmetricKey(data: Array(key))]
         }
 
-        /// The key that turbo-rails derives from an application's `secret_key_base` when none is set: PBKDF2 with HMAC-SHA256
-        /// (RFC 8018 section 5.2; Rails' default since 7.0), 1,000 iterations, 64 bytes.
+        /// The key that turbo-rails derives from an application's `secret_key_base` when none is set: PBKDF2 (RFC 8018 section
+        /// 5.2), 1,000 iterations, 64 bytes, with HMAC-SHA256, which is Rails' default since 7.0, or with HMAC-SHA1, its default
+        /// before and so that of applications which are older and were updated (`key_generator_hash_digest_class`).
         init(secretKeyBase: String) throws {
-            symmetric = try KDF.Insecure.PBKDF2.deriveKey(
-                from: Array(secretKeyBase.utf8), salt: Array("turbo/signed_stream_verifier_key".utf8), using: .sha256,
-                outputByteCount: 64, unsafeUncheckedRounds: 1_000)
+            setting = "cable.secret_key_base"
+            candidates = try [KDF.Insecure.PBKDF2.HashFunction.sha256, .insecureSHA1].map { hash in
+                try KDF.Insecure.PBKDF2.deriveKey(
+                    from: Array(secretKeyBase.utf8), salt: Array("turbo/signed_stream_verifier_key".utf8), using: hash,
+                    outputByteCount: 64, unsafeUncheckedRounds: 1_000)
+            }
         }
 
-        /// For a test, which compares it with what Rails derives.
-        var bytes: [UInt8] { symmetric.withUnsafeBytes { Array($0) } }
+        /// For a test, which compares them with what Rails derives.
+        var bytes: [[UInt8]] { candidates.map { $0.withUnsafeBytes { Array($0) } } }
     }
 
     /// The name with its signature, byte for byte what Rails' `MessageVerifier` generates.
-    static func sign(_ name: String, key: Key) -> String {
+    static func sign(_ name: String, key: Key) -> String { signatures(of: name, key: key)[0] }
+
+    /// The same for everything that the application may have made of the key; the first is the one to use.
+    static func signatures(of name: String, key: Key) -> [String] {
         var json: [UInt8] = []
         RailsJSON.appendString(name.utf8, to: &json)
         let payload = strictBase64(json)
-        let code = HMAC<SHA256>.authenticationCode(for: Array(payload.utf8), using: key.symmetric)
-        return payload + "--" + hexadecimal(code)
+        return key.candidates.map { candidate in
+            payload + "--" + hexadecimal(HMAC<SHA256>.authenticationCode(for: Array(payload.utf8), using: candidate))
+        }
     }
 
     /// The name, if the signature is right. The time taken says nothing about how right a wrong one was.
@@ -51,8 +63,10 @@ enum SignedStreamName {
             let code = fromHexadecimal(bytes.suffix(codeLength))
         else { return nil }
         let payload = bytes.dropLast(codeLength + 2)
-        guard HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: payload, using: key.symmetric),
-            let json = fromBase64(payload), case .string(let name)? = try? JSONValue(parsing: json)
+        let isSigned = key.candidates.contains {
+            HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: payload, using: $0)
+        }
+        guard isSigned, let json = fromBase64(payload), case .string(let name)? = try? JSONValue(parsing: json)
         else { return nil }
         return name
     }
