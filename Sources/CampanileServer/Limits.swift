@@ -65,7 +65,7 @@ package enum Limits {
     /// Events, and bytes of their data, that are told in one go.
     static let eventsPerLook = 200
     static let bytesPerLook = 64 * 1_024
-    /// Audiences that are looked at in one go when another process wrote.
+    /// Audiences that are looked at in one go, when many changed at once or another process wrote.
     static let audiencesPerTurn = 100
     /// Who missed more than this starts anew with the list.
     static let replayedEvents = 1_000
