@@ -152,6 +152,15 @@ def names_signed_with_a_derived_key_are_taken(world, settings=WITH_SECRET):
 
 
 @test
+def names_signed_with_a_key_that_an_older_rails_derived_are_taken(world, settings=WITH_SECRET):
+    page = world.page()
+    subscribe(world, page, signed("older", SECRET_KEY_BASE, "notifications:alice")[0])
+    page.wait("one.confirmed === 1", what="the confirmation")
+    world.post("alice")
+    page.wait(text_is("1"))
+
+
+@test
 def the_command_signs_as_rails_does(world, settings=WITH_KEY):
     for name in ("notifications:alice", "Z2lkOi8vYXBwL1VzZXIvMQ:notifications", "ünïcode/é"):
         assert world.server.command("stream-name", name)[1] == signed("key", SIGNING_KEY, name)[0], name

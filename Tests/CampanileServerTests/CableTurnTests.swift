@@ -156,16 +156,16 @@ struct CableTurnTests {
     func hangingUp() async throws {
         let fixture = CableFixture()
         let other = try await fixture.welcomed("18")
-        var client: WebSocketClient? = try await fixture.welcomed("17")
+        let client = try await fixture.welcomed("17")
         // The first of these commands holds the cable's thread until all the others lie in the socket, with their end.
         let held = DispatchSemaphore(value: 0)
         fixture.board.onSubscription(of: "17") { _ in held.wait() }
-        try await client?.send(ClientFrame.subscribe(Self.variant(0)))
-        for number in 1...40 { try await client?.send(ClientFrame.subscribe(CableFixture.turbo("notifications:\(number)"))) }
-        client = nil
+        try await client.send(ClientFrame.subscribe(Self.variant(0)))
+        for number in 1...40 { try await client.send(ClientFrame.subscribe(CableFixture.turbo("notifications:\(number)"))) }
+        client.finishSending()
         held.signal()
         while fixture.cable.counts.open > 1 { try await fixture.settle() }
-        #expect(fixture.board.log.count < 41)
+        #expect(fixture.board.log.count < 41, "NIO reads what is left in one go, and it is not done in one go")
         try await other.send(ClientFrame.bytes(9, [1]))
         #expect(try await other.frame() == .pong([1]))
         await fixture.stop()
