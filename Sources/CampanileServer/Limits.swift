@@ -140,7 +140,7 @@ package enum Limits {
     /// What a client has not taken yet; beyond, news wait, and what else is said cuts it off.
     static let cableUnsentBytes = 64 * 1_024
     /// News that wait until a client takes them; more cut it off.
-    static let cableWaitingBytes = 1_024 * 1_024
+    static let cableWaitingBytes = 256 * 1_024
     /// What one subscription is sent in its turn, and all together before sockets and pings have theirs; at least one frame.
     static let cableTurnBytes = 32 * 1_024
     static let cableRoundBytes = 256 * 1_024
