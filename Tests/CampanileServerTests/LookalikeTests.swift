@@ -57,7 +57,10 @@ struct LookalikeTests {
                 "/notifications", #"{"user_id":"\#(Self.decomposed)","title":"A"}"#, as: try server.producer())
             #expect(try await kept.next()?.count == 1)
             try await page.send(ClientFrame.bytes(9, [1]))
-            #expect(try await page.frame() == .pong([1]))
+            var frame = try await page.frame()
+            // The server's own pings come whenever it is their time.
+            while frame?.json?["type"] == "ping" { frame = try await page.frame() }
+            #expect(frame == .pong([1]))
         }
     }
 
