@@ -42,7 +42,8 @@ def all_elements_share_one_connection(world):
 def an_element_with_the_bare_attribute_is_the_pages_own(world):
     world.server.tell(4, 2)
     own = '<span id="own" class="badge" data-controller="badge" data-notification-badge="">2</span>'
-    world.server.made["/pages/own.html"] = PAGE % own
+    frame = '<turbo-frame id="frame" data-notification-badge="" src="/badge/stream" token="its own">2</turbo-frame>'
+    world.server.made["/pages/own.html"] = PAGE % (own + frame)
     page = world.open("own.html")
     page.evaluate("import('/assets/campanile-badge.js').then(() => document.body.append('more'))")
     # What comes after shows that it isn't only late.
@@ -51,6 +52,7 @@ def an_element_with_the_bare_attribute_is_the_pages_own(world):
     world.server.tell(5, 3)
     page.wait(text_is("#ours", "5"))
     assert page.evaluate("document.getElementById('own').outerHTML") == own
+    assert page.evaluate("document.getElementById('frame').outerHTML") == frame
     assert not world.server.requests("/badge/stream"), world.server.requests("/badge/stream")
 
 

@@ -2,9 +2,12 @@ import Glibc
 import SQLEngine
 import Synchronization
 
-/// One server at a time works on a database: two couriers would push twice. The file itself is locked, so it doesn't matter by
-/// which of its names a server was given it. The kernel gives the lock back when the process ends, however it ends. Commands
-/// that only write beside a running server don't take it.
+/// One server at a time works on a database: two couriers would push twice. The kernel gives the lock back when the process ends,
+/// however it ends. Commands that only write beside a running server don't take it.
+///
+/// The file itself is locked, so it doesn't matter by which of its names a server was given it. Its place is locked too, by a
+/// file beside it: where another file was put into the place, the server that has the old one open still holds the log of that
+/// name, and a second one would write to it.
 final class ServerLock: Sendable {
     struct Taken: Error, CustomStringConvertible {
         let database: String
@@ -13,7 +16,7 @@ final class ServerLock: Sendable {
 
     /// What is locked.
     let identity: FileIdentity?
-    private let descriptor: Mutex<Int32?>
+    private let descriptors: Mutex<[Int32]>
 
     /// F_OFD_SETLK, which the header shows to GNU's C only: a lock of this descriptor and not of the process. It is no matter
     /// of SQLite's locks, as `flock` would be on NFS, and isn't lost when SQLite closes the file.
@@ -22,29 +25,44 @@ final class ServerLock: Sendable {
     private static let byte: off_t = 1 << 62
 
     init(database: String) throws {
-        let descriptor = open(try Store.find(database).path, O_RDWR | O_CLOEXEC)
-        guard descriptor >= 0 else { throw ServerLock.failure(database, "can't be opened") }
+        let path = try Store.find(database).path
+        let place = try ServerLock.lockPlace(path, database)
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        guard descriptor >= 0 else { throw ServerLock.failure("The database \(database)", "can't be opened") }
         var range = flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: ServerLock.byte, l_len: 1, l_pid: 0)
         guard fcntl(descriptor, ServerLock.setLock, &range) == 0 else {
-            // It stays open: closing it would drop the locks that SQLite holds on the file for others in this process.
+            close(place)
+            // The other stays open: closing it would drop the locks that SQLite holds on the file for others in this process.
             if errno == EAGAIN || errno == EACCES { throw Taken(database: database) }
-            throw ServerLock.failure(database, "can't be locked")
+            throw ServerLock.failure("The database \(database)", "can't be locked")
         }
         identity = FileIdentity(of: descriptor)
-        self.descriptor = Mutex(descriptor)
+        descriptors = Mutex([descriptor, place])
+    }
+
+    private static func lockPlace(_ path: String, _ database: String) throws -> Int32 {
+        let place = open(path + ".lock", O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard place >= 0 else { throw failure(path + ".lock", "can't be opened") }
+        guard flock(place, LOCK_EX | LOCK_NB) == 0 else {
+            let reason = errno
+            close(place)
+            errno = reason
+            throw reason == EWOULDBLOCK ? Taken(database: database) : failure(path + ".lock", "can't be locked")
+        }
+        return place
     }
 
     deinit { release() }
 
     /// Lets another server work on the database, which must be closed here.
     func release() {
-        descriptor.withLock { descriptor in
-            if let open = descriptor { close(open) }
-            descriptor = nil
+        descriptors.withLock { descriptors in
+            for descriptor in descriptors { close(descriptor) }
+            descriptors = []
         }
     }
 
     private static func failure(_ database: String, _ trouble: String) -> Store.Failure {
-        Store.Failure(description: "The database \(database) \(trouble): \(String(cString: strerror(errno))).")
+        Store.Failure(description: "\(database) \(trouble): \(String(cString: strerror(errno))).")
     }
 }

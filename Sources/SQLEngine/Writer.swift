@@ -27,6 +27,8 @@ final class Writer: @unchecked Sendable {
     // The thread's own.
     private let connection: Connection
     private var displacement: Displacement?
+    /// Whether what became of the files leaves nothing to do about the log.
+    private var isLogSaved = true
     private let checkpointPages: Int32
     private var checkpointedAt: Int32 = 0
     private var dataVersion: Int64
@@ -167,7 +169,6 @@ extension Writer {
 
     private func finish() {
         _ = lookAtFiles()
-        saveLog()
         // SQLite would remove what has the log's name.
         if displacement != nil { connection.leaveLog() }
         connection.close()
@@ -323,9 +324,10 @@ extension Writer {
         let found = files.displacement
         if found != displacement {
             displacement = found
-            saveLog()
+            isLogSaved = false
             monitor.withLock { fileWatcher }?(found?.error)
         }
+        if !isLogSaved { isLogSaved = saveLog() }
         guard let error = found?.error else { return nil }
         note(error)
         return error
@@ -333,11 +335,13 @@ extension Writer {
 
     /// Copies the log into the file that is open, wherever that is now, and empties it. Then the file is whole without it, and
     /// SQLite, which applies any log that it finds beside a file, doesn't apply this one to what was put in the file's place.
-    private func saveLog() {
+    /// Once: another program may write to a log of that name afterwards.
+    /// - Returns: false when somebody reads from the log still, and it is to be tried again.
+    private func saveLog() -> Bool {
         switch displacement {
-        case .gone, .replaced, .logGone: try? connection.checkpoint(truncate: true)
+        case .gone, .replaced, .logGone: return (try? connection.checkpoint(truncate: true)) != nil
         // The file may be in use with the other log.
-        case .logReplaced, .hidden, nil: break
+        case .logReplaced, .hidden, nil: return true
         }
     }
 

@@ -51,6 +51,19 @@ import Testing
         await first.stop()
     }
 
+    /// It would write to the log that the first has open, and the first would take that away when it ends.
+    @Test("a second server doesn't start on a file that was put in the place of the first one's")
+    func replaced() async throws {
+        let first = try await RunningServer()
+        let other = TemporaryFolder()
+        try Database(path: other.database).close()
+        #expect(rename(other.database, first.folder.database) == 0)
+        await #expect(throws: ServerLock.Taken.self) { try await RunningServer(folder: first.folder) }
+        await first.stop()
+        let second = try await RunningServer(folder: first.folder)
+        await second.stop()
+    }
+
     @Test("a symbolic link is the database that it leads to, for a server and for commands beside one",
         arguments: [Name.symbolicLink, .linkOfALink, .linkedFolder, .relative])
     func otherNames(_ name: Name) async throws {

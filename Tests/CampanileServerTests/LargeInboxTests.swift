@@ -182,6 +182,42 @@ struct LargeInboxTests {
         #expect(try fixture.inboxes.notification(created, fixture.alice).readAt == nil)
     }
 
+    @Test("a device that marks a large inbox read counts as told when it is answered, and not before")
+    func told() async throws {
+        let fixture = try Fixture()
+        let inbox = try Self.fill(fixture, 2 * Limits.markedPerTransaction) { _ in false }
+        try await fixture.register("a")
+        let database = fixture.database
+        // The server stops after the first part: the call ends with an error.
+        database.onCommit { _ in database.close() }
+        await #expect(throws: SQLError.self) {
+            try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: Fixture.token("a"))
+        }
+        let again = try Database(path: fixture.folder.database)
+        defer { again.close() }
+        let schedules = try again.read { try DeviceTokenRepository.schedules(inbox: inbox, in: $0) }
+        #expect(schedules.map(\.toldCount) == [nil])
+        #expect(try again.read { try InboxRepository.state(inbox, in: $0).unreadCount } == Int64(Limits.markedPerTransaction))
+    }
+
+    @Test("what a program of an earlier version marks unread again is found")
+    func earlierVersion() async throws {
+        let fixture = try Fixture()
+        let one = try await fixture.create()
+        _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+        _ = try await fixture.create()
+        let inbox = try await fixture.database.write { [alice = fixture.alice] connection in
+            let inbox = try #require(try alice.inbox(in: connection))
+            // As schema 5 knew it: without a word about where the unread ones begin.
+            _ = try connection.run("UPDATE notifications SET read_at = NULL WHERE inbox_id = ?1 AND id = ?2", inbox, one)
+            _ = try connection.run("UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = ?1", inbox)
+            return inbox
+        }
+        #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).map(\.titles.count) == [2])
+        #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+        #expect(try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil).updated == 2)
+    }
+
     @Test("marking read with a limit beyond the newest marks what is there, and what comes later counts")
     func beyond() async throws {
         let fixture = try Fixture(.sinceOpened)

@@ -137,6 +137,26 @@ struct TakenAwayTests {
         #expect(try fixture.count == 0)
     }
 
+    @Test("folds a log that is gone into the file as soon as nobody reads from it any more")
+    func readers() throws {
+        let fixture = try Fixture { $0.busyTimeoutMilliseconds = 20 }
+        #expect(writes(fixture.database, "one") == nil)
+        try fixture.database.snapshot { connection in
+            let seen = try connection.first("SELECT count(*) FROM things") { $0.int(0) }
+            #expect(seen == 1)
+            #expect(writes(fixture.database, "two") == nil)
+            #expect(unlink(fixture.folder.file() + "-wal") == 0)
+            #expect(writes(fixture.database, "refused") == .displaced)
+        }
+        #expect(writes(fixture.database, "refused") == .displaced)
+        // What a kill would leave: the file without its log.
+        let copy = fixture.folder.file("copy.sqlite")
+        try FileManager.default.copyItem(atPath: fixture.folder.file(), toPath: copy)
+        let left = try Database(path: copy)
+        defer { left.close() }
+        #expect(try countThings(left) == 2)
+    }
+
     @Test("folds a log that is gone into the file, and leaves one alone that isn't its own", arguments: [true, false])
     func closing(_ isReplaced: Bool) throws {
         let fixture = try Fixture()

@@ -97,7 +97,7 @@ struct Inboxes: Sendable {
     private func clear(
         _ inbox: Int64, acting device: String?, now: Timestamp, in connection: Connection
     ) throws -> Badge {
-        try change(inbox, nil, acting: device, isTold: true, now: now, in: connection) { $0.cleared() }
+        try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, now: now, in: connection) { $0.cleared() }
     }
 
     // MARK: Changing
@@ -111,7 +111,7 @@ struct Inboxes: Sendable {
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? now : nil
             try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: connection)
-            _ = try change(inbox, .updated(id), acting: device, isTold: false, now: now, in: connection) { state in
+            _ = try change(inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, now: now, in: connection) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
             return notification
@@ -127,7 +127,7 @@ struct Inboxes: Sendable {
                 let notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
             else { throw Problem.notFound }
             try NotificationRepository.delete(id, inbox: inbox, in: connection)
-            _ = try change(inbox, .deleted(id), acting: device, isTold: false, now: now, in: connection) { state in
+            _ = try change(inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, now: now, in: connection) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
             }
         }
@@ -175,21 +175,26 @@ struct Inboxes: Sendable {
         let (count, through) = state.unreadCount == 0
             ? (0, upTo) : try NotificationRepository.markRead(range, at: now, inbox: inbox, in: connection)
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
-        let badge = try change(inbox, event, acting: device, isTold: true, now: now, in: connection) { state in
+        let isDone = through == upTo || state.unreadCount == Int64(count)
+        // The device that asks is told the number by the answer, which comes after the last part.
+        let badge = try change(
+            inbox, event, acting: device, isTold: isDone, tellsOthers: true, now: now, in: connection
+        ) { state in
             if isFirst { state.cleared() }
             state.markedRead(Int64(count), in: range.lowerBound...through)
         }
         return Marking(
-            upTo: upTo, through: through, updated: marking.updated + count, badge: badge,
-            isDone: through == upTo || badge.unreadCount == 0)
+            upTo: upTo, through: through, updated: marking.updated + count, badge: badge, isDone: isDone)
     }
 
     /// Changes the state of an inbox and owes what follows from it.
     /// - Parameters:
     ///   - event: what the streams are told, beside the badge.
     ///   - isTold: whether the answer tells the acting device the number.
+    ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
+    ///     setting wants the others to follow.
     private func change(
-        _ inbox: Int64, _ event: InboxEvent?, acting device: String?, isTold: Bool, now: Timestamp,
+        _ inbox: Int64, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool, now: Timestamp,
         in connection: Connection, _ apply: (inout InboxState) -> Void
     ) throws -> Badge {
         let found = try InboxRepository.found(inbox, in: connection)
@@ -208,9 +213,8 @@ struct Inboxes: Sendable {
                 try badgePushes.forgetTold(device, inbox: inbox, in: connection)
             }
         }
-        // Mark-all-read and clearings speak to everybody; reading one entry only if the setting wants the others to follow.
         let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)
-        if isTold || isSynced {
+        if tellsOthers || isSynced {
             try badgePushes.countChanged(inbox: inbox, badge, except: device, now: now, in: connection)
         }
         return badge

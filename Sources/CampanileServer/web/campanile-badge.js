@@ -125,7 +125,7 @@ addEventListener("pageshow", ({ persisted }) => persisted && openAll());
 const attributes = ["src", "token", "token-src", "notification-badge"];
 const followed = new Map(); // by element
 const data = (name) => `data-${name}`;
-const option = (node, name) => node.getAttribute(name) ?? node.getAttribute(data(name)) ?? "";
+const option = (node, name) => (node.pill && node.getAttribute(name)) || node.getAttribute(data(name)) || "";
 
 function show(node, detail) {
 	const { count } = detail;
