@@ -147,8 +147,8 @@ package enum Limits {
     /// What a frame counts there at least, because sending it costs more than its bytes; and what a client's command does.
     static let cableFrameCost = 1_024
     static let cableCommandCost = 16 * 1_024
-    /// Identifiers for which the frames of a piece of news are kept until all have them.
-    static let cableSharedIdentifiers = 8
+    /// Frames of news that are kept for others who get the same, all together.
+    static let cableSharedFrameBytes = 1_024 * 1_024
     /// What the kernel keeps for a client beside that, and of what it sends.
     static let cableSocketBufferBytes: Int32 = 64 * 1_024
     /// Rails' clients take a connection for stale after two of these.

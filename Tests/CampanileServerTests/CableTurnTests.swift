@@ -202,26 +202,31 @@ struct CableTurnTests {
 
     @Test("the frames of a piece of news are made once for each identifier")
     func frames() {
+        var frames = CableFrames()
         let news = StreamNews(.notifications, [Self.created(1), Self.created(2)])
         func address(_ message: Int, _ identifier: String) -> UnsafeRawPointer? {
-            CableFrames.of(news).frame(message, of: news, under: Array(identifier.utf8)).withUnsafeReadableBytes { $0.baseAddress }
+            frames.frame(message, of: news, under: Array(identifier.utf8)).withUnsafeReadableBytes { $0.baseAddress }
         }
         let addresses = [(0, "a"), (1, "a"), (0, "b"), (1, "b")].map { address($0.0, $0.1) }
         #expect(Set(addresses).count == 4)
         for _ in 0..<3 { #expect([(0, "a"), (1, "a"), (0, "b"), (1, "b")].map { address($0.0, $0.1) } == addresses) }
     }
 
-    @Test("identifiers without number push each other out, and the frames stay right")
+    @Test("the frames that are kept are bounded in bytes, push each other out, and stay right")
     func manyIdentifiers() {
-        let news = StreamNews(.notifications, [Self.created(1), Self.created(2)])
-        for round in 0..<3 {
-            for number in 0..<(3 * Limits.cableSharedIdentifiers) {
-                let identifier = Array("identifier \(number)".utf8)
-                let frame = CableFrames.of(news).frame(round % 2, of: news, under: identifier)
-                let text = CableText.news(news.messages[round % 2], kind: .notifications, identifier: identifier)
+        var frames = CableFrames()
+        let identifiers = (0..<200).map { Array("\($0)".utf8) + [UInt8](repeating: UInt8(ascii: "<"), count: 4_000) }
+        var most = 0
+        for news in [Self.created(1), Self.created(2)].map({ StreamNews(.notifications, [$0]) }) {
+            for identifier in identifiers {
+                let frame = frames.frame(0, of: news, under: identifier)
+                let text = CableText.news(news.messages[0], kind: .notifications, identifier: identifier)
                 #expect(Array(frame.readableBytesView.suffix(text.count)) == text)
+                most = max(most, frames.bytes)
             }
         }
+        #expect(most <= Limits.cableSharedFrameBytes)
+        #expect(most > Limits.cableSharedFrameBytes / 2)
     }
 
     @Test("all subscriptions to a user's streams are in one hub, and users in all of them")

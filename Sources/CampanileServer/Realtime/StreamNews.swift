@@ -1,5 +1,6 @@
 import CampanileCore
 import HTTPEngine
+import Synchronization
 
 /// What a listener wants to hear of an inbox.
 enum StreamKind: Int, CaseIterable, Sendable {
@@ -26,8 +27,12 @@ struct StreamMessage: Sendable {
 
 /// What is told to all listeners of one kind at once.
 ///
-/// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only, `cableFrames` on the cable's.
+/// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only.
 final class StreamNews: @unchecked Sendable {
+    private static let numbers = Atomic<UInt64>(0)
+
+    /// No other news have or had it.
+    let number = StreamNews.numbers.add(1, ordering: .relaxed).newValue
     let kind: StreamKind
     let messages: [StreamMessage]
     /// What keeping them costs, about: the bytes of their data, and a little for each.
@@ -41,9 +46,6 @@ final class StreamNews: @unchecked Sendable {
 
     /// The same as server-sent events: made once, sent to thousands.
     private(set) lazy var eventStream = StreamBytes(ServerSentEvents.text(kind, messages))
-
-    /// The same as the cable sends it: kept here by the cable, so that it is made once and goes with the last listener.
-    var cableFrames: AnyObject?
 }
 
 /// Why the server ends a stream.

@@ -1,43 +1,45 @@
 import NIOCore
 
-/// The frames that are made of a piece of news, each once for an identifier: the connections of one page's readers share the
-/// identifier, and get the same bytes. On the cable's thread only.
-final class CableFrames {
-    private struct Entry {
+/// The frames of news that were made last, each once for an identifier: the connections of one page's readers share the
+/// identifier, and get the same bytes. What is kept is bounded for all together, and nothing is kept with the news: they may
+/// wait for one slow client long after all others have them.
+struct CableFrames {
+    private struct Key: Hashable {
+        let news: UInt64
+        let message: Int
         let identifier: [UInt8]
-        var frames: [ByteBuffer?]
     }
 
-    private var entries: [Entry] = []
-    /// Which entry gives way to the next identifier when there are too many.
-    private var oldest = 0
+    /// What an entry costs beside its bytes, about.
+    private static let entryBytes = 256
 
-    /// The frames of these news, kept with them.
-    static func of(_ news: StreamNews) -> CableFrames {
-        if let known = news.cableFrames as? CableFrames { return known }
-        let made = CableFrames()
-        news.cableFrames = made
-        return made
-    }
+    private var frames: [Key: ByteBuffer] = [:]
+    /// The oldest first.
+    private var order = Line<Key>()
+    /// What keeping them costs.
+    private(set) var bytes = 0
 
-    func frame(_ message: Int, of news: StreamNews, under identifier: [UInt8]) -> ByteBuffer {
-        let index = entry(identifier, news)
-        if let known = entries[index].frames[message] { return known }
+    mutating func frame(_ message: Int, of news: StreamNews, under identifier: [UInt8]) -> ByteBuffer {
+        let key = Key(news: news.number, message: message, identifier: identifier)
+        if let known = frames[key] { return known }
         let text = CableText.news(news.messages[message], kind: news.kind, identifier: identifier)
         let made = WebSocketFrameWriter.text(text)
-        entries[index].frames[message] = made
+        keep(made, key)
         return made
     }
 
-    private func entry(_ identifier: [UInt8], _ news: StreamNews) -> Int {
-        if let known = entries.firstIndex(where: { $0.identifier == identifier }) { return known }
-        let made = Entry(identifier: identifier, frames: Array(repeating: nil, count: news.messages.count))
-        guard entries.count >= Limits.cableSharedIdentifiers else {
-            entries.append(made)
-            return entries.count - 1
+    private mutating func keep(_ frame: ByteBuffer, _ key: Key) {
+        let cost = CableFrames.cost(frame, key)
+        guard cost <= Limits.cableSharedFrameBytes else { return }
+        while bytes + cost > Limits.cableSharedFrameBytes, let oldest = order.popFirst() {
+            if let former = frames.removeValue(forKey: oldest) { bytes -= CableFrames.cost(former, oldest) }
         }
-        defer { oldest = (oldest + 1) % entries.count }
-        entries[oldest] = made
-        return oldest
+        frames[key] = frame
+        order.append(key)
+        bytes += cost
+    }
+
+    private static func cost(_ frame: ByteBuffer, _ key: Key) -> Int {
+        frame.storageCapacity + key.identifier.count + entryBytes
     }
 }

@@ -34,6 +34,7 @@ final class CableTurns: @unchecked Sendable {
     private let eventLoop: any EventLoop
     private let box = Mutex(Box())
     private var turns = TurnQueue<CableErrand>()
+    private var frames = CableFrames()
     /// What was done since the last break, in bytes.
     private var cost = 0
     private var isOnBreak = false
@@ -149,7 +150,7 @@ final class CableTurns: @unchecked Sendable {
             done += parcel.drop()
         } else {
             while cost < Limits.cableTurnBytes, let (news, message) = parcel.first {
-                let frame = CableFrames.of(news).frame(message, of: news, under: listener.identifier)
+                let frame = frames.frame(message, of: news, under: listener.identifier)
                 guard listener.connection.takes(frame) else { break }
                 cost += max(frame.readableBytes, Limits.cableFrameCost)
                 done += parcel.advance()
