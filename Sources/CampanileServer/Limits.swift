@@ -137,7 +137,7 @@ package enum Limits {
     static let cableBytesPerPing = 512 * 1_024
     /// What is read at once: a power of two.
     static let cableReadBytes = 512
-    /// What a client has not taken yet; beyond, news wait, and what else is said cuts it off.
+    /// What a client has not taken yet; beyond, news and what it asks for wait.
     static let cableUnsentBytes = 64 * 1_024
     /// News that wait until a client takes them; more cut it off.
     static let cableWaitingBytes = 256 * 1_024
@@ -155,6 +155,8 @@ package enum Limits {
     static let cablePingMilliseconds: Int64 = 3_000
     /// Parts of that time among which the connections are spread.
     static let cablePingSlots = 12
+    /// After so many pings without taking anything a client that is full is cut off.
+    static let cableLaggingPings = 2
     /// A peer that acknowledges nothing for this long is gone.
     static let cableUnacknowledgedMilliseconds: Int32 = 30_000
     /// Pings that would have gone while the client doesn't answer our close frame.

@@ -126,23 +126,35 @@ final class WebSocketClient: Sendable {
         return frames
     }
 
+    /// Takes a little of what the server sent, for the frames that are asked for later.
+    func takeABit() async throws {
+        try await offThePool { [self] in try pending.withLock { try receive(2_048, into: &$0) } }
+    }
+
     /// Says that nothing more will be sent.
     func finishSending() { shutdown(descriptor, Int32(SHUT_WR)) }
 
     private func take(_ count: Int) throws -> [UInt8]? {
         try pending.withLock { pending in
             while pending.count < count {
-                var chunk = [UInt8](repeating: 0, count: 65_536)
-                let read = recv(descriptor, &chunk, chunk.count, 0)
-                if read < 0, errno == EAGAIN { throw Broken(reason: "the server says nothing") }
-                // A reset is an end as well.
-                guard read > 0 else { return nil }
-                pending += chunk.prefix(read)
+                guard try receive(65_536, into: &pending) else { return nil }
             }
             let taken = Array(pending.prefix(count))
             pending.removeFirst(count)
             return taken
         }
+    }
+
+    /// - Returns: false at the end.
+    @discardableResult
+    private func receive(_ count: Int, into pending: inout [UInt8]) throws -> Bool {
+        var chunk = [UInt8](repeating: 0, count: count)
+        let read = recv(descriptor, &chunk, chunk.count, 0)
+        if read < 0, errno == EAGAIN { throw Broken(reason: "the server says nothing") }
+        // A reset is an end as well.
+        guard read > 0 else { return false }
+        pending += chunk.prefix(read)
+        return true
     }
 }
 
@@ -334,6 +346,11 @@ final class CableFixture: Sendable {
         address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
         var length = socklen_t(MemoryLayout<sockaddr_in>.size)
         let descriptor = socket(AF_INET, stream, 0)
+        // Segments as on a network: loopback's are so large that a slow reader takes all or nothing.
+        var segment: Int32 = 1_400
+        for socket in [listener, descriptor] {
+            setsockopt(socket, Int32(IPPROTO_TCP), TCP_MAXSEG, &segment, socklen_t(MemoryLayout<Int32>.size))
+        }
         let server: Int32 = withUnsafeMutablePointer(to: &address) { address in
             address.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
                 guard bind(listener, address, length) == 0, listen(listener, 1) == 0,

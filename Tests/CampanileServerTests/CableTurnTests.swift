@@ -135,13 +135,100 @@ struct CableTurnTests {
         let fixture = CableFixture()
         let client = try await Self.subscribed(fixture, "17")
         _ = try await Self.tellUntilStalled(fixture, "17")
-        try await fixture.cable.tick(Limits.cablePingSlots)
-        #expect(fixture.cable.counts.open == 1, "it may be full at this very moment")
+        try await fixture.cable.tick(2 * Limits.cablePingSlots)
+        #expect(fixture.cable.counts.open == 1, "it may be full at this very moment, or stand still for another")
         try await fixture.cable.tick(Limits.cablePingSlots)
         try await fixture.untilEmpty()
         #expect(fixture.cable.counts.cutOff == 1)
         #expect(fixture.board.listening == 0)
         _ = client
+        await fixture.stop()
+    }
+
+    @Test("who reads slowly, less than makes room for more news, is not cut off")
+    func slowReader() async throws {
+        let fixture = CableFixture()
+        let client = try await Self.subscribed(fixture, "17")
+        _ = try await Self.tellUntilStalled(fixture, "17")
+        let connection = try #require(fixture.board.listeners.first as? CableListener).connection
+        func unsent() async throws -> Int { try await connection.loop.eventLoop.submit { connection.unsent }.get() }
+        for _ in 0..<4 {
+            let former = try await unsent()
+            while fixture.cable.counts.open == 1, try await unsent() >= former { try await client.takeABit() }
+            try await fixture.cable.tick(Limits.cablePingSlots)
+        }
+        #expect(fixture.cable.counts.open == 1)
+        #expect(fixture.cable.counts.cutOff == 0)
+        await fixture.stop()
+    }
+
+    @Test("what a client says while it catches up is answered when it has caught up, in order")
+    func commandsMeanwhile() async throws {
+        let fixture = CableFixture()
+        let client = try await Self.subscribed(fixture, "17")
+        let told = try await Self.tellUntilStalled(fixture, "17")
+        try await client.send(
+            ClientFrame.bytes(9, [7]) + ClientFrame.subscribe(Self.variant(1)) + ClientFrame.bytes(9, [8]))
+        for _ in 0..<10 { try await fixture.settle() }
+        #expect(fixture.cable.counts.open == 1)
+        var (ids, answers): ([Int64], [String]) = ([], [])
+        while ids.count < told || answers.count < 3, let frame = try await client.frame() {
+            if frame.opcode == 10 { answers.append("pong \(frame.payload)") }
+            if frame.json?["type"] == "confirm_subscription" { answers.append("confirmation") }
+            let message = frame.json?["message"]
+            if message?["event"] == "notification.created" { ids.append(message?["id"]?.string.flatMap(Int64.init) ?? 0) }
+        }
+        #expect(ids == Array(1...Int64(told)))
+        #expect(answers == ["pong [7]", "confirmation", "pong [8]"])
+        await fixture.stop()
+    }
+
+    @Test("why it is closed reaches a client that reads only then", arguments: [
+        (StreamEnd.revoked, UInt16(1_000)), (.expired, 1_000), (.restarting, 1_000), (.overloaded, 1_013),
+    ])
+    func farewell(_ reason: StreamEnd, _ code: UInt16) async throws {
+        let fixture = CableFixture()
+        let client = try await Self.subscribed(fixture, "17")
+        let told = try await Self.tellUntilStalled(fixture, "17")
+        if reason == .overloaded {
+            for id in 0..<(Limits.cableWaitingBytes / 10_000) {
+                fixture.board.tell("17", [Self.created(Int64(told + id), bytes: 12_000)])
+            }
+        } else {
+            fixture.board.end("17", reason)
+        }
+        while fixture.board.listening > 0 { try await fixture.settle() }
+        var frames: [ReceivedFrame] = []
+        while frames.last?.opcode != 8, let frame = try await client.frame() { frames.append(frame) }
+        #expect(frames.last == .close(code))
+        if code == 1_000 { #expect(frames.dropLast().last?.json?["type"] == "disconnect") }
+        #expect(fixture.cable.counts.cutOff == 0)
+        await fixture.stop()
+    }
+
+    @Test("a client that closes while it catches up gets all that was sent, and the answer")
+    func closing() async throws {
+        let fixture = CableFixture()
+        let client = try await Self.subscribed(fixture, "17")
+        _ = try await Self.tellUntilStalled(fixture, "17")
+        try await client.send(ClientFrame.close(1_000))
+        for _ in 0..<10 { try await fixture.settle() }
+        #expect(try await client.framesUntilEnd().last == .close(1_000))
+        try await fixture.untilEmpty()
+        await fixture.stop()
+    }
+
+    @Test("a client whose close frame waits while the server closes is hung up on at once")
+    func bothClose() async throws {
+        let fixture = CableFixture()
+        let client = try await Self.subscribed(fixture, "17")
+        _ = try await Self.tellUntilStalled(fixture, "17")
+        try await client.send(ClientFrame.bytes(9, [7]) + ClientFrame.close(1_000))
+        for _ in 0..<10 { try await fixture.settle() }
+        fixture.board.end("17", .revoked)
+        for _ in 0..<10 { try await fixture.settle() }
+        #expect(try await client.framesUntilEnd().last == .close(1_000))
+        try await fixture.untilEmpty()
         await fixture.stop()
     }
 

@@ -86,7 +86,7 @@ final class Cable: Sendable {
             Cable.prepare(descriptor)
             let pings = lifetimeMilliseconds.map { Int(max(1, $0 / Limits.cablePingMilliseconds)) }
             let head = ByteBuffer(bytes: upgrade.head(requestID: requestID))
-            take(descriptor, CableConnection(loop: loop, head: head, visitor: visitor, pings: pings))
+            take(descriptor, CableConnection(loop: loop, descriptor: descriptor, head: head, visitor: visitor, pings: pings))
             return true
         }
         guard !isAccepted else { return }

@@ -1,4 +1,5 @@
 import CampanileCore
+import Glibc
 import NIOCore
 import NIOWebSocket
 
@@ -32,25 +33,30 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     var place = 0
     private var phase = Phase.opening
     private var context: ChannelHandlerContext?
+    /// The socket, which is the channel's: only asked here, and only while the phase is `open`.
+    private let descriptor: CInt
     /// The answer to the HTTP request, until it is sent.
     private var head: ByteBuffer?
     private var inbox = CableInbox()
     private var isReadHeld = false
+    /// Whether what the client said waits until the socket takes more.
+    private var isHearingHeld = false
     private var dialogue: CableDialogue
     private var listeners: [CableListener] = []
     /// What its listeners were told and have not been sent, in bytes. Under the turns' lock.
     var waitingBytes = 0
     /// What waits until the socket takes more.
     var stalled: [(parcel: CableParcel, listener: CableListener)] = []
-    /// Whether the socket took nothing more at the last ping.
-    private var isLagging = false
+    /// What a client with a full socket had not taken at a ping, and how many pings came since without its taking any of it.
+    private var lag: (unsent: Int, pings: Int)?
     /// Until the connection has lived long enough; nil: without end.
     private var pingsLeft: Int?
     private var isUnflushed = false
 
     /// - Parameter pings: after so many the client is asked to come back anew.
-    init(loop: CableLoop, head: ByteBuffer, visitor: CableVisitor?, pings: Int?) {
+    init(loop: CableLoop, descriptor: CInt, head: ByteBuffer, visitor: CableVisitor?, pings: Int?) {
         self.loop = loop
+        self.descriptor = descriptor
         self.head = head
         self.visitor = visitor
         pingsLeft = pings
@@ -72,11 +78,10 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
                 guard pingsLeft > 1 else { return end(.lifetime) }
                 self.pingsLeft = pingsLeft - 1
             }
-            // A client that takes much may be full at this very moment; one that is so all the time doesn't read.
-            guard isWritable || !isLagging else { return cutOff() }
-            isLagging = !isWritable
+            guard !isStuck() else { return cutOff() }
             send(ping)
             flush()
+            lag?.unsent += ping.readableBytes
         }
     }
 
@@ -93,6 +98,15 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     func end(_ reason: StreamEnd) {
         guard case .open = phase else { return }
         perform(dialogue.end(reason))
+    }
+
+    /// What the client has not taken: what its system has not acknowledged, and what waits here.
+    var unsent: Int {
+        guard case .open = phase else { return 0 }
+        var sent: CInt = 0
+        guard ioctl(descriptor, UInt(TIOCOUTQ), &sent) == 0 else { return 0 }
+        let buffered = try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)
+        return Int(sent) + (buffered ?? 0)
     }
 
     func flush() {
@@ -120,7 +134,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         for step in steps {
             guard case .open = phase else { return }
             switch step {
-            case .say(let text): write(WebSocketFrameWriter.text(text))
+            case .say(let text): send(WebSocketFrameWriter.text(text))
             case .listen(let number, let stream, let identifier): listen(number, to: stream, as: identifier)
             case .stopListening(let number): stopListening(number)
             case .close(let code): close(code)
@@ -150,13 +164,15 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private func resume() {
         let former = stalled
         stalled = []
-        if !former.isEmpty { loop.turns.resume(former) }
+        guard isHearingHeld || !former.isEmpty else { return }
+        loop.turns.resume(former, hearing: isHearingHeld ? self : nil)
+        isHearingHeld = false
     }
 
     /// Begins the closing handshake (RFC 6455 section 7.1.2).
     private func close(_ code: WebSocketCloseCode) {
         stopListening()
-        write(WebSocketFrameWriter.close(code))
+        send(WebSocketFrameWriter.close(code))
         flush()
         guard case .open = phase else { return }
         phase = .closing(pingsLeft: Limits.cableClosingPings)
@@ -165,7 +181,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// Fails the connection (RFC 6455 section 7.1.7).
     private func fail(_ code: WebSocketCloseCode) {
         stopListening()
-        write(WebSocketFrameWriter.close(code))
+        send(WebSocketFrameWriter.close(code))
         flush()
         guard case .open = phase else { return }
         phase = .failed(pingsLeft: Limits.cableClosingPings)
@@ -179,15 +195,34 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         return channel.isWritable
     }
 
-    /// Nobody waits for a slow reader: who hasn't taken what was said before is cut off, and comes back to the present state.
-    private func write(_ bytes: ByteBuffer) {
-        guard context != nil else { return }
-        isWritable ? send(bytes) : cutOff()
+    /// Whether the client doesn't read. A socket may be full at this very moment because the client takes much, or for long
+    /// because it takes it slowly: neither is a reason to cut it off.
+    private func isStuck() -> Bool {
+        guard !isWritable else {
+            lag = nil
+            return false
+        }
+        let unsent = unsent
+        guard let former = lag, unsent >= former.unsent else {
+            lag = (unsent, 0)
+            return false
+        }
+        lag?.pings += 1
+        return former.pings + 1 >= Limits.cableLaggingPings
     }
 
     private func send(_ bytes: ByteBuffer) {
         context?.write(CableConnection.wrapOutboundOut(bytes), promise: nil)
         isUnflushed = true
+    }
+
+    /// Both have said that they close: ends the connection when all that was said has gone out.
+    private func hangUp(after last: ByteBuffer) {
+        guard let context else { return hangUp() }
+        phase = .closing(pingsLeft: Limits.cableClosingPings)
+        let sent = context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.whenComplete { [self] _ in hangUp() }
+        context.writeAndFlush(CableConnection.wrapOutboundOut(last), promise: sent)
     }
 
     private func cutOff() {
@@ -207,10 +242,19 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     /// Its turn: does what the client said first.
+    /// A client that catches up is answered when its socket takes more; until then nothing further is read of it.
     /// - Returns: whether there is more.
     func obey() -> Bool {
-        if case .open = phase, let act = inbox.next() { obey(act) }
+        if case .open = phase {
+            guard isWritable else {
+                isHearingHeld = true
+                return false
+            }
+            if let act = inbox.next() { obey(act) }
+        }
         if case .open = phase, !inbox.isEmpty { return true }
+        // Its close frame came before ours went out.
+        if case .closing = phase, inbox.isDone, !inbox.isEmpty { hangUp(after: ByteBuffer()) }
         inbox.clear()
         guard isReadHeld else { return false }
         isReadHeld = false
@@ -223,13 +267,11 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         case .said(.nothing): break
         case .said(.text(let text)): perform(dialogue.hear(text))
         case .said(.ping(let payload)):
-            write(WebSocketFrameWriter.pong(payload))
+            send(WebSocketFrameWriter.pong(payload))
             flush()
         case .said(.close(let code)):
             stopListening()
-            write(WebSocketFrameWriter.close(code))
-            flush()
-            hangUp()
+            hangUp(after: WebSocketFrameWriter.close(code))
         case .broke(let failure): fail(failure.code)
         }
     }
@@ -249,7 +291,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         guard case .opening = phase else { return }
         phase = .open
         loop.enter(self)
-        if let head { write(head) }
+        if let head { send(head) }
         head = nil
         perform(dialogue.open())
     }
@@ -258,14 +300,14 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         let frame = CableConnection.unwrapInboundIn(data)
         switch phase {
         case .open: receive { $0.take(frame) }
-        case .closing: if frame.opcode == .connectionClose { hangUp() }
+        case .closing: if frame.opcode == .connectionClose { hangUp(after: ByteBuffer()) }
         case .opening, .failed, .closed: break
         }
     }
 
     func channelWritabilityChanged(context: ChannelHandlerContext) {
         guard context.channel.isWritable else { return }
-        isLagging = false
+        lag = nil
         resume()
     }
 

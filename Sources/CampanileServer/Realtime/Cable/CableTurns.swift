@@ -93,7 +93,9 @@ final class CableTurns: @unchecked Sendable {
     }
 
     /// Their socket takes more, or is gone.
-    func resume(_ stalled: [(parcel: CableParcel, listener: CableListener)]) {
+    /// - Parameter connection: if what its client said waits, too.
+    func resume(_ stalled: [(parcel: CableParcel, listener: CableListener)], hearing connection: CableConnection?) {
+        if let connection { turns.add(.hear(connection), of: connection.owner) }
         for (parcel, listener) in stalled {
             parcel.isStalled = false
             queue(parcel, to: listener)
