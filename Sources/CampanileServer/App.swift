@@ -47,7 +47,7 @@ package final class App: Sendable {
         // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
         options.readerCacheKibibytes = Limits.readerCacheKibibytes
         options.writerCacheKibibytes = Limits.writerCacheKibibytes
-        // Fewer checkpoints: a page that changes with every commit is copied into the file once for all of them.
+        // Seldom: a page that changes with every commit is copied into the file once for all of them.
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
         lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options)

@@ -10,6 +10,8 @@ package final class Connection {
         case write
         /// The same with foreign keys not enforced: for migrations.
         case migrate
+        /// Only to copy the log into the file.
+        case checkpoint
         /// A statement that writes fails with `readOnly`.
         case read
     }
@@ -128,7 +130,7 @@ extension Connection {
             PRAGMA query_only = \(access == .read ? 1 : 0);
             """)
         if access != .read {
-            // The writer checkpoints after it has answered; see `Writer`. 64 MiB of log is kept at most.
+            // `Writer` says when; see `Checkpointer`. 64 MiB of log is kept at most.
             try execute("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;")
             watchLog()
         }
@@ -278,9 +280,14 @@ extension Connection {
     }
 
     /// Copies the log into the file; with `truncate` waits for readers and empties the log.
-    func checkpoint(truncate: Bool) throws {
+    /// - Returns: the pages in the log, and how many of them are in the file.
+    @discardableResult
+    func checkpoint(truncate: Bool) throws -> (log: Int32, copied: Int32) {
         let mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
-        try check(sqlite3_wal_checkpoint_v2(handle, nil, mode, nil, nil))
+        var log: Int32 = 0
+        var copied: Int32 = 0
+        try check(sqlite3_wal_checkpoint_v2(handle, nil, mode, &log, &copied))
+        return (log, copied)
     }
 
     /// Writes what `body` changes to the log, as far as it has to grow for it, and takes all of it back: afterwards nothing has

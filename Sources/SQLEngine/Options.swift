@@ -23,7 +23,7 @@ package struct DatabaseOptions: Sendable {
     package var readerCacheKibibytes: Int32 = 2048
     /// Page cache of the write connection.
     package var writerCacheKibibytes: Int32 = 8192
-    /// The log is copied into the file when it has grown by this many pages, after the callers were answered.
+    /// The log is copied into the file, in the background, when it has grown by this many pages.
     package var walAutocheckpointPages: Int32 = 1000
     /// Bytes of the file read through a memory map; 0 is none. With a map a disk error is a signal, not an error code.
     package var memoryMapBytes: Int64 = 0

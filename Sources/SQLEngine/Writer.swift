@@ -29,10 +29,14 @@ final class Writer: @unchecked Sendable {
     private var displacement: Displacement?
     /// Whether what became of the files leaves nothing to do about the log.
     private var isLogSaved = true
+    private let checkpointer: Checkpointer
     private let checkpointPages: Int32
     private var checkpointedAt: Int32 = 0
     private var dataVersion: Int64
     private var nextPoll: UInt64 = 0
+
+    /// How many times `checkpointPages` the log may grow while it is copied, before the writer waits.
+    private static let growthAtMost: Int32 = 4
 
     /// Nanoseconds between two looks at the data version.
     private static let pollInterval: UInt64 = 300_000_000
@@ -47,7 +51,13 @@ final class Writer: @unchecked Sendable {
         dataVersion = try connection.dataVersion()
         files = try OpenFiles(file)
         connection.takeBack()
-        try start()
+        checkpointer = try Checkpointer(connection: Connection(path: file.path, access: .checkpoint, options: options))
+        do {
+            try EngineThread.start("sql-writer") { [self] in run() }
+        } catch {
+            checkpointer.close()
+            throw error
+        }
     }
 
     /// Puts the work into the queue, or answers it at once with `queueFull` or `closed`.
@@ -120,31 +130,7 @@ extension Writer {
         case finish
     }
 
-    /// Starts the thread with every signal blocked: signals are for the program's other threads.
-    private func start() throws {
-        var all = sigset_t()
-        var previous = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_SETMASK, &all, &previous)
-        defer { pthread_sigmask(SIG_SETMASK, &previous, nil) }
-        let context = Unmanaged.passRetained(self)
-        var id: pthread_t = 0
-        let code = pthread_create(
-            &id, nil,
-            { context in
-                guard let context else { return nil }
-                Unmanaged<Writer>.fromOpaque(context).takeRetainedValue().run()
-                return nil
-            }, context.toOpaque())
-        guard code == 0 else {
-            context.release()
-            throw SQLError(code: .noMemory, message: "can't start the writer's thread: \(Files.describe(code))")
-        }
-        pthread_detach(id)
-    }
-
     private func run() {
-        csqlite_name_thread("sql-writer")
         monitor.withLock { thread = pthread_self() }
         while true {
             switch nextStep() {
@@ -169,6 +155,7 @@ extension Writer {
 
     private func finish() {
         _ = lookAtFiles()
+        checkpointer.close()
         // SQLite would remove what has the log's name.
         if displacement != nil { connection.leaveLog() }
         connection.close()
@@ -353,17 +340,25 @@ extension Writer {
         }
     }
 
-    /// Copies the log into the file when it has grown enough since the last time. After the answers, so that no caller
-    /// waits for the two fsyncs it takes.
+    /// Has the log copied into the file when it has grown enough since the last time, in the background. When nearly all is
+    /// copied, the writer copies the rest: SQLite begins the log anew only when no page is left. After the answers, so that
+    /// no caller waits for it.
     private func checkpointIfDue() {
         let pages = connection.logPages
         // The log was begun anew.
         if pages < checkpointedAt { checkpointedAt = 0 }
-        guard pages - checkpointedAt >= checkpointPages else { return }
-        // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays,
-        // and after as many pages again it is tried again.
-        try? connection.checkpoint(truncate: false)
-        checkpointedAt = pages
+        let grown = pages - checkpointedAt
+        // Where commits are quicker than the copying, the log would grow for ever.
+        switch checkpointer.takeState(waits: grown >= Self.growthAtMost * checkpointPages) {
+        case .busy: return
+        case .idle: if grown >= checkpointPages { checkpointer.start() }
+        case .copied(let copied):
+            if copied < pages { _ = try? connection.checkpoint(truncate: false) }
+            checkpointedAt = pages
+        // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays, and
+        // after as many pages again it is tried again.
+        case .failed: checkpointedAt = pages
+        }
     }
 
     private func noticeForeignChange() {

@@ -126,7 +126,7 @@ struct DatabaseTests {
         #expect(try fixture.count == 0)
     }
 
-    @Test("the log is copied into the file when it has grown enough")
+    @Test("the log is copied into the file when it has grown enough", .timeLimit(.minutes(1)))
     func automaticCheckpoint() throws {
         let fixture = try Fixture { $0.walAutocheckpointPages = 10 }
         func fileSize() throws -> Int {
@@ -138,9 +138,8 @@ struct DatabaseTests {
         for _ in 0..<3 {
             try fixture.database.writeBlocking { _ = try $0.run("INSERT INTO things (data) VALUES (?1)", big) }
         }
-        // A later write has to wait for the checkpoint behind the earlier one.
-        try fixture.database.writeBlocking { _ in }
-        #expect(try fileSize() >= before + 2 * big.count)
+        // The log is copied in the background.
+        while try fileSize() < before + 2 * big.count { sched_yield() }
     }
 
     @Test("a file that can't be opened is named together with the reason")
