@@ -5,7 +5,6 @@ import contextlib
 import itertools
 import json
 import math
-import sqlite3
 import sys
 import threading
 import time
@@ -189,6 +188,14 @@ class Bench:
             path = scene.write("mark", [scene.request("POST", "/notifications/mark_all_read", body=b"")])
             self._loaded(f"mark_all_read of {rows:,}, none of them unread", scene, 4, lambda _: path)
 
+    def mark_oldest(self) -> None:
+        rows = self.options.rows * 10 // 21
+        with self._scene({"owner": (rows, 0)}) as scene:
+            oldest = f"/notifications/{scene.ids()[0]}"
+            path = scene.write("oldest", [scene.request("PATCH", oldest, body=b'{"read":false}'),
+                                          scene.request("POST", "/notifications/mark_all_read", body=b"")])
+            self._loaded(f"the oldest of {rows:,} un-read, then mark_all_read", scene, 4, lambda _: path)
+
     def mark_all(self) -> None:
         """Each inbox can be marked once; others are looked at until well after, because work may be left for later."""
         rows, rounds, seconds = self.options.rows, self.options.marks, self.options.after
@@ -221,12 +228,10 @@ class Bench:
         each = int(DELETES_AT_MOST * (self.options.seconds + 1))
         rows = each * self.options.rounds
         with self._scene({"owner": (rows, rows)}) as scene:
-            with contextlib.closing(sqlite3.connect(f"file:{scene.database}?mode=ro", uri=True)) as db:
-                ids = [row[0] for row in db.execute(
-                    "SELECT lower(hex(id)) FROM notifications WHERE inbox_id = (SELECT id FROM inboxes WHERE user_id = 'owner')")]
-            paths = [scene.write(f"deletes-{number}", [
-                scene.request("DELETE", f"/notifications/{one[:8]}-{one[8:12]}-{one[12:16]}-{one[16:20]}-{one[20:]}")
-                for one in ids[number * each:(number + 1) * each]]) for number in range(self.options.rounds)]
+            ids = scene.ids()
+            paths = [scene.write(f"deletes-{number}", [scene.request("DELETE", f"/notifications/{one}")
+                                                       for one in ids[number * each:(number + 1) * each]])
+                     for number in range(self.options.rounds)]
             self._loaded("DELETE of one notification after the other, 4 connections", scene, 4, lambda number: paths[number])
 
     # ---- streams beside streams ----
@@ -322,5 +327,6 @@ class Bench:
         print(f"neighbours: {text}", file=sys.stderr, flush=True)
 
 
-MEASURES = {"filters": Bench.filters, "unread": Bench.unread, "mark-none": Bench.mark_none, "mark-all": Bench.mark_all,
-            "cable": Bench.cable, "visitors": Bench.visitors, "streams": Bench.streams, "creates": Bench.creates, "deletes": Bench.deletes}
+MEASURES = {"filters": Bench.filters, "unread": Bench.unread, "mark-none": Bench.mark_none, "mark-oldest": Bench.mark_oldest,
+            "mark-all": Bench.mark_all, "cable": Bench.cable, "visitors": Bench.visitors, "streams": Bench.streams,
+            "creates": Bench.creates, "deletes": Bench.deletes}

@@ -2,9 +2,11 @@
 
 import contextlib
 import json
+import sqlite3
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -109,3 +111,9 @@ class Scene:
 
     def write(self, name: str, requests: list[bytes]) -> Path:
         return write_requests(self.programs.folder / f"{name}.requests", requests)
+
+    def ids(self) -> list[str]:
+        """The owner's notifications, the oldest first."""
+        with contextlib.closing(sqlite3.connect(f"file:{self.database}?mode=ro", uri=True)) as db:
+            return [str(uuid.UUID(bytes=row[0])) for row in db.execute(
+                "SELECT id FROM notifications WHERE inbox_id = (SELECT id FROM inboxes WHERE user_id = ?) ORDER BY id", (self.owner,))]
