@@ -188,13 +188,13 @@ class Bench:
             path = scene.write("mark", [scene.request("POST", "/notifications/mark_all_read", body=b"")])
             self._loaded(f"mark_all_read of {rows:,}, none of them unread", scene, 4, lambda _: path)
 
-    def mark_oldest(self) -> None:
+    def mark_ends(self) -> None:
         rows = self.options.rows * 10 // 21
         with self._scene({"owner": (rows, 0)}) as scene:
-            oldest = f"/notifications/{scene.ids()[0]}"
-            path = scene.write("oldest", [scene.request("PATCH", oldest, body=b'{"read":false}'),
-                                          scene.request("POST", "/notifications/mark_all_read", body=b"")])
-            self._loaded(f"the oldest of {rows:,} un-read, then mark_all_read", scene, 4, lambda _: path)
+            ids = scene.ids()
+            ends = [scene.request("PATCH", f"/notifications/{one}", body=b'{"read":false}') for one in (ids[0], ids[-1])]
+            path = scene.write("ends", [*ends, scene.request("POST", "/notifications/mark_all_read", body=b"")])
+            self._loaded(f"the oldest and the newest of {rows:,} un-read, then mark_all_read", scene, 4, lambda _: path)
 
     def mark_all(self) -> None:
         """Each inbox can be marked once; others are looked at until well after, because work may be left for later."""
@@ -327,6 +327,6 @@ class Bench:
         print(f"neighbours: {text}", file=sys.stderr, flush=True)
 
 
-MEASURES = {"filters": Bench.filters, "unread": Bench.unread, "mark-none": Bench.mark_none, "mark-oldest": Bench.mark_oldest,
+MEASURES = {"filters": Bench.filters, "unread": Bench.unread, "mark-none": Bench.mark_none, "mark-ends": Bench.mark_ends,
             "mark-all": Bench.mark_all, "cable": Bench.cable, "visitors": Bench.visitors, "streams": Bench.streams,
             "creates": Bench.creates, "deletes": Bench.deletes}

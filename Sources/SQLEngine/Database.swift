@@ -94,7 +94,7 @@ package final class Database: Sendable {
     ///
     /// - Throws: `busy` when `truncate` didn't get its turn in `busyTimeoutMilliseconds`; `closed`.
     package func checkpoint(truncate: Bool) throws {
-        try onWriter(needsTransaction: false) { _ = try $0.checkpoint(truncate: truncate) }
+        try onWriter(needsTransaction: false) { [writer] _ in try writer.checkpoint(truncate: truncate) }
     }
 
     /// Refuses new reads and writes, does the writes that wait, and copies the log into the file. Reads that are running

@@ -326,7 +326,7 @@ extension Writer {
     /// - Returns: false when somebody reads from the log still, and it is to be tried again.
     private func saveLog() -> Bool {
         switch displacement {
-        case .gone, .replaced, .logGone: return (try? connection.checkpoint(truncate: true)) != nil
+        case .gone, .replaced, .logGone: return (try? checkpoint(truncate: true)) != nil
         // The file may be in use with the other log.
         case .logReplaced, .hidden, nil: return true
         }
@@ -353,12 +353,19 @@ extension Writer {
         case .busy: return
         case .idle: if grown >= checkpointPages { checkpointer.start() }
         case .copied(let copied):
-            if copied < pages { _ = try? connection.checkpoint(truncate: false) }
+            if copied < pages { try? checkpoint(truncate: false) }
             checkpointedAt = pages
         // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays, and
         // after as many pages again it is tried again.
         case .failed: checkpointedAt = pages
         }
+    }
+
+    /// Copies the log now; on the writer's thread. After the copy in the background, because SQLite allows one at a time and
+    /// doesn't wait for the other by itself.
+    func checkpoint(truncate: Bool) throws {
+        _ = checkpointer.takeState(waits: true)
+        try connection.checkpoint(truncate: truncate)
     }
 
     private func noticeForeignChange() {

@@ -72,6 +72,16 @@ struct CheckpointerTests {
         #expect(notices.current == before)
     }
 
+    @Test("a checkpoint that is asked for waits for the copy in the background, and empties the log")
+    func askedFor() throws {
+        let fixture = try Self.fixture()
+        for round in 0..<20 {
+            for number in 0..<3 { try Self.writeBig(fixture, Int64(3 * round + number)) }
+            try fixture.database.checkpoint(truncate: true)
+            #expect(try Self.bytes(fixture, "test.sqlite-wal") == 0)
+        }
+    }
+
     @Test("closing while the log is copied waits for it, and loses nothing")
     func closing() throws {
         for _ in 0..<20 {
