@@ -127,7 +127,7 @@ struct DatabaseTests {
     }
 
     @Test("the log is copied into the file when it has grown enough", .timeLimit(.minutes(1)))
-    func automaticCheckpoint() throws {
+    func automaticCheckpoint() async throws {
         let fixture = try Fixture { $0.walAutocheckpointPages = 10 }
         func fileSize() throws -> Int {
             let attributes = try FileManager.default.attributesOfItem(atPath: fixture.folder.file())
@@ -136,10 +136,13 @@ struct DatabaseTests {
         let before = try fileSize()
         let big = [UInt8](repeating: 1, count: 200_000)
         for _ in 0..<3 {
-            try fixture.database.writeBlocking { _ = try $0.run("INSERT INTO things (data) VALUES (?1)", big) }
+            try await fixture.database.write { _ = try $0.run("INSERT INTO things (data) VALUES (?1)", big) }
         }
         // The log is copied in the background.
-        while try fileSize() < before + 2 * big.count { sched_yield() }
+        while try fileSize() < before + 2 * big.count {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
     }
 
     @Test("a file that can't be opened is named together with the reason")
