@@ -1,4 +1,3 @@
-import CSQLite
 import Foundation
 import SQLEngine
 import Synchronization
@@ -81,43 +80,12 @@ extension LogBufferTests {
     }
 }
 
-/// A full disk on command: SQLite asks the system to write through a table in which this stands for the system's call.
-private enum FullDisk {
-    /// The descriptor that nothing can be written to; -1: none.
-    static let descriptor = Atomic<Int32>(-1)
-    static let refusals = Atomic<Int>(0)
-
-    static let isInstalled: Bool = {
-        guard let vfs = sqlite3_vfs_find(nil) else { return false }
-        let call: @convention(c) (Int32, UnsafeRawPointer?, Int, off_t) -> Int = { descriptor, bytes, count, offset in
-            guard descriptor == FullDisk.descriptor.load(ordering: .sequentiallyConsistent) else {
-                return pwrite(descriptor, bytes, count, offset)
-            }
-            FullDisk.refusals.add(1, ordering: .relaxed)
-            errno = ENOSPC
-            return -1
-        }
-        let pointer = unsafeBitCast(call, to: sqlite3_syscall_ptr.self)
-        // It knows the one or the other.
-        let codes = [vfs.pointee.xSetSystemCall(vfs, "pwrite", pointer), vfs.pointee.xSetSystemCall(vfs, "pwrite64", pointer)]
-        return codes.contains(SQLITE_OK)
-    }()
-
-    /// The descriptors of this process that are open on a file.
-    static func descriptors(of path: String) throws -> [Int32] {
-        try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { name in
-            let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/" + name)
-            return target == path ? Int32(name) : nil
-        }
-    }
-}
-
 extension LogBufferTests {
     /// A page that went to the log in parts is read back while the rest of it is still gathered; just then the disk is full.
     /// SQLite undoes one statement only, and the next one's pages must not hide the gap.
     @Test("a disk that is full for one statement fails its whole group, and nothing of it is ever seen")
     func fullForAMoment() async throws {
-        #expect(FullDisk.isInstalled)
+        #expect(TestDisk.isInstalled)
         let fixture = try Fixture {
             $0.synchronous = .full
             $0.writerCacheKibibytes = 160
@@ -127,7 +95,7 @@ extension LogBufferTests {
             for number in 1...300 { try connection.run("INSERT INTO pages VALUES (?1, 0, zeroblob(7000))", number) }
         }
         try fixture.database.checkpoint(truncate: true)
-        let log = try #require(try FullDisk.descriptors(of: fixture.folder.file() + "-wal").first)
+        let log = try TestDisk.file(fixture.folder.file() + "-wal")
 
         let gate = Gate()
         let first = await gate.close(fixture.database)
@@ -150,8 +118,8 @@ extension LogBufferTests {
         })
         await fixture.database.waits(for: 2)
         group.append(write { connection in
-            FullDisk.descriptor.store(log, ordering: .sequentiallyConsistent)
-            defer { FullDisk.descriptor.store(-1, ordering: .sequentiallyConsistent) }
+            TestDisk.full.store(log, ordering: .sequentiallyConsistent)
+            defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
             try connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
         })
         await fixture.database.waits(for: 3)
@@ -161,7 +129,7 @@ extension LogBufferTests {
         _ = try? await first.value
         for task in group { await #expect(throws: SQLError.self) { try await task.value } }
 
-        #expect(FullDisk.refusals.load(ordering: .relaxed) > 0)
+        #expect(TestDisk.refusals.load(ordering: .relaxed) > 0)
 
         try check(fixture.folder.file())
         // And so does who opens the file after a crash.
@@ -202,15 +170,15 @@ extension LogBufferTests {
 
     @Test("a rehearsal needs the room on the disk that the write would need, and leaves nothing behind")
     func rehearsal() async throws {
-        #expect(FullDisk.isInstalled)
+        #expect(TestDisk.isInstalled)
         let fixture = try Fixture { $0.synchronous = .full }
         try await fixture.database.write { try insertThing($0, "before") }
         let before = try length(fixture)
-        let log = try #require(try FullDisk.descriptors(of: fixture.folder.file() + "-wal").first)
-        let asked = FullDisk.refusals.load(ordering: .relaxed)
+        let log = try TestDisk.file(fixture.folder.file() + "-wal")
+        let asked = TestDisk.refusals.load(ordering: .relaxed)
         for isFull in [false, true, false] {
-            FullDisk.descriptor.store(isFull ? log : -1, ordering: .sequentiallyConsistent)
-            defer { FullDisk.descriptor.store(-1, ordering: .sequentiallyConsistent) }
+            TestDisk.full.store(isFull ? log : 0, ordering: .sequentiallyConsistent)
+            defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
             if isFull {
                 let error = await #expect(throws: SQLError.self) { try await rehearse(fixture) }
                 #expect(error == SQLError(code: .full))
@@ -221,7 +189,7 @@ extension LogBufferTests {
             #expect(try length(fixture) == before)
             #expect(try fixture.names == ["before"])
         }
-        #expect(FullDisk.refusals.load(ordering: .relaxed) > asked)
+        #expect(TestDisk.refusals.load(ordering: .relaxed) > asked)
         try await fixture.database.write { try insertThing($0, "after") }
         #expect(try fixture.names == ["before", "after"])
         let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
@@ -230,16 +198,16 @@ extension LogBufferTests {
 
     @Test("a rehearsal that fits into the log as it is writes nothing")
     func rehearsalWithin() async throws {
-        #expect(FullDisk.isInstalled)
+        #expect(TestDisk.isInstalled)
         let fixture = try Fixture { $0.synchronous = .full }
         let text = String(repeating: "x", count: 1 << 20)
         try await fixture.database.write { try insertThing($0, text) }
         try fixture.database.checkpoint(truncate: false)
         // Begins the log anew, at its start.
         try await fixture.database.write { try insertThing($0, "small") }
-        let log = try #require(try FullDisk.descriptors(of: fixture.folder.file() + "-wal").first)
-        FullDisk.descriptor.store(log, ordering: .sequentiallyConsistent)
-        defer { FullDisk.descriptor.store(-1, ordering: .sequentiallyConsistent) }
+        let log = try TestDisk.file(fixture.folder.file() + "-wal")
+        TestDisk.full.store(log, ordering: .sequentiallyConsistent)
+        defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
         try await rehearse(fixture)
         await #expect(throws: SQLError.self) { try await fixture.database.write { try insertThing($0, "the control") } }
     }
