@@ -60,7 +60,8 @@ struct QueryPlanTests {
         try Self.onFilledDatabase { connection in
             for statement in found {
                 let plan = try Self.plan(of: statement, on: connection)
-                #expect(plan.contains { $0.hasSuffix(expected) }, "\(statement): \(plan)")
+                // The first line: a subquery that goes well says nothing of the statement itself.
+                #expect(plan.first?.hasSuffix(expected) == true, "\(statement): \(plan)")
             }
         }
     }
