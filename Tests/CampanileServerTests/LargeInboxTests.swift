@@ -100,8 +100,8 @@ struct LargeInboxTests {
         #expect(try await unread() == 1)
     }
 
-    @Test("an inbox of as many as a page may look at ends without another page")
-    func exactly() throws {
+    @Test("an inbox that ends before a page has looked at all that it may has no other page")
+    func nearly() throws {
         let fixture = try Fixture()
         let inbox = try Self.fill(fixture, Limits.searchedRows - 1) { $0 == 1 }
         #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .read)).map(\.titles) == [["1"]])

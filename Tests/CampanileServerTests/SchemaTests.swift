@@ -40,6 +40,16 @@ struct SchemaTests {
         }
     }
 
+    @Test("a notification is written to one place: no index grows with it beside its key")
+    func onePlace() throws {
+        let database = try Database(path: try migrated(through: .max))
+        defer { database.close() }
+        let program = try database.read { connection in
+            try connection.all("EXPLAIN INSERT INTO notifications DEFAULT VALUES") { $0.text(1) }
+        }
+        #expect(program.count { $0 == "IdxInsert" } == 1)
+    }
+
     @Test("a state that nobody knows is refused by the file itself")
     func states() throws {
         let database = try Database(path: try migrated(through: .max))
