@@ -236,6 +236,7 @@ EXPECTATIONS = {
     "openCable": Case("/cable"),
     "createStreamToken": Case("/stream_tokens", stranger=CREATED, other_app=CREATED),
     "listSandboxPushes": Case("/sandbox/pushes?user_id=" + OWNER, other_app=NO_PUSHES),
+    "listDeepLinks": Case("/deep_links"),
     "getAsset": Case("/assets/campanile-badge.js"),
     "getRoot": Case("/"),
     "getConsole": Case("/console"),

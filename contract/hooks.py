@@ -108,6 +108,14 @@ def _fit_body(body):
             body[name] = _fit_data(value, limit)
     if isinstance(body.get("title"), str) and not body["title"].strip():
         body["title"] = "x"
+    if isinstance(body.get("deep_link"), str):
+        body["deep_link"] = _fit_deep_link(body["deep_link"])
+
+
+def _fit_deep_link(link):
+    """`link` without escapes, which must be whole, and without dots, which may make a segment that leads elsewhere."""
+    path = link.replace("%", "").replace(".", "")
+    return path if path and not path.startswith("//") else "x" + path
 
 
 def _is_positive(case):

@@ -302,13 +302,14 @@ extension Routes {
             notifications: NotificationResource(
                 database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes, courier: courier),
                 inboxes: inboxes, idempotency: Idempotency(),
-                sounds: configuration.categories.compactMapValues(\.sound)),
+                rules: PerApp(configuration, configuration.notificationRules)),
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),
             streams: streams,
             cable: cable,
             deliveries: DeliveryResource(database: database),
             sandbox: sandbox,
+            deepLinks: DeepLinkResource(configuration),
             assets: AssetResource(console: configuration.console),
             health: health)
     }

@@ -7,7 +7,6 @@ package enum Limits {
     static let titleBytes = 256
     static let bodyBytes = 2_048
     static let categoryBytes = 64
-    static let deepLinkBytes = 2_048
     static let dataKeys = 32
     static let dataKeyBytes = 64
     static let dataBytes = 2_048

@@ -102,7 +102,7 @@ package struct Operations: Sendable {
         ]
         let new: NewNotification
         do {
-            new = try NewNotification(from: JSONObject(fields), sounds: [:])
+            new = try NewNotification(from: JSONObject(fields), rules: NotificationRules())
         } catch let problem as Problem {
             throw Refusal(problem.errors.map(\.message).joined(separator: " "))
         }

@@ -35,7 +35,7 @@ struct ConfigurationExampleTests {
                 shape.append("*")
                 wasMap = false
             } else {
-                wasMap = ["apps", "categories", "deep_links", "children", "ios", "android"].contains(step)
+                wasMap = ["apps", "categories", "deep_links", "children", "query", "ios", "android"].contains(step)
                 shape.append(step.replacing(#/\[\d+\]/#, with: "[]"))
             }
         }
@@ -115,7 +115,7 @@ struct ConfigurationExampleTests {
         #expect(configuration.apps["default"]?.apns?.topic == "com.example.app")
         #expect(configuration.apps["default"]?.fcm?.url?.port == 2198)
         #expect(configuration.allowedOrigins.count == 2)
-        #expect(configuration.deepLinks["home"]?.children["settings"]?.title == "Settings")
+        #expect(configuration.deepLinks.nodes["home"]?.children["settings"]?.title == "Settings")
         #expect(configuration.categories["NOTICE"]?.sound == "default")
         #expect(configuration.pathConfiguration.ios["v1"]?.rules.first?.patterns == ["/new$", "/edit$"])
         #expect(configuration.pathConfiguration.android["v1"]?.rules.first?.properties["uri"] == .text("hotwire://fragment/web"))
@@ -127,7 +127,7 @@ struct ConfigurationExampleTests {
         let sections: Set = [
             "jwt", "badge", "apps", "apps.*", "apps.*.apns", "apps.*.fcm", "push", "streams", "cable", "deep_links", "categories",
             "path_configuration", "path_configuration.ios", "path_configuration.android", "path_configuration.ios.*.rules",
-            "path_configuration.android.*.rules", "metrics",
+            "path_configuration.android.*.rules", "metrics", "apps.*.path_configuration.ios", "apps.*.path_configuration.android",
         ]
         let settings = try known().shapes.subtracting(sections)
         #expect(settings.subtracting(SettingSample.all.map(\.setting)) == [])

@@ -118,7 +118,31 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
     static let trees: [WrongFile] = [
         .init(
             "deep_links: {a/b: {}}",
-            #"file:1: the name of a screen in deep_links must be one segment of a path (letters, digits and . _ ~ -), and is "a/b""#),
+            #"file:1: the name of a screen in deep_links must be one segment of a path, without spaces and any of / \ ? # % :, or a parameter such as :id, and is "a/b""#),
+        .init(
+            "deep_links:\n  a:\n    children:\n      ':id': {}\n      ':no': {children: {':no': {}}}\n      ':a-b': {}",
+            #"file:5: deep_links.a.children.:no: :id and :no would match the same links: a level has one parameter"#,
+            #"file:5: deep_links.a.children.:no.children.:no: :no is a parameter above already; give this one another name"#,
+            #"file:6: the name of a screen in deep_links.a.children must be one segment of a path, without spaces and any of / \ ? # % :, or a parameter such as :id, and is ":a-b""#),
+        .init(
+            "deep_links:\n  a: {web: home}\n  b: {web: '//x'}\n  c: {web: '/c/:id'}\n  d: {query: {x: number, y: {type: text}, z: [a]}}",
+            #"file:2: deep_links.a.web must be a path that begins with /, and is "home""#,
+            "file:3: deep_links.b.web must not begin with //: what follows would be taken for a host",
+            #"file:4: deep_links.c.web has ":id", which is no parameter of the screen's path"#,
+            #"file:5: deep_links.d.query.x must be string or integer or boolean, and is "number""#,
+            #"file:5: deep_links.d.query.y.type must be string or integer or boolean, and is "text""#,
+            "file:5: deep_links.d.query.z must be a map of settings"),
+        .init(
+            "deep_links:\n  a: {min_app_version: {otherwise: no_push}}\n  b: {min_app_version: {ios: v2, otherwise: nopush}}",
+            "file:2: deep_links.a.min_app_version: no version is named: write ios, android or both",
+            #"file:3: deep_links.b.min_app_version.ios must be a version such as 2.1.0, and is "v2""#,
+            #"file:3: deep_links.b.min_app_version.otherwise must be without_link or no_push, and is "nopush"; did you mean no_push?"#),
+        .init(
+            "deep_links: \(String(repeating: "{a: {children: ", count: 12)){b: {}}\(String(repeating: "}}", count: 12))",
+            "file:1: deep_links.\(Array(repeating: "a.children", count: 12).joined(separator: ".")) is a level too deep: 12 are taken"),
+        .init(
+            "deep_links: {a: {query: {\((0...32).map { "k\($0): string" }.joined(separator: ", "))}}}",
+            "file:1: deep_links.a.query must hold at most 32 keys"),
         .init(
             "deep_links:\n  a:\n    children:\n      b:\n        titel: x",
             #"file:5: there is no setting "titel" in deep_links.a.children.b; did you mean title?"#),

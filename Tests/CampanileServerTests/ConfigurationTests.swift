@@ -85,7 +85,7 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
     static let longB = String(repeating: "b", count: 32)
 
     /// A sample for every setting that the reader knows, which a test holds it to.
-    static let all: [SettingSample] = server + apps + features + trees
+    static let all: [SettingSample] = server + apps + features + screens + trees
 
     private static let server: [SettingSample] = [
         .init("host", "host: 0.0.0.0", "0.0.0.0", ("CAMPANILE_HOST", "::1", "::1")) { $0.host },
@@ -220,10 +220,50 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
         },
     ]
 
+    private static let screens: [SettingSample] = {
+        let query = "deep_links: {home: {query: {a: integer, b: {type: boolean, required: true}}}}"
+        let version = "deep_links: {home: {min_app_version: {ios: 2.1.0, android: 3, otherwise: no_push}}}"
+        let minimum: @Sendable (Configuration) -> DeepLinkTree.MinimumVersion? = { $0.deepLinks.nodes["home"]?.minimumVersion }
+        return [
+            .init("deep_links.*.title", "deep_links: {home: {title: No}}", "No") { $0.deepLinks.nodes["home"]?.title ?? "nil" },
+            .init("deep_links.*.web", "deep_links: {home: {children: {':id': {web: '/h/:id?x=1'}}}}", "/h/:id?x=1") {
+                $0.deepLinks.nodes["home"]?.children[":id"]?.web ?? "nil"
+            },
+            .init("deep_links.*.children", "deep_links: {home: {children: {상품: {children: {b: {}}}}}}", "b") {
+                $0.deepLinks.nodes["home"]?.children["상품"]?.children.map(\.segment).joined() ?? "nil"
+            },
+            .init("deep_links.*.query", query, "a,b") {
+                $0.deepLinks.nodes["home"]?.query.map(\.key).joined(separator: ",") ?? "nil"
+            },
+            .init("deep_links.*.query.*.type", query, "integer,boolean") {
+                $0.deepLinks.nodes["home"]?.query.map(\.kind.rawValue).joined(separator: ",") ?? "nil"
+            },
+            .init("deep_links.*.query.*.required", query, "false,true") {
+                $0.deepLinks.nodes["home"]?.query.map { "\($0.isRequired)" }.joined(separator: ",") ?? "nil"
+            },
+            .init("deep_links.*.min_app_version", version, "true") { "\(minimum($0) != nil)" },
+            .init("deep_links.*.min_app_version.ios", version, "2.1.0") { minimum($0)?.ios?.text ?? "nil" },
+            .init("deep_links.*.min_app_version.android", version, "3") { minimum($0)?.android?.text ?? "nil" },
+            .init("deep_links.*.min_app_version.otherwise", version, "no_push") { minimum($0)?.otherwise.rawValue ?? "nil" },
+            .init("apps.*.deep_links", "apps: {a: {deep_links: {cart: {}}}}", "cart") {
+                $0.apps["a"]?.deepLinks?.paths.joined() ?? "nil"
+            },
+            .init("apps.*.categories", "apps: {a: {categories: {X: {sound: y}}}}", "y") {
+                $0.apps["a"]?.categories?["X"]?.sound ?? "nil"
+            },
+            .init(
+                "apps.*.categories_only", "apps: {default: {categories_only: true}}", "true",
+                ("CAMPANILE_APPS_DEFAULT_CATEGORIES_ONLY", "false", "false")
+            ) { $0.apps["default"]?.categoriesOnly.map { "\($0)" } ?? "nil" },
+            .init("apps.*.path_configuration", "apps: {a: {path_configuration: {ios: {v2: {}}}}}", "v2") {
+                $0.apps["a"]?.pathConfiguration?.ios.keys.joined() ?? "nil"
+            },
+        ]
+    }()
+
     private static let trees: [SettingSample] = [
-        .init("deep_links.*.title", "deep_links: {home: {title: No}}", "No") { $0.deepLinks["home"]?.title ?? "nil" },
-        .init("deep_links.*.children", "deep_links: {home: {children: {a: {children: {b: {}}}}}}", "b") {
-            $0.deepLinks["home"]?.children["a"]?.children.keys.joined() ?? "nil"
+        .init("categories_only", "categories_only: true", "true", ("CAMPANILE_CATEGORIES_ONLY", "false", "false")) {
+            "\($0.categoriesOnly)"
         },
         .init("categories.*.sound", "categories: {NO: {sound: chime.caf}}", "chime.caf") {
             $0.categories["NO"]?.sound ?? "nil"
@@ -246,6 +286,10 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
             },
         ]
     }
+}
+
+extension [DeepLinkTree.Node] {
+    subscript(segment: String) -> DeepLinkTree.Node? { first { $0.segment == segment } }
 }
 
 @Suite("Configuration: where settings come from")

@@ -104,12 +104,12 @@ struct LookalikeTests {
 
     @Test("a category gets the sound that the configuration gives it, and none of another's")
     func sounds() throws {
-        let sounds: [ExactText: String] = [ExactText(Self.composed): "one.caf"]
+        let rules = NotificationRules(categories: [ExactText(Self.composed): .init(sound: "one.caf")])
         func sound(_ category: String) throws -> String? {
             let object = JSONObject([
                 .init("user_id", "alice"), .init("title", "A"), .init("category", .string(category)),
             ])
-            return try NewNotification(from: object, sounds: sounds).push.sound
+            return try NewNotification(from: object, rules: rules).push.sound
         }
         #expect(try sound(Self.composed) == "one.caf")
         #expect(try sound(Self.decomposed) == "default")

@@ -137,6 +137,42 @@ struct ProgramTests {
         #expect(running.program.waitUntilEnded() == 1)
     }
 
+    // MARK: Deep links
+
+    @Test("deep-links says what a link names or why it is refused, and writes the table; the app's own tree counts")
+    func deepLinks() throws {
+        let config = folder.path + "/campanile.yaml"
+        let yaml = """
+            deep_links:
+              home:
+                title: Home | Start
+                children: { ":id": { query: { tab: string, page: { type: integer, required: true } }, min_app_version: { ios: 2.1 } } }
+            apps: { shop: { deep_links: { cart: {} } } }
+            """
+        try yaml.write(toFile: config, atomically: true, encoding: .utf8)
+        func run(_ arguments: [String]) throws -> (output: String, errors: [String], status: Int32) {
+            let command = ["deep-links"] + arguments + ["--config", config]
+            let running = try Running(command)
+            #expect(running.line(with: "\u{0}") == nil)
+            let status = running.program.waitUntilEnded()
+            return (try status == 0 ? ChildProgram.output(of: Self.path, command) : "", running.lines, status)
+        }
+        let good = try run(["check", "/home/a%20b?page=7"])
+        #expect(good.output == "home\tHome | Start\nid is a b\tiOS 2.1; older: without_link\npage is 7\n")
+        let bad = try run(["check", "home/1/2"])
+        #expect(bad.status == 1)
+        #expect(bad.errors == ["Error: deep_link names no screen: there is no “2” below “home/1”. The nearest: home/:id."])
+        #expect(try run(["check", "home", "--app", "shop"]).status == 1)
+        #expect(try run(["check", "cart", "--app", "shop"]).output == "cart\n")
+        #expect(try run(["table"]).output == """
+            | link | title | query | web | from version |
+            |---|---|---|---|---|
+            | `home` | Home \\| Start |  |  |  |
+            | `home/:id` |  | `tab`: string; `page`: integer, required |  | iOS 2.1; older: without_link |
+
+            """)
+    }
+
     // MARK: What to try
 
     /// Runs the lines that a server prints, as they were printed.

@@ -2,6 +2,16 @@ import CampanileCore
 import Crypto
 import HTTPEngine
 
+private let contentHashDigits = 12
+
+/// What tells one version of a document from another.
+func contentHash(_ content: [UInt8]) -> String {
+    let digits = SHA256.hash(data: content).flatMap { byte in
+        [byte >> 4, byte & 0xF].map { String($0, radix: 16) }
+    }
+    return digits.prefix(contentHashDigits).joined()
+}
+
 /// A file that pages load. Its name holds the hash of its content, so that a cache may keep it for good.
 struct Asset: Sendable {
     /// As the sources call it: `campanile-badge.js`.
@@ -15,7 +25,7 @@ struct Asset: Sendable {
         self.plainName = plainName
         self.content = content
         let parts = plainName.split(separator: ".")
-        name = "\(parts.dropLast().joined(separator: "."))-\(Asset.hash(content)).\(parts.last ?? "")"
+        name = "\(parts.dropLast().joined(separator: "."))-\(contentHash(content)).\(parts.last ?? "")"
         switch parts.last {
         case "js": contentType = "text/javascript; charset=utf-8"
         case "css": contentType = "text/css; charset=utf-8"
@@ -24,21 +34,12 @@ struct Asset: Sendable {
         }
     }
 
-    private static let hashDigits = 12
-
-    private static func hash(_ content: [UInt8]) -> String {
-        let digits = SHA256.hash(data: content).flatMap { byte in
-            [byte >> 4, byte & 0xF].map { String($0, radix: 16) }
-        }
-        return digits.prefix(hashDigits).joined()
-    }
-
     /// The name without the hash of any version.
     static func plainName(of name: String) -> String {
         let parts = name.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 2, let dash = parts[0].lastIndex(of: "-") else { return name }
         let hash = parts[0][dash...].dropFirst()
-        guard hash.utf8.count == hashDigits, hash.allSatisfy(\.isHexDigit) else { return name }
+        guard hash.utf8.count == contentHashDigits, hash.allSatisfy(\.isHexDigit) else { return name }
         return "\(parts[0][..<dash]).\(parts[1])"
     }
 }

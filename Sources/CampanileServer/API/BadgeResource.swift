@@ -35,7 +35,7 @@ struct BadgeResource: Sendable {
     private static func response(_ badge: Badge, _ request: Request) -> Response {
         var body = ByteBuffer(capacity: 128)
         body.appendJSON(badge)
-        let isKnown = request.method != .delete && isKnown(badge.version, request)
+        let isKnown = request.method != .delete && request.knows("\"\(badge.version)\"")
         return Response(
             status: isKnown ? 304 : 200,
             headers: [
@@ -43,15 +43,5 @@ struct BadgeResource: Sendable {
                 .init("ETag", .strongTag(UInt64(badge.version))),
             ],
             body: .bytes(body.finish()))
-    }
-
-    /// If-None-Match with weak comparison (RFC 9110 section 13.1.2): a list of tags, or `*`.
-    private static func isKnown(_ version: Int64, _ request: Request) -> Bool {
-        guard let field = request.header("if-none-match") else { return false }
-        let tag = "\"\(version)\""
-        return field.split(separator: ",").contains { entry in
-            let entry = entry.trimmed
-            return entry == "*" || entry == tag || entry == "W/" + tag
-        }
     }
 }

@@ -10,14 +10,13 @@ struct NotificationResource: Sendable {
     let publisher: Publisher
     let inboxes: Inboxes
     let idempotency: Idempotency
-    /// The configured sound of each category.
-    let sounds: [ExactText: String]
+    let rules: PerApp<NotificationRules>
 
     // MARK: POST /notifications
 
     func create(_ request: Request, _ producer: Producer) throws -> Reply {
         let key = try Idempotency.key(of: request)
-        let new = try NewNotification(from: JSONObject(of: request), sounds: sounds)
+        let new = try NewNotification(from: JSONObject(of: request), rules: rules[producer.app])
         guard let key else {
             return .later { try await create(new, producer).response(isReplay: false) }
         }

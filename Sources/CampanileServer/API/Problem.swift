@@ -110,6 +110,9 @@ package struct FieldError: Error, Hashable, Sendable {
         case invalid
         case reserved
         case exclusive
+        case unknownDeepLink = "unknown_deep_link"
+        case deepLinkQuery = "deep_link_query"
+        case unknownCategory = "unknown_category"
     }
 
     package let field: String

@@ -10,6 +10,7 @@ struct Routes {
     let cable: CableResource
     let deliveries: DeliveryResource
     let sandbox: SandboxResource
+    let deepLinks: DeepLinkResource
     let assets: AssetResource
     let health: HealthResource
 
@@ -43,6 +44,8 @@ struct Routes {
             Route(.post, "/stream_tokens", operationID: "createStreamToken", handler: .user(streams.createToken)),
             // The sandbox
             Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),
+            // What an app is told about itself
+            Route(.get, "/deep_links", operationID: "listDeepLinks", handler: .anyone(deepLinks.get)),
             // Pages
             Route(.get, "/", operationID: "getRoot", handler: .anyone(assets.root)),
             Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),

@@ -27,9 +27,11 @@ package struct Configuration: Sendable, Equatable {
     /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
     package var allowedOrigins: [String] = []
     /// The declared tree of screens that deep links are checked against. Empty: nothing is declared.
-    package var deepLinks: [String: Screen] = [:]
+    package var deepLinks = DeepLinkTree()
     /// By category name: what a notification of it gets where the producer says nothing.
     package var categories: [ExactText: Category] = [:]
+    /// Whether a category that isn't declared is refused.
+    package var categoriesOnly = false
     package var pathConfiguration = PathConfiguration()
     /// Whether the console's pages are served.
     package var console = false
@@ -82,10 +84,14 @@ package struct Configuration: Sendable, Equatable {
         package init() {}
     }
 
-    /// The providers of one app. A missing one is stood in for by the sandbox.
+    /// One app. A provider that is missing is stood in for by the sandbox; what else is missing, the top level has.
     package struct App: Sendable, Equatable {
         package var apns: APNs?
         package var fcm: FCM?
+        package var deepLinks: DeepLinkTree?
+        package var categories: [ExactText: Category]?
+        package var categoriesOnly: Bool?
+        package var pathConfiguration: PathConfiguration?
 
         package init(apns: APNs? = nil, fcm: FCM? = nil) {
             self.apns = apns
@@ -170,18 +176,6 @@ package struct Configuration: Sendable, Equatable {
         package var signedStreamsOnly = false
 
         package init() {}
-    }
-
-    /// A node of the deep-link tree: one segment of a path.
-    package struct Screen: Sendable, Equatable {
-        package var title: String?
-        /// The screens below it, by their path segment.
-        package var children: [String: Screen]
-
-        package init(title: String? = nil, children: [String: Screen] = [:]) {
-            self.title = title
-            self.children = children
-        }
     }
 
     package struct Category: Sendable, Equatable {

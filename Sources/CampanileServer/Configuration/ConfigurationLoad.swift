@@ -1,3 +1,5 @@
+import CampanileCore
+
 extension Configuration {
     /// Where the file is looked for when the command line names none. It need not be there.
     package static let defaultFile = "campanile.yaml"
@@ -40,8 +42,9 @@ extension Configuration {
         streams = Streams(root.section("streams"))
         cable = Cable(root.section("cable"))
         root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }
-        deepLinks = Screen.tree(in: root, under: "deep_links")
-        categories = Category.all(in: root)
+        deepLinks = DeepLinkTree(root) ?? DeepLinkTree()
+        categories = Category.all(in: root) ?? [:]
+        root.value("categories_only", .boolean).map { categoriesOnly = $0.value }
         pathConfiguration = PathConfiguration(root.section("path_configuration"))
         root.value("console", .boolean).map { console = $0.value }
         metrics = Metrics(root.section("metrics"), mainPort: self.port)

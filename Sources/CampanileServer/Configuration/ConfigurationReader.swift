@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 
 /// What one run of reading a configuration knows and has found out: the sources, the problems, and which settings
@@ -91,7 +92,7 @@ final class ConfigurationReader {
         let place = path.count > 1 ? " in \(path.dropLast().joined(separator: "."))" : ""
         let siblings = knownSettings.filter { $0.dropLast() == path.dropLast() }.compactMap(\.last)
         let elsewhere = knownSettings.filter { $0.last == key }.map { $0.joined(separator: ".") }
-        let meant = nearestName(to: key, among: siblings) ?? (elsewhere.count == 1 ? elsewhere.first : nil)
+        let meant = nearestNames(to: key, among: siblings).first ?? (elsewhere.count == 1 ? elsewhere.first : nil)
         return "there is no setting \(quotedForMessage(key))\(place)\(meant.map { "; did you mean \($0)?" } ?? "")"
     }
 
@@ -100,7 +101,7 @@ final class ConfigurationReader {
         let no = "there is no such setting"
         // The prefix is the same in all of them: it must not make short names look alike.
         let own = { (name: String) in String(name.dropFirst(Self.variablePrefix.count)) }
-        if let meant = nearestName(to: own(name), among: knownVariables.map(own)) {
+        if let meant = nearestNames(to: own(name), among: knownVariables.map(own)).first {
             return "\(no); did you mean \(Self.variablePrefix)\(meant)?"
         }
         let map = fileOnly.first { name == environmentName($0) || name.hasPrefix(environmentName($0) + "_") }

@@ -18,7 +18,7 @@ final class ConfigurationSection {
     /// Where the section begins: in the file, or with the first of its settings from elsewhere. Nil if nobody wrote it.
     private(set) var origin: Origin?
     private let entries: [WrittenValue.Entry]
-    private let takesEnvironment: Bool
+    let takesEnvironment: Bool
     private var asked: Set<String> = []
     private var missing: [String] = []
 

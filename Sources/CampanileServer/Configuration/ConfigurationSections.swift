@@ -60,6 +60,12 @@ extension Configuration.App {
         self.init(
             apns: Configuration.APNs(section.section("apns")),
             fcm: Configuration.FCM(section.section("fcm")))
+        deepLinks = DeepLinkTree(section)
+        categories = Configuration.Category.all(in: section)
+        categoriesOnly = section.value("categories_only", .boolean)?.value
+        if section.entry("path_configuration") != nil {
+            pathConfiguration = Configuration.PathConfiguration(section.section("path_configuration"))
+        }
         section.close()
     }
 }
@@ -142,13 +148,14 @@ extension Configuration.Cable {
 }
 
 extension Configuration.Category {
-    static func all(in root: ConfigurationSection) -> [ExactText: Configuration.Category] {
+    /// Nil if nobody wrote any.
+    static func all(in parent: ConfigurationSection) -> [ExactText: Configuration.Category]? {
         var categories: [ExactText: Configuration.Category] = [:]
-        for (name, section) in root.namedSections("categories", .categoryName, called: "a category") {
+        for (name, section) in parent.namedSections("categories", .categoryName, called: "a category") {
             categories[ExactText(name)] = Configuration.Category(sound: section.value("sound", .sound)?.value)
             section.close()
         }
-        return categories
+        return parent.entry("categories") == nil ? nil : categories
     }
 }
 

@@ -1,17 +1,89 @@
+import CampanileCore
 import Foundation
 
 // The sections whose shape is the user's choice: the deep-link tree and the path configurations.
 
-extension Configuration.Screen {
-    /// The screens under `key`, with everything below them.
-    static func tree(in section: ConfigurationSection, under key: String) -> [String: Configuration.Screen] {
-        var screens: [String: Configuration.Screen] = [:]
-        for (name, below) in section.namedSections(key, .pathSegment, called: "a screen") {
-            screens[name] = Configuration.Screen(
-                title: below.value("title", .text)?.value, children: tree(in: below, under: "children"))
-            below.close()
+extension DeepLinkTree {
+    /// The tree under `deep_links`; nil if nobody wrote it.
+    init?(_ section: ConfigurationSection) {
+        if section.takesEnvironment { section.reader.know(fileOnly: section.path + ["deep_links"]) }
+        guard section.entry("deep_links") != nil else { return nil }
+        self.init(DeepLinkTree.level(in: section, under: "deep_links", above: [], depth: 1))
+    }
+
+    /// - Parameter above: the parameters' names on the way here.
+    private static func level(in section: ConfigurationSection, under key: String, above: [String], depth: Int) -> [Node] {
+        let levels = ConfigurationLimits.deepLinkLevels
+        guard depth <= levels else {
+            if let entry = section.entry(key) {
+                section.reader.report(entry.origin, "\(section.name(key)) is a level too deep: \(levels) are taken")
+            }
+            return []
         }
-        return screens
+        var nodes: [Node] = []
+        for (segment, below) in section.namedSections(key, .pathSegment, called: "a screen") {
+            var node = Node(segment)
+            if let name = node.parameter {
+                if above.contains(name) {
+                    below.complain("\(segment) is a parameter above already; give this one another name")
+                }
+                if let other = nodes.first(where: { $0.parameter != nil }) {
+                    below.complain("\(other.segment) and \(segment) would match the same links: a level has one parameter")
+                }
+            }
+            let parameters = above + [node.parameter].compactMap(\.self)
+            node.title = below.value("title", .text)?.value
+            node.web = below.value("web", .webPath(parameters))?.value
+            node.query = below.queryParameters()
+            node.minimumVersion = below.minimumVersion()
+            node.children = level(in: below, under: "children", above: parameters, depth: depth + 1)
+            below.close()
+            nodes.append(node)
+        }
+        return nodes
+    }
+}
+
+extension ConfigurationSection {
+    /// The query that a screen takes: `key: type`, or with more to say `key: { type, required }`.
+    fileprivate func queryParameters() -> [DeepLinkTree.QueryParameter] {
+        let entries = entries("query")
+        if let entry = entry("query"), entries.count > ConfigurationLimits.deepLinkQueryKeys {
+            reader.report(entry.origin, "\(name("query")) must hold at most \(ConfigurationLimits.deepLinkQueryKeys) keys")
+        }
+        return entries.compactMap { entry in
+            guard check(entry, .text, named: "a key of \(name("query"))") else { return nil }
+            let types = SettingType.word(DeepLinkTree.QueryParameter.Kind.self)
+            if case .scalar = entry.value.content {
+                let kind = scalar(entry.value, types, named: "\(name("query")).\(entry.key)")
+                return DeepLinkTree.QueryParameter(entry.key, kind?.value ?? .string)
+            }
+            let below = section(entry, under: "query", takesEnvironment: false)
+            let kind = below.value("type", types)
+            let isRequired = below.value("required", .boolean)
+            below.close()
+            return DeepLinkTree.QueryParameter(entry.key, kind?.value ?? .string, isRequired: isRequired?.value ?? false)
+        }
+    }
+
+    fileprivate func minimumVersion() -> DeepLinkTree.MinimumVersion? {
+        let below = section("min_app_version")
+        let ios = below.value("ios", .appVersion)
+        let android = below.value("android", .appVersion)
+        let otherwise = below.value("otherwise", .word(DeepLinkTree.MinimumVersion.Otherwise.self))
+        below.close()
+        guard below.origin != nil else { return nil }
+        if below.entry("ios") == nil, below.entry("android") == nil {
+            below.complain("no version is named: write ios, android or both")
+        }
+        return DeepLinkTree.MinimumVersion(
+            ios: ios?.value, android: android?.value, otherwise: otherwise?.value ?? .withoutLink)
+    }
+
+    /// Reports what is wrong with the section as a whole.
+    func complain(_ sentence: String) {
+        guard let origin else { return }
+        reader.report(origin, "\(path.joined(separator: ".")): \(sentence)")
     }
 }
 
@@ -128,12 +200,31 @@ extension Configuration.Value {
 }
 
 extension SettingType where Value == String {
-    /// One segment of a deep link's path.
+    /// One segment of a deep link's path as it is read, without escapes, or the name of a parameter that stands for any.
     fileprivate static var pathSegment: Self {
         refined { name in
-            let isSegment = name.wholeMatch(of: #/[A-Za-z0-9._~\-]+/#) != nil && name != "." && name != ".."
-            return isSegment
-                ? nil : "must be one segment of a path (letters, digits and . _ ~ -), and is \(quotedForMessage(name))"
+            let isParameter = name.wholeMatch(of: #/:[A-Za-z_][A-Za-z0-9_]*/#) != nil
+            // What the path of a link can't hold, and what would have to be escaped there to mean itself.
+            let isLiteral = name != "." && name != ".." && !name.utf8.contains { "/\\?#%:".utf8.contains($0) }
+                && !name.unicodeScalars.contains { $0.properties.isWhitespace || $0.properties.generalCategory == .control }
+            let rule = "must be one segment of a path, without spaces and any of / \\ ? # % :, or a parameter such as :id"
+            return isParameter || isLiteral ? nil : "\(rule), and is \(quotedForMessage(name))"
+        }
+    }
+
+    /// A page of the app's own web site. The parameters of the screen's path may stand in it, as `:id`.
+    fileprivate static func webPath(_ parameters: [String]) -> Self {
+        refined { text in
+            guard text.utf8.first == UInt8(ascii: "/") else {
+                return "must be a path that begins with /, and is \(quotedForMessage(text))"
+            }
+            do throws(DeepLink.Mistake) {
+                let named = try DeepLink(text).segments.map(\.text).filter { $0.utf8.first == UInt8(ascii: ":") }
+                let unknown = named.first { !parameters.contains(String($0.dropFirst())) }
+                return unknown.map { "has \(quotedForMessage($0)), which is no parameter of the screen's path" }
+            } catch {
+                return String(error.sentence.dropLast())
+            }
         }
     }
 
@@ -142,6 +233,18 @@ extension SettingType where Value == String {
         refined { name in
             let isName = name.wholeMatch(of: #/[A-Za-z0-9][A-Za-z0-9_\-]*/#) != nil
             return isName ? nil : "must be letters, digits and _ -, such as v1, and is \(quotedForMessage(name))"
+        }
+    }
+}
+
+extension SettingType where Value == AppVersion {
+    /// The version of an app, such as 2.1.0.
+    fileprivate static var appVersion: Self {
+        Self { scalar throws(SettingComplaint) in
+            guard let version = AppVersion(scalar.text) else {
+                throw SettingComplaint("must be a version such as 2.1.0, and is \(quotedForMessage(scalar.text))")
+            }
+            return version
         }
     }
 }

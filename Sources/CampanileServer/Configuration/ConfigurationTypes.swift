@@ -13,6 +13,10 @@ enum ConfigurationLimits {
     static let keyBytes = 32
     /// Bytes of a bearer token at least: enough that nobody guesses it over the network.
     static let tokenBytes = 16
+    /// Levels of `deep_links`: what reads the table as JSON takes no deeper nesting.
+    static let deepLinkLevels = 12
+    /// Keys of the query of one screen.
+    static let deepLinkQueryKeys = 32
 }
 
 /// What is wrong with a value: a predicate, such as "must be true or false", that the setting's name goes before.
@@ -179,7 +183,7 @@ extension SettingType where Value: RawRepresentable & CaseIterable & Sendable, V
         Self { scalar throws(SettingComplaint) in
             guard let value = Value(rawValue: scalar.text) else {
                 let words = Value.allCases.map(\.rawValue)
-                let meant = nearestName(to: scalar.text, among: words)
+                let meant = nearestNames(to: scalar.text, among: words).first
                 let question = meant.map { "; did you mean \($0)?" } ?? ""
                 throw SettingComplaint(
                     "must be \(words.joined(separator: " or ")), and is \(quotedForMessage(scalar.text))\(question)")

@@ -57,11 +57,11 @@ package struct PushRequestOptions: Sendable {
 
 extension NewNotification {
     /// - Throws: `Problem` with every mistake of the object.
-    init(from object: JSONObject, sounds: [ExactText: String]) throws {
+    init(from object: JSONObject, rules: NotificationRules) throws {
         var object = object
         let (userIDs, isForMany) = NewNotification.recipients(&object)
-        let content = NotificationContent(from: &object)
-        let push = PushRequestOptions(from: &object, sounds: sounds)
+        let content = NotificationContent(from: &object, rules)
+        let push = PushRequestOptions(from: &object, rules)
         object.refuseUnknown()
         if let content, push.push, !PushLimit.fits(content, push) {
             object.fail(
@@ -146,7 +146,7 @@ enum UserID {
 
 extension NotificationContent {
     /// Nil when a mistake was noted.
-    fileprivate init?(from object: inout JSONObject) {
+    fileprivate init?(from object: inout JSONObject, _ rules: NotificationRules) {
         var title = object.required(object.string("title", minBytes: 1, maxBytes: Limits.titleBytes), "title")
         if let given = title, given.allSatisfy(\.isWhitespace) {
             object.fail("title", .empty, "title must not be empty.")
@@ -154,22 +154,14 @@ extension NotificationContent {
         }
         let body = object.string("body", maxBytes: Limits.bodyBytes) ?? ""
         let category = object.string("category", minBytes: 1, maxBytes: Limits.categoryBytes)
-        let deepLink = object.string("deep_link", minBytes: 1, maxBytes: Limits.deepLinkBytes)
-        if let deepLink, !NotificationContent.isPath(deepLink) {
-            object.fail("deep_link", .invalid, "deep_link must be a path that begins with one / and holds no spaces.")
+        if let mistake = category.flatMap(rules.mistake(inCategory:)) { object.fail("category", .unknownCategory, mistake) }
+        let deepLink = object.string("deep_link", minBytes: 1, maxBytes: DeepLink.maximumBytes)
+        for mistake in deepLink.map(rules.mistakes(inDeepLink:)) ?? [] {
+            object.fail("deep_link", mistake.code, mistake.sentence)
         }
         let data = NotificationData.text(&object)
         guard let title else { return nil }
         self.init(title: title, body: body, category: category, deepLink: deepLink, data: data)
-    }
-}
-
-extension NotificationContent {
-    /// A path on the app's own host: two slashes, or a backslash that browsers take for one, would name another host.
-    fileprivate static func isPath(_ text: String) -> Bool {
-        let bytes = Array(text.utf8)
-        guard bytes.first == UInt8(ascii: "/"), !bytes.contains(where: { $0 < 0x21 || $0 == 0x7F }) else { return false }
-        return bytes.count == 1 || (bytes[1] != UInt8(ascii: "/") && bytes[1] != UInt8(ascii: "\\"))
     }
 }
 
@@ -219,14 +211,15 @@ enum NotificationData {
 }
 
 extension PushRequestOptions {
-    /// - Parameter sounds: the configured sound of each category.
-    fileprivate init(from object: inout JSONObject, sounds: [ExactText: String]) {
+    fileprivate init(from object: inout JSONObject, _ rules: NotificationRules) {
         let push = object.bool("push") ?? true
         let sound: String?
         if object.has("sound") {
             // An explicit null asks for silence.
             sound = object.string("sound", minBytes: 1, maxBytes: Limits.soundBytes)
-        } else if case .string(let category)? = object.value("category"), let configured = sounds[ExactText(category)] {
+        } else if case .string(let category)? = object.value("category"),
+            let configured = rules.categories[ExactText(category)]?.sound
+        {
             sound = configured
         } else {
             sound = "default"

@@ -1,0 +1,57 @@
+import CampanileCore
+import HTTPEngine
+
+/// `GET /deep_links`: the table of an app's screens, the same for every team and every client.
+struct DeepLinkResource: Sendable {
+    private let documents: PerApp<PublicDocument>
+
+    init(_ configuration: Configuration) {
+        documents = PerApp(configuration) { PublicDocument(configuration.notificationRules(of: $0).deepLinks.json) }
+    }
+
+    func get(_ request: Request) throws -> Reply {
+        .now(documents[try request.askedApp()].response(to: request))
+    }
+}
+
+/// A JSON document that is the same for everybody until the next start.
+struct PublicDocument: Sendable {
+    private let body: [UInt8]
+    private let tag: String
+
+    init(_ json: JSONValue) {
+        body = json.text
+        tag = "\"\(contentHash(body))\""
+    }
+
+    func response(to request: Request) -> Response {
+        var response = request.knows(tag)
+            ? Response(status: 304) : Response(status: 200, contentType: "application/json", body: .array(body))
+        response.add("ETag", .text(tag))
+        response.add("Cache-Control", "public, max-age=300")
+        response.add("Access-Control-Allow-Origin", "*")
+        return response
+    }
+}
+
+extension Request {
+    /// The app of `?app=`; `default` when none is asked for.
+    /// - Throws: `Problem` when it is no name of an app.
+    func askedApp() throws -> String {
+        guard rawQuery != nil else { return AppName.standard }
+        var errors: [FieldError] = []
+        let app = text(of: "app", &errors) ?? AppName.standard
+        if errors.isEmpty, !AppName.isValid(app) { errors.append(FieldError("app", .invalid, "app is not the name of an app.")) }
+        if !errors.isEmpty { throw Problem.invalid(errors) }
+        return app
+    }
+
+    /// If-None-Match with weak comparison (RFC 9110 section 13.1.2): a list of tags, or `*`.
+    func knows(_ tag: String) -> Bool {
+        guard let field = header("if-none-match") else { return false }
+        return field.split(separator: ",").contains { entry in
+            let entry = entry.trimmed
+            return entry == "*" || entry == tag || entry == "W/" + tag
+        }
+    }
+}

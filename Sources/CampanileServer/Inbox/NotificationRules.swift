@@ -1,0 +1,122 @@
+package import CampanileCore
+
+/// What the notifications of one app are held to when they are created, beside the limits that all have.
+package struct NotificationRules: Sendable {
+    /// The app's screens. Empty: any well-formed deep link passes.
+    var deepLinks = DeepLinkTree()
+    /// What a notification of a category gets where its producer says nothing.
+    var categories: [ExactText: Configuration.Category] = [:]
+    /// Whether a category that isn't declared is refused.
+    var categoriesOnly = false
+
+    /// Why a deep link can't be taken: the codes, and sentences that begin with the field.
+    func mistakes(inDeepLink text: String) -> [(code: FieldError.Code, sentence: String)] {
+        let link: DeepLink
+        do throws(DeepLink.Mistake) {
+            link = try DeepLink(text)
+        } catch {
+            return [(.invalid, "deep_link \(error.sentence)")]
+        }
+        guard !deepLinks.nodes.isEmpty else { return [] }
+        do throws(DeepLinkTree.Mistake) {
+            _ = try deepLinks.resolve(link)
+            return []
+        } catch {
+            let code: FieldError.Code = if case .query = error { .deepLinkQuery } else { .unknownDeepLink }
+            return error.sentences.map { (code, "deep_link \($0)") }
+        }
+    }
+
+    /// Why a category can't be taken; nil when it can.
+    func mistake(inCategory name: String) -> String? {
+        guard categoriesOnly, categories[ExactText(name)] == nil else { return nil }
+        let nearest = nearestNames(to: name, among: categories.keys.map(\.text)).first
+        return "category must be one that is declared\(nearest.map { "; did you mean \($0)?" } ?? ".")"
+    }
+}
+
+extension Configuration {
+    /// The rules of an app: its own, or the top level's where it has none.
+    /// - Parameter app: one that the configuration needn't name.
+    package func notificationRules(of app: String) -> NotificationRules {
+        let own = apps[app]
+        return NotificationRules(
+            deepLinks: own?.deepLinks ?? deepLinks, categories: own?.categories ?? categories,
+            categoriesOnly: own?.categoriesOnly ?? categoriesOnly)
+    }
+}
+
+/// Something of every app: made once for each that the configuration names, and once for all others.
+struct PerApp<Value: Sendable>: Sendable {
+    private let named: [String: Value]
+    private let others: Value
+
+    /// - Parameter make: is given the name of an app; an empty one, which no app has, stands for the others.
+    init(_ configuration: Configuration, _ make: (String) -> Value) {
+        named = Dictionary(uniqueKeysWithValues: configuration.apps.keys.map { ($0, make($0)) })
+        others = make("")
+    }
+
+    subscript(app: String) -> Value { named[app] ?? others }
+}
+
+// MARK: - For people
+
+extension NotificationRules {
+    /// Why a deep link is refused; empty when it isn't.
+    package func sentences(aboutDeepLink text: String) -> [String] { mistakes(inDeepLink: text).map(\.sentence) }
+
+    /// The screens that a deep link names, parents first and a line each, and the values it carries.
+    package func chain(ofDeepLink text: String) -> [String] {
+        guard let link = try? DeepLink(text), let match = try? deepLinks.resolve(link) else {
+            return ["No screens are declared: every well-formed link passes."]
+        }
+        let screens = match.steps.map { step in
+            let meaning = step.node.parameter.map { "\($0) is \(step.segment)" } ?? step.segment
+            return [meaning, step.node.title, step.node.minimumVersion?.text].compactMap(\.self).joined(separator: "\t")
+        }
+        let values = match.query.map { "\($0.key) is \($0.value.text)" }
+        return screens + values.sorted()
+    }
+
+    /// All screens as a table in Markdown.
+    package var table: [String] {
+        let head = ["| link | title | query | web | from version |", "|---|---|---|---|---|"]
+        func rows(_ nodes: [DeepLinkTree.Node], _ prefix: String) -> [String] {
+            nodes.flatMap { node in
+                [row(node, prefix + node.segment)] + rows(node.children, prefix + node.segment + "/")
+            }
+        }
+        return head + rows(deepLinks.nodes, "")
+    }
+
+    private func row(_ node: DeepLinkTree.Node, _ path: String) -> String {
+        let query = node.query.map { "`\($0.key)`: \($0.kind.rawValue)\($0.isRequired ? ", required" : "")" }
+        let cells = [
+            "`\(path)`", node.title ?? "", query.joined(separator: "; "), node.web.map { "`\($0)`" } ?? "",
+            node.minimumVersion?.text ?? "",
+        ]
+        // A line break would end the table, and a bar the cell.
+        let lines = cells.map { $0.split(whereSeparator: \.isNewline).joined(separator: " ").replacing("|", with: "\\|") }
+        return "| " + lines.joined(separator: " | ") + " |"
+    }
+}
+
+extension DeepLinkTree.MinimumVersion {
+    fileprivate var text: String {
+        let platforms = [("iOS", ios), ("Android", android)].compactMap { name, version in
+            version.map { "\(name) \($0.text)" }
+        }
+        return "\(platforms.joined(separator: ", ")); older: \(otherwise.rawValue)"
+    }
+}
+
+extension DeepLinkTree.Value {
+    fileprivate var text: String {
+        switch self {
+        case .string(let text): text
+        case .integer(let number): String(number)
+        case .boolean(let value): String(value)
+        }
+    }
+}

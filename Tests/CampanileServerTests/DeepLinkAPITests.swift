@@ -1,0 +1,144 @@
+import CampanileCore
+import Push
+import Testing
+
+@testable import CampanileServer
+
+/// Deep links and categories at the server's rim.
+@Suite struct DeepLinkAPITests {
+    private static let tree = DeepLinkTree([
+        .init("home", title: "Home", web: "/dashboard", children: [
+            .init("ranking", query: [.init("generation", .integer, isRequired: true)],
+                minimumVersion: .init(ios: AppVersion("2.1"), otherwise: .noPush)),
+        ]),
+    ])
+
+    private func post(_ server: RunningServer, _ producer: String, _ fields: String) async throws -> HTTPClient.Answer {
+        try await server.client.post("/notifications", #"{"user_id":"alice","title":"T",\#(fields)}"#, as: producer)
+    }
+
+    private func errors(_ answer: HTTPClient.Answer) throws -> [String] {
+        try (answer.json["errors"]?.array ?? []).map { error in
+            "\(error["field"]?.string ?? "") \(error["code"]?.string ?? ""): \(error["message"]?.string ?? "")"
+        }
+    }
+
+    @Test("without a tree every well-formed link passes, and reaches the inbox and the device as it was written", arguments: [
+        "home/soptamp/entire-ranking", "/orders/42?tab=parcels", "a/%C3%A9#x",
+    ])
+    func asWritten(link: String) async throws {
+        let provider = RecordingProvider()
+        let server = try await RunningServer(provider: provider)
+        let (producer, alice) = (try server.producer(), try await server.user())
+        _ = try await server.client.post("/device_tokens", #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#, as: alice)
+        let created = try await post(server, producer, #""deep_link":"\#(link)""#)
+        #expect(created.status == 201)
+        #expect(try created.json["deep_link"]?.string == link)
+        while provider.messages.isEmpty { await Task.yield() }
+        guard case .alert(let alert)? = provider.messages.first?.kind else {
+            Issue.record("no alert was sent")
+            return
+        }
+        #expect(alert.deepLink == link)
+        await server.stop()
+    }
+
+    @Test("what is no deep link is refused and named, with a tree and without", arguments: [
+        "https://evil.example/", "//evil.example", "a/../b", "a b", "a%2Fb", "",
+    ])
+    func malformed(link: String) async throws {
+        try await withServer { server in
+            let answer = try await post(server, try server.producer(), #""deep_link":"\#(link)""#)
+            #expect((answer.status, answer.code, answer.errorFields) == (422, "invalid", ["deep_link"]))
+        }
+    }
+
+    @Test("a link that the tree doesn't have is refused with the segment, and a query with its keys")
+    func tree() async throws {
+        try await withServer({ $0.deepLinks = Self.tree }) { server in
+            let producer = try server.producer()
+            #expect(try await post(server, producer, #""deep_link":"/home/ranking?generation=33""#).status == 201)
+            let unknown = try await post(server, producer, #""deep_link":"home/rankings""#)
+            #expect(unknown.status == 422)
+            #expect(try errors(unknown) == [
+                "deep_link unknown_deep_link: deep_link names no screen: there is no “rankings” below “home”. The nearest: home/ranking, home.",
+            ])
+            let query = try await post(server, producer, #""deep_link":"home/ranking?generation=x&tab=1""#)
+            #expect(try errors(query) == [
+                "deep_link deep_link_query: deep_link has “x” for the query key “generation”, which must be a whole number of 64 bits.",
+                "deep_link deep_link_query: deep_link has the query key “tab”, which this screen doesn't take; it takes generation.",
+            ])
+        }
+    }
+
+    @Test("an undeclared category passes unless categories_only says otherwise", arguments: [false, true])
+    func categories(isOnly: Bool) async throws {
+        try await withServer({
+            $0.categories = ["NOTICE": .init(sound: "chime.caf")]
+            $0.categoriesOnly = isOnly
+        }) { server in
+            let producer = try server.producer()
+            #expect(try await post(server, producer, #""category":"NOTICE""#).status == 201)
+            #expect(try await post(server, producer, #""push":true"#).status == 201)
+            let other = try await post(server, producer, #""category":"NOTICES""#)
+            #expect(other.status == (isOnly ? 422 : 201))
+            if isOnly {
+                #expect(try errors(other) == ["category unknown_category: category must be one that is declared; did you mean NOTICE?"])
+            }
+        }
+    }
+
+    @Test("an app has its own tree and categories where it says so, and the top level's where it doesn't")
+    func apps() async throws {
+        try await withServer({
+            $0.deepLinks = Self.tree
+            $0.categories = ["NOTICE": .init()]
+            $0.categoriesOnly = true
+            var shop = Configuration.App()
+            shop.deepLinks = DeepLinkTree([.init("cart")])
+            shop.categories = ["SALE": .init()]
+            var free = Configuration.App()
+            free.deepLinks = DeepLinkTree()
+            free.categoriesOnly = false
+            $0.apps = ["shop": shop, "free": free, "bare": Configuration.App()]
+        }) { server in
+            func statuses(_ app: String) async throws -> [Int] {
+                let producer = try server.producer("p-\(app)", app: app)
+                var statuses: [Int] = []
+                for fields in [#""deep_link":"home""#, #""deep_link":"cart""#, #""category":"NOTICE""#, #""category":"SALE""#] {
+                    statuses.append(try await post(server, producer, fields).status)
+                }
+                return statuses
+            }
+            #expect(try await statuses("default") == [201, 422, 201, 422])
+            #expect(try await statuses("shop") == [422, 201, 422, 201])
+            #expect(try await statuses("free") == [201, 201, 201, 201])
+            #expect(try await statuses("bare") == [201, 422, 201, 422])
+
+            for (app, path) in [("", "home"), ("?app=shop", "cart"), ("?app=bare", "home"), ("?app=unknown", "home")] {
+                let answer = try await server.client.get("/deep_links\(app)").json
+                #expect(answer["deep_links"]?.array.compactMap { $0["path"]?.string } == [path])
+            }
+            #expect(try await server.client.get("/deep_links?app=free").body == Array(#"{"deep_links":[]}"#.utf8))
+        }
+    }
+
+    @Test("GET /deep_links is open to everybody, in the contract's form, with an entity tag")
+    func table() async throws {
+        try await withServer({ $0.deepLinks = Self.tree }) { server in
+            let answer = try await server.client.get("/deep_links")
+            #expect(answer.status == 200)
+            #expect(answer.header("content-type") == "application/json")
+            let expected = #"""
+                {"deep_links":[{"path":"home","title":"Home","web":"/dashboard","query":{},"min_app_version":null,"children":[{"path":"home/ranking","title":null,"web":null,"query":{"generation":{"type":"integer","required":true}},"min_app_version":{"ios":"2.1","android":null,"otherwise":"no_push"},"children":[]}]}]}
+                """#
+            #expect(String(decoding: answer.body, as: UTF8.self) == expected)
+            let tag = try #require(answer.header("etag"))
+            let known = try await server.client.get("/deep_links", headers: ["If-None-Match": "W/\(tag)"])
+            #expect((known.status, known.body.count, known.header("etag")) == (304, 0, tag))
+            #expect(try await server.client.get("/deep_links?app=a%20b").errorFields == ["app"])
+            #expect(try await server.client.get("/deep_links?app=%FF").errorFields == ["app"])
+            #expect(answer.header("access-control-allow-origin") == "*")
+        }
+    }
+}
