@@ -12,7 +12,7 @@ RECOUNT = """
            max(n.id) IS NULL OR ifnull(max(n.id) <= i.newest_id, 0)
     FROM inboxes i LEFT JOIN notifications n ON n.inbox_id = i.id GROUP BY i.id
 """
-STATES_SETTLED = ("accepted", "superseded", "gone", "rejected", "failed")
+STATES_SETTLED = ("accepted", "superseded", "withheld", "gone", "rejected", "failed")
 
 
 def connect(path):

@@ -67,7 +67,7 @@ package final class App: Sendable {
             tokenStore: ProviderTokenRepository(database: database), world: world, logger: logger)
         self.providers = providers
         if provider == nil { try providers.apply(configuration) }
-        let delivery = DeliveryOptions(configuration.push, delayDivisor: delayDivisor)
+        let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
         let courier = Courier(
             database: database, world: world, badgePushes: badgePushes, options: delivery, lease: lease,
             providers: { provider ?? providers.provider($0) }, ids: ids, logger: logger)
@@ -251,10 +251,11 @@ extension BadgePushes {
 }
 
 extension DeliveryOptions {
-    init(_ push: Configuration.Push, delayDivisor: Int64) {
+    init(_ configuration: Configuration, delayDivisor: Int64) {
+        let push = configuration.push
         self.init(
             resendsUnanswered: push.unanswered == .resend, deadTokenShare: Double(push.deadTokenPercent) / 100,
-            delayDivisor: delayDivisor)
+            delayDivisor: delayDivisor, rules: PerApp(configuration, configuration.notificationRules))
     }
 }
 

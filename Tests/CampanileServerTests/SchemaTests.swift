@@ -54,7 +54,7 @@ struct SchemaTests {
     func states() throws {
         let database = try Database(path: try migrated(through: .max))
         defer { database.close() }
-        for state in ["owed", "sending", "accepted", "superseded", "gone", "rejected", "failed"] {
+        for state in ["owed", "sending", "accepted", "superseded", "withheld", "gone", "rejected", "failed"] {
             #expect(try database.writeBlocking { try Self.insertDelivery(state, $0) } == 1)
         }
         #expect(throws: (any Error).self) { try database.writeBlocking { try Self.insertDelivery("lost", $0) } }
@@ -124,6 +124,33 @@ struct SchemaTests {
         }
         #expect(marked.count == 1)
         #expect(try unread() == ["3"])
+    }
+
+    @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
+    func fromSixToSeven() throws {
+        let path = try migrated(through: 6)
+        var database = try Database(path: path)
+        try database.writeBlocking { connection in
+            _ = try Self.insertDelivery("failed", connection)
+            _ = try connection.run("UPDATE deliveries SET attempts = 3, settled_at = 5, token = 't', answers = '[]', reason = 'expired'")
+            _ = try Self.insertDelivery("owed", connection)
+            _ = try connection.run("UPDATE deliveries SET due_at = 4 WHERE state = 'owed'")
+            #expect(throws: (any Error).self) { try Self.insertDelivery("withheld", connection) }
+        }
+        database.close()
+        try Migrations.migrator.migrate(path: path)
+        database = try Database(path: path)
+        defer { database.close() }
+        let rows = try database.read { connection in
+            try connection.all(
+                """
+                SELECT state || attempts || ifnull(due_at, '-') || ifnull(settled_at, '-') || ifnull(token, '-')
+                    || ifnull(answers, '-') || ifnull(reason, '-') FROM deliveries ORDER BY device_id
+                """
+            ) { $0.text(0) }
+        }
+        #expect(rows == ["failed3-5t[]expired", "owed04----"])
+        #expect(try database.read { try DeliveryRepository.nextDueAt(device: 2, in: $0) } == Timestamp(milliseconds: 4))
     }
 
     private static func id(_ number: UInt64) -> UUIDv7 { UUIDv7(high: number << 16 | 0x7000, low: 1 << 63) }

@@ -3,8 +3,14 @@
 /// A server reads it from its configuration, a client from `GET /deep_links` (``init(json:)``).
 public struct DeepLinkTree: Hashable, Sendable {
     public let nodes: [Node]
+    /// Whether any screen asks for a version of the app.
+    public let requiresVersions: Bool
 
-    public init(_ nodes: [Node] = []) { self.nodes = nodes }
+    public init(_ nodes: [Node] = []) {
+        func requires(_ nodes: [Node]) -> Bool { nodes.contains { $0.minimumVersion != nil || requires($0.children) } }
+        self.nodes = nodes
+        requiresVersions = requires(nodes)
+    }
 
     /// One screen.
     public struct Node: Hashable, Sendable {

@@ -31,6 +31,7 @@ package struct Claims: Sendable {
     let makeID: @Sendable () -> UUIDv7
     /// The number of this start of the server: the device's lease while a push of it is in flight.
     let lease: Int64
+    var rules = PerApp(all: NotificationRules())
 
     /// What is due in a lane, the longest waiting first.
     /// - Parameters:
@@ -50,18 +51,22 @@ package struct Claims: Sendable {
     }
 
     /// The alert of a notification that is being created, for a device that nothing is owed to: owed and claimed in one.
+    /// - Returns: nil when the alert doesn't go to an app so old; then nothing was written.
     func claim(
         _ device: PushableDevice, _ notification: NotificationRecord, inbox: Int64, app: String, userID: String,
         badge: Badge, now: Timestamp, in connection: Connection
-    ) throws -> ClaimedPush {
+    ) throws -> ClaimedPush? {
+        guard let offer = offer(notification, app: app, platform: device.target.platform, appVersion: device.appVersion)
+        else { return nil }
         let delivery = DueDelivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
         try DeliveryRepository.insert(
-            delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil, in: connection)
+            delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
+            reason: offer.reason, in: connection)
         var schedule = device.schedule
         tellsNumber(&schedule, badge)
         try take(&schedule, sending: notification.id, in: connection)
         let message = PushMessage(
-            id: delivery.id, kind: .alert(PushAlert(notification)), app: app, userID: userID, device: device.target,
+            id: delivery.id, kind: .alert(offer.alert), app: app, userID: userID, device: device.target,
             badge: badge, sentAt: now)
         return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: 1)
     }
@@ -73,17 +78,20 @@ package struct Claims: Sendable {
     ) throws -> ClaimedPush? {
         var schedule = device.schedule
         var isOvertaken = false
-        if let (delivery, alert) = try nextAlert(of: device, isOvertaken: &isOvertaken, now: now, in: connection) {
+        if let (delivery, offer) = try nextAlert(of: device, isOvertaken: &isOvertaken, now: now, in: connection) {
             guard maySend else { return nil }
             try DeliveryRepository.claim(
-                notification: delivery.notificationID, device: schedule.id, in: connection)
+                notification: delivery.notificationID, device: schedule.id, reason: offer.reason, in: connection)
             tellsNumber(&schedule, device.badge)
             try take(&schedule, sending: delivery.notificationID, in: connection)
-            let message = PushMessage(device, id: delivery.id, kind: .alert(alert), sentAt: now)
+            let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: now)
             return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
         }
-        // An alert that doesn't go doesn't tell its number either.
-        if isOvertaken { badgePushes.owe(&schedule, device.badge, notBefore: nil, now: now) }
+        // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
+        if isOvertaken {
+            schedule.badgeAttempts = 0
+            badgePushes.owe(&schedule, device.badge, notBefore: nil, now: now)
+        }
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now, badgePushes.owes(schedule, device.badge, now: now) {
             guard maySend else {
                 if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: connection) }
@@ -102,7 +110,7 @@ package struct Claims: Sendable {
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
         of device: DueDevice, isOvertaken: inout Bool, now: Timestamp, in connection: Connection
-    ) throws -> (delivery: DueDelivery, alert: PushAlert)? {
+    ) throws -> (delivery: DueDelivery, offer: Offer)? {
         let id = device.schedule.id
         var next = device.alert
         while let due = next {
@@ -110,8 +118,8 @@ package struct Claims: Sendable {
                 // The token moved while a push of its old owner's was under way: it must not go to the new one.
                 try DeliveryRepository.settle(
                     notification: due.delivery.notificationID, device: id, .gone, at: now, answer: nil, in: connection)
-            } else if let alert = try alert(due, device: id, now: now, in: connection) {
-                return (due.delivery, alert)
+            } else if let offer = try offer(due, to: device, now: now, in: connection) {
+                return (due.delivery, offer)
             } else {
                 isOvertaken = true
             }
@@ -145,20 +153,45 @@ package struct Claims: Sendable {
         try DeviceTokenRepository.store(schedule, in: connection)
     }
 
+    /// What a device is shown of a notification.
+    private struct Offer {
+        let alert: PushAlert
+        /// What was left out for the sake of the app's version.
+        let reason: DeliveryReason?
+    }
+
+    /// What an app of a version is shown; nil when the push is kept from it.
+    private func offer(
+        _ notification: NotificationRecord, app: String, platform: DevicePlatform, appVersion: String?
+    ) -> Offer? {
+        let link = notification.content.deepLink
+        switch rules[app].shortfall(of: link, platform: platform, appVersion: appVersion) {
+        case nil: return Offer(alert: PushAlert(notification), reason: nil)
+        case .withoutLink: return Offer(alert: PushAlert(notification, hasLink: false), reason: .withoutLink)
+        case .noPush: return nil
+        }
+    }
+
     /// What a delivery shows; nil when it is settled instead: one that was never attempted and has become pointless is
-    /// superseded, one that was attempted and has expired or lost its notification can't go on.
-    private func alert(
-        _ due: DueAlert, device: Int64, now: Timestamp, in connection: Connection
-    ) throws -> PushAlert? {
-        let delivery = due.delivery
-        let notification = due.notification
+    /// superseded, one that was attempted and has expired or lost its notification can't go on, one that the app is too old
+    /// for is withheld.
+    private func offer(
+        _ due: DueAlert, to device: DueDevice, now: Timestamp, in connection: Connection
+    ) throws -> Offer? {
+        let (delivery, notification, id) = (due.delivery, due.notification, device.schedule.id)
         let isExpired = notification?.push.expiresAt.map { $0 <= now } ?? false
         let isRead = notification.map { $0.readAt != nil } ?? true
-        if let notification, !isExpired, !(isRead && delivery.attempts == 0) { return PushAlert(notification) }
-        try DeliveryRepository.settle(
-            notification: delivery.notificationID, device: device, delivery.attempts == 0 ? .superseded : .failed,
-            at: now, answer: nil, in: connection)
-        return nil
+        guard let notification, !isExpired, !(isRead && delivery.attempts == 0) else {
+            try DeliveryRepository.settle(
+                notification: delivery.notificationID, device: id, delivery.attempts == 0 ? .superseded : .failed,
+                at: now, answer: nil, in: connection)
+            return nil
+        }
+        let offer = offer(notification, app: device.app, platform: device.target.platform, appVersion: device.appVersion)
+        if offer == nil {
+            try DeliveryRepository.withhold(notification: notification.id, device: id, .appVersion, at: now, in: connection)
+        }
+        return offer
     }
 }
 
@@ -171,10 +204,11 @@ extension PushMessage {
 }
 
 extension PushAlert {
-    init(_ notification: NotificationRecord) {
+    /// - Parameter hasLink: false leaves the deep link out.
+    init(_ notification: NotificationRecord, hasLink: Bool = true) {
         self.init(
             notificationID: notification.id, title: notification.content.title, body: notification.content.body,
-            category: notification.content.category, deepLink: notification.content.deepLink,
+            category: notification.content.category, deepLink: hasLink ? notification.content.deepLink : nil,
             data: notification.content.data,
             sound: notification.push.sound, collapseKey: notification.push.collapseKey,
             threadID: notification.push.threadID, expiresAt: notification.push.expiresAt)

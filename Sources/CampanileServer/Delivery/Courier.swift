@@ -52,7 +52,7 @@ package final class Courier: Sendable {
         self.world = world
         self.providers = providers
         self.logger = logger
-        claims = Claims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease)
+        claims = Claims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
         settlements = Settlements(
             badgePushes: badgePushes, policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
             random: world.random)
@@ -374,10 +374,16 @@ package struct DeliveryOptions: Sendable {
     package let deadTokenShare: Double
     /// Divides the delays of retries and probes: 1 but in measurements, which can't wait for minutes.
     package let delayDivisor: Int64
+    /// What the pushes of each app are held to.
+    package let rules: PerApp<NotificationRules>
 
-    package init(resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1) {
+    package init(
+        resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1,
+        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules())
+    ) {
         self.resendsUnanswered = resendsUnanswered
         self.deadTokenShare = deadTokenShare
         self.delayDivisor = delayDivisor
+        self.rules = rules
     }
 }

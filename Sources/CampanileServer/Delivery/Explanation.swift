@@ -58,7 +58,7 @@ package struct Explanation: Sendable {
             .init("id", .string(delivery.id.description)), .init("token", optional(delivery.token)),
             .init("platform", optional(delivery.platform)), .init("provider", optional(delivery.provider)),
             .init("environment", optional(delivery.environment)), .init("state", .string(delivery.state.rawValue)),
-            .init("attempts", .integer(delivery.attempts)),
+            .init("reason", optional(delivery.reason?.rawValue)), .init("attempts", .integer(delivery.attempts)),
             .init("next_attempt_at", delivery.state == .owed ? optional(delivery.dueAt?.description) : .null),
             .init("settled_at", optional(delivery.settledAt?.description)), .init("answers", answers),
         ])
@@ -89,13 +89,21 @@ package struct Explanation: Sendable {
         }
     }
 
+    private static func sentence(_ reason: DeliveryReason) -> String {
+        switch reason {
+        case .appVersion: "because the app is too old for the screen of its deep link"
+        case .withoutLink: "without its deep link, because the app is too old for the screen"
+        }
+    }
+
     private func lines(_ delivery: DeliveryRecord) -> [String] {
         let token = delivery.token.map(Courier.hint) ?? "a device that left"
         let provider = delivery.provider.map { ", \($0)" } ?? ""
         let times = delivery.attempts == 1 ? "1 attempt" : "\(delivery.attempts) attempts"
         var next = ""
         if delivery.state == .owed, let dueAt = delivery.dueAt { next = ", next at \(dueAt)" }
-        let head = "\(token)\(provider): \(delivery.state.rawValue), \(times)\(next)"
+        let reason = delivery.reason.map { ", \(Explanation.sentence($0))" } ?? ""
+        let head = "\(token)\(provider): \(delivery.state.rawValue), \(times)\(next)\(reason)"
         guard case .array(let answers) = Explanation.answers(delivery) else { return [head] }
         return [head] + answers.map { answer in
             let parts = ["at", "outcome", "reason"].compactMap { key -> String? in

@@ -1,13 +1,23 @@
 package import CampanileCore
 
-/// What the notifications of one app are held to when they are created, beside the limits that all have.
+/// What the notifications of one app are held to, when they are created and when they are pushed, beside the limits that all
+/// have.
 package struct NotificationRules: Sendable {
     /// The app's screens. Empty: any well-formed deep link passes.
-    var deepLinks = DeepLinkTree()
+    let deepLinks: DeepLinkTree
     /// What a notification of a category gets where its producer says nothing.
-    var categories: [ExactText: Configuration.Category] = [:]
+    let categories: [ExactText: Configuration.Category]
     /// Whether a category that isn't declared is refused.
-    var categoriesOnly = false
+    let categoriesOnly: Bool
+
+    package init(
+        deepLinks: DeepLinkTree = DeepLinkTree(), categories: [ExactText: Configuration.Category] = [:],
+        categoriesOnly: Bool = false
+    ) {
+        self.deepLinks = deepLinks
+        self.categories = categories
+        self.categoriesOnly = categoriesOnly
+    }
 
     /// Why a deep link can't be taken: the codes, and sentences that begin with the field.
     func mistakes(inDeepLink text: String) -> [(code: FieldError.Code, sentence: String)] {
@@ -35,6 +45,18 @@ package struct NotificationRules: Sendable {
     }
 }
 
+extension NotificationRules {
+    /// What becomes of a push whose deep link names a screen that the device's app is too old for; nil when the app has the
+    /// screen. To be asked when the push is to go, because an app may be renewed while it waits. The tree may be another
+    /// by then than when the link was taken: as much as it knows of the link counts.
+    func shortfall(
+        of link: String?, platform: DevicePlatform, appVersion: String?
+    ) -> DeepLinkTree.MinimumVersion.Otherwise? {
+        guard deepLinks.requiresVersions, let link, let parsed = try? DeepLink(link) else { return nil }
+        return deepLinks.knownPart(of: parsed).unmetRequirement(of: appVersion, on: platform)?.otherwise
+    }
+}
+
 extension Configuration {
     /// The rules of an app: its own, or the top level's where it has none.
     /// - Parameter app: one that the configuration needn't name.
@@ -47,7 +69,7 @@ extension Configuration {
 }
 
 /// Something of every app: made once for each that the configuration names, and once for all others.
-struct PerApp<Value: Sendable>: Sendable {
+package struct PerApp<Value: Sendable>: Sendable {
     private let named: [String: Value]
     private let others: Value
 
@@ -55,6 +77,12 @@ struct PerApp<Value: Sendable>: Sendable {
     init(_ configuration: Configuration, _ make: (String) -> Value) {
         named = Dictionary(uniqueKeysWithValues: configuration.apps.keys.map { ($0, make($0)) })
         others = make("")
+    }
+
+    /// The same for every app.
+    package init(all value: Value) {
+        named = [:]
+        others = value
     }
 
     subscript(app: String) -> Value { named[app] ?? others }

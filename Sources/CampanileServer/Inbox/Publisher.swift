@@ -123,11 +123,11 @@ package struct Publisher: Sendable {
         for device in devices {
             var schedule = device.schedule
             if mayClaim, let courier, schedule.isFree(at: now),
-                let place = courier.reserve(Lane(app: app, provider: device.target.provider))
-            {
+                let place = courier.reserve(Lane(app: app, provider: device.target.provider)),
                 let push = try courier.claims.claim(
                     device, created.notification, inbox: inbox, app: app, userID: created.userID, badge: badge,
                     now: now, in: connection)
+            {
                 created.claimed.append(ReservedPush(push: push, place: place))
                 continue
             }

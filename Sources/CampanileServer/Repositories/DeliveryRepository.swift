@@ -3,7 +3,15 @@ import SQLEngine
 
 /// Where a delivery stands. Every state but the first two is final.
 package enum DeliveryState: String, Sendable {
-    case owed, sending, accepted, superseded, gone, rejected, failed
+    case owed, sending, accepted, superseded, withheld, gone, rejected, failed
+}
+
+/// What the version of a device's app did to a delivery.
+enum DeliveryReason: String, Sendable {
+    /// It was withheld: the app is too old for the screen of its deep link.
+    case appVersion = "app_version"
+    /// It went without its deep link, for the same cause.
+    case withoutLink = "without_link"
 }
 
 /// Why no alert was owed to any device for a notification.
@@ -37,6 +45,7 @@ struct DeliveryRecord: Sendable {
     let environment: String?
     let state: DeliveryState
     let attempts: Int64
+    let reason: DeliveryReason?
     /// When the next attempt may be; nil for one that is in flight or settled.
     let dueAt: Timestamp?
     let settledAt: Timestamp?
@@ -48,14 +57,15 @@ struct DeliveryRecord: Sendable {
 enum DeliveryRepository {
     /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
     static func insert(
-        _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp?, in connection: Connection
+        _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp?,
+        reason: DeliveryReason? = nil, in connection: Connection
     ) throws {
         _ = try connection.run(
             """
-            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
             """, notification, device, id, inbox, dueAt == nil ? DeliveryState.sending.rawValue : DeliveryState.owed.rawValue,
-            dueAt == nil ? 1 : 0, dueAt)
+            dueAt == nil ? 1 : 0, dueAt, reason?.rawValue)
     }
 
     /// A notification for which nothing is owed to anybody says why.
@@ -112,12 +122,25 @@ enum DeliveryRepository {
             "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2", milliseconds, now)
     }
 
-    static func claim(notification: UUIDv7, device: Int64, in connection: Connection) throws {
+    static func claim(
+        notification: UUIDv7, device: Int64, reason: DeliveryReason?, in connection: Connection
+    ) throws {
         _ = try connection.run(
             """
-            UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = NULL
+            UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = NULL, reason = ?3
             WHERE notification_id = ?1 AND device_id = ?2
-            """, notification, device)
+            """, notification, device, reason?.rawValue)
+    }
+
+    /// Ends a delivery that doesn't go to this device.
+    static func withhold(
+        notification: UUIDv7, device: Int64, _ reason: DeliveryReason, at now: Timestamp, in connection: Connection
+    ) throws {
+        _ = try connection.run(
+            """
+            UPDATE deliveries SET state = 'withheld', reason = ?3, due_at = NULL, settled_at = ?4
+            WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
+            """, notification, device, reason.rawValue, now)
     }
 
     /// Ends a delivery. One that has ended already stays as it is.
@@ -187,7 +210,7 @@ enum DeliveryRepository {
         try connection.all(
             """
             SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
-                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers
+                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers, d.reason
             FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
             WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
@@ -195,6 +218,7 @@ enum DeliveryRepository {
             DeliveryRecord(
                 id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
                 environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
+                reason: row.textOrNil(10).flatMap(DeliveryReason.init),
                 dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9))
         }
     }

@@ -36,6 +36,7 @@ struct DeviceSchedule: Sendable, Equatable {
 struct PushableDevice: Sendable {
     let schedule: DeviceSchedule
     let target: PushDevice
+    let appVersion: String?
 }
 
 /// A device that something is due to, with all that a push to it needs.
@@ -46,6 +47,7 @@ struct DueDevice: Sendable {
     let app: String
     let userID: String
     let target: PushDevice
+    let appVersion: String?
     let badge: Badge
 }
 
@@ -81,10 +83,10 @@ extension DeviceTokenRepository {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, token, provider, environment
+                sending_id, busy_until, token, provider, environment, app_version
             FROM device_tokens WHERE inbox_id = ?1 ORDER BY id
             """, inbox
-        ) { PushableDevice(schedule: schedule($0), target: target($0, from: 12)) }
+        ) { PushableDevice(schedule: schedule($0), target: target($0, from: 12), appVersion: $0.textOrNil(15)) }
     }
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
@@ -100,7 +102,7 @@ extension DeviceTokenRepository {
                 a.notification_id, a.id, a.inbox_id, a.attempts,
                 n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
                 iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
-                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
+                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, d.app_version
             FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
             LEFT JOIN deliveries a ON a.device_id = d.id AND a.notification_id = (
                 SELECT f.notification_id FROM deliveries f
@@ -111,7 +113,8 @@ extension DeviceTokenRepository {
         ) { row in
             DueDevice(
                 schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 21), app: lane.app,
-                userID: row.text(15), target: target(row, from: 12), badge: InboxRepository.badge(row, from: 16, policy))
+                userID: row.text(15), target: target(row, from: 12), appVersion: row.textOrNil(37),
+                badge: InboxRepository.badge(row, from: 16, policy))
         }
     }
 

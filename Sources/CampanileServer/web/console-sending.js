@@ -10,7 +10,8 @@ const reasons = {
 
 const states = {
   owed: "waits for its turn", sending: "is on its way", accepted: "the provider took it",
-  superseded: "read, deleted or expired before it was sent", gone: "the device has left",
+  superseded: "read, deleted or expired before it was sent", withheld: "the app is too old for its deep link",
+  gone: "the device has left",
   rejected: "the provider refused it for good", failed: "every attempt failed",
 };
 

@@ -140,21 +140,21 @@ struct Fixture: Sendable {
     static func token(_ letter: Character) -> String { String(repeating: letter, count: 64) }
 
     func register(
-        _ letter: Character, _ user: User? = nil, platform: DevicePlatform = .ios
+        _ letter: Character, _ user: User? = nil, platform: DevicePlatform = .ios, appVersion: String? = nil
     ) async throws {
         let device = DeviceToken(
             token: Fixture.token(letter), platform: platform, provider: DeviceProvider(defaultFor: platform),
-            environment: .production, appVersion: nil, locale: nil, lastRegisteredAt: clock.now)
+            environment: .production, appVersion: appVersion, locale: nil, lastRegisteredAt: clock.now)
         _ = try await registry.register(device, user ?? alice)
     }
 
     @discardableResult
     func create(
-        _ user: User? = nil, push: Bool = true, data: String? = nil, expiresAt: Timestamp? = nil
+        _ user: User? = nil, push: Bool = true, deepLink: String? = nil, data: String? = nil, expiresAt: Timestamp? = nil
     ) async throws -> UUIDv7 {
         let new = NewNotification(
             userIDs: [(user ?? alice).userID],
-            content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: data),
+            content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: deepLink, data: data),
             push: PushRequestOptions(
                 push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
             isForMany: false)
