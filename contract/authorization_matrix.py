@@ -237,6 +237,8 @@ EXPECTATIONS = {
     "createStreamToken": Case("/stream_tokens", stranger=CREATED, other_app=CREATED),
     "listSandboxPushes": Case("/sandbox/pushes?user_id=" + OWNER, other_app=NO_PUSHES),
     "listDeepLinks": Case("/deep_links"),
+    "getPathConfiguration": Case("/configurations/ios_v1.json"),
+    "getClient": Case("/client"),
     "getAsset": Case("/assets/campanile-badge.js"),
     "getRoot": Case("/"),
     "getConsole": Case("/console"),

@@ -295,10 +295,10 @@ extension Routes {
             database: database, world: world, badgePushes: badgePushes, board: board, wakeCourier: wakeCourier)
         let registry = DeviceRegistry(
             database: database, world: world, badgePushes: badgePushes, wakeCourier: wakeCourier)
+        let nativeRequests = NativeRequests(configured: configuration.nativeUserAgents)
         self.init(
             list: NotificationList(
-                database: database, inboxes: inboxes,
-                nativeRequests: NativeRequests(configured: configuration.nativeUserAgents),
+                database: database, inboxes: inboxes, nativeRequests: nativeRequests,
                 clearsOnNativeList: configuration.badge.clearOnNativeList),
             notifications: NotificationResource(
                 database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes, courier: courier),
@@ -311,7 +311,9 @@ extension Routes {
             deliveries: DeliveryResource(database: database),
             sandbox: sandbox,
             deepLinks: DeepLinkResource(configuration),
-            assets: AssetResource(console: configuration.console),
+            pathConfigurations: PathConfigurationResource(configuration),
+            client: ClientResource(nativeRequests: nativeRequests),
+            assets: AssetResource(console: configuration.console, nativeRequests: nativeRequests),
             health: health)
     }
 }

@@ -272,12 +272,26 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
         let version: @Sendable (Configuration) -> Configuration.PathConfiguration.Version? = {
             (platform == "ios" ? $0.pathConfiguration.ios : $0.pathConfiguration.android)["v1"]
         }
-        let rule = "path_configuration: {\(platform): {v1: {rules: [{patterns: [a, b$], properties: {x: 1}}]}}}"
+        let uri = "{patterns: [.*], properties: {uri: 'hotwire://fragment/web'}}"
+        let rule = "path_configuration: {\(platform): {v1: {rules: [{patterns: [a, b$], properties: {x: 1}}, \(uri)]}}}"
+        let tabs = """
+            path_configuration: {\(platform): {v1: {rules: [\(uri)], settings: {tabs: \
+            [{title: T, icon: i, selected_icon: s, path: /p, notifications: true}]}}}}
+            """
+        let tab: @Sendable (Configuration) -> Configuration.PathConfiguration.Tab? = { version($0)?.tabs.first }
+        func tabSample(_ key: String, _ value: String, _ read: @escaping @Sendable (Configuration) -> String) -> SettingSample {
+            SettingSample("path_configuration.\(platform).*.settings.tabs[].\(key)", tabs, value, read: read)
+        }
         return [
+            tabSample("title", "T") { tab($0)?.title ?? "nil" },
+            tabSample("icon", "i") { tab($0)?.icon ?? "nil" },
+            tabSample("selected_icon", "s") { tab($0)?.selectedIcon ?? "nil" },
+            tabSample("path", "/p") { tab($0)?.path ?? "nil" },
+            tabSample("notifications", "true") { "\(tab($0)?.isNotifications == true)" },
             SettingSample(
                 "path_configuration.\(platform).*.settings",
-                "path_configuration: {\(platform): {v1: {settings: {tabs: true}}}}", "true"
-            ) { "\(version($0)?.settings["tabs"] == .bool(true))" },
+                "path_configuration: {\(platform): {v1: {settings: {search: true}, rules: [\(uri)]}}}", "true"
+            ) { "\(version($0)?.settings["search"] == .bool(true))" },
             SettingSample("path_configuration.\(platform).*.rules[].patterns", rule, "a|b$") {
                 version($0)?.rules.first?.patterns.joined(separator: "|") ?? "nil"
             },

@@ -59,6 +59,7 @@ struct Assets: Sendable {
     private static let pieces = [
         Asset("campanile-badge.js", PackageResources.campanile_badge_js),
         Asset("badge_controller.js", PackageResources.badge_controller_js),
+        Asset("native.css", PackageResources.native_css),
     ]
 
     private static let consoleFiles = [
@@ -91,12 +92,16 @@ struct Assets: Sendable {
 /// `/assets/{name}`, `/console` and the way there from `/`.
 struct AssetResource: Sendable {
     private let assets: Assets
-    /// Nil: the console is off.
-    private let console: String?
+    private let nativeRequests: NativeRequests
+    /// The page for browsers, and that for native apps, which `native.css` is told of. Nil: the console is off.
+    private let console: (plain: String, native: String)?
 
-    init(console: Bool) {
+    init(console: Bool, nativeRequests: NativeRequests) {
         assets = Assets(console: console)
-        self.console = console ? assets.page(PackageResources.console_html) : nil
+        self.nativeRequests = nativeRequests
+        let page = assets.page(PackageResources.console_html)
+        let native = page.replacing("<html lang=\"en\">", with: "<html lang=\"en\" class=\"native-app\">", maxReplacements: 1)
+        self.console = console ? (page, native) : nil
     }
 
     func get(_ request: Request) throws -> Reply {
@@ -129,7 +134,9 @@ struct AssetResource: Sendable {
     /// One page. It loads nothing from elsewhere and may be framed by nobody; it may speak to a simulator's page.
     func console(_ request: Request) throws -> Reply {
         guard let console else { throw Problem.notFound }
-        var response = Response(status: 200, contentType: "text/html; charset=utf-8", body: .text(console))
+        var response = Response(
+            status: 200, contentType: "text/html; charset=utf-8",
+            body: .text(nativeRequests.isNative(request) ? console.native : console.plain))
         response.add("Cache-Control", "no-store")
         response.add("X-Content-Type-Options", "nosniff")
         response.add("Referrer-Policy", "no-referrer")

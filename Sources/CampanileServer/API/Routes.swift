@@ -11,6 +11,8 @@ struct Routes {
     let deliveries: DeliveryResource
     let sandbox: SandboxResource
     let deepLinks: DeepLinkResource
+    let pathConfigurations: PathConfigurationResource
+    let client: ClientResource
     let assets: AssetResource
     let health: HealthResource
 
@@ -46,6 +48,10 @@ struct Routes {
             Route(.get, "/sandbox/pushes", operationID: "listSandboxPushes", handler: .producer(sandbox.list)),
             // What an app is told about itself
             Route(.get, "/deep_links", operationID: "listDeepLinks", handler: .anyone(deepLinks.get)),
+            Route(
+                .get, "/configurations/{name}", operationID: "getPathConfiguration",
+                handler: .anyone(pathConfigurations.get)),
+            Route(.get, "/client", operationID: "getClient", handler: .anyone(client.get)),
             // Pages
             Route(.get, "/", operationID: "getRoot", handler: .anyone(assets.root)),
             Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),

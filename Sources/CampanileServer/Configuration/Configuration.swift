@@ -195,15 +195,28 @@ package struct Configuration: Sendable, Equatable {
         package init() {}
 
         package struct Version: Sendable, Equatable {
-            /// Free for the app: given to it as it stands.
+            /// Free for the app: given to it as they stand.
             package var settings: [String: Value]
+            /// `tabs` of the settings.
+            package var tabs: [Tab]
             /// In order; where several match a path, later ones win.
             package var rules: [Rule]
 
-            package init(settings: [String: Value] = [:], rules: [Rule] = []) {
+            package init(settings: [String: Value] = [:], tabs: [Tab] = [], rules: [Rule] = []) {
                 self.settings = settings
+                self.tabs = tabs
                 self.rules = rules
             }
+        }
+
+        /// One tab of the app's bar, with a title or an icon at least.
+        package struct Tab: Sendable, Equatable {
+            package var title: String?
+            package var icon: String?
+            package var selectedIcon: String?
+            package var path: String
+            /// Whether it is the one that shows the inbox.
+            package var isNotifications = false
         }
 
         package struct Rule: Sendable, Equatable {

@@ -1,0 +1,236 @@
+import CampanileCore
+import Foundation
+
+// The path configurations of Hotwire Native apps.
+
+extension Configuration.PathConfiguration {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        section.reader.know(fileOnly: section.path)
+        ios = Self.versions(in: section, under: "ios")
+        android = Self.versions(in: section, under: "android")
+        section.close()
+    }
+
+    private static func versions(in section: ConfigurationSection, under platform: String) -> [String: Version] {
+        var versions: [String: Version] = [:]
+        for (name, below) in section.namedSections(platform, .versionName, called: "a version") {
+            let version = Version(
+                settings: below.object("settings", except: "tabs"), tabs: below.tabs(), rules: below.rules("rules"))
+            // Of rules that can't be read nothing more is said.
+            let isWhole = version.rules.count == below.written("rules")
+            if platform == "android", isWhole, !version.givesEveryPathAURI { below.complain(Version.uriMissing) }
+            below.close()
+            versions[name] = version
+        }
+        return versions
+    }
+}
+
+extension Configuration.PathConfiguration.Version {
+    fileprivate static let uriMissing = """
+        Android needs an uri for every path: add a rule such as \
+        { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }
+        """
+
+    /// Hotwire Native for Android stops at a path whose properties have no `uri`. That of any rule which matches will do.
+    fileprivate var givesEveryPathAURI: Bool {
+        let withURI = rules.filter { $0.properties["uri"] != nil }.flatMap(\.patterns)
+        return ["/", "/a", "/any/path/of-the_site.html?with=a&query=too"].allSatisfy { path in
+            withURI.contains { path.range(of: $0, options: [.regularExpression, .caseInsensitive]) != nil }
+        }
+    }
+}
+
+extension ConfigurationSection {
+    /// A map whose keys and values are free, but for one key.
+    fileprivate func object(_ key: String, except known: String? = nil) -> [String: Configuration.Value] {
+        let members = entries(key).filter { $0.key != known }.map { entry in
+            (entry.key, value(entry.value, named: "\(name(key)).\(entry.key)"))
+        }
+        return Dictionary(members) { first, _ in first }
+    }
+
+    /// `settings.tabs`, the part of the settings that the rules are made from.
+    fileprivate func tabs() -> [Configuration.PathConfiguration.Tab] {
+        guard let entry = entries("settings").first(where: { $0.key == "tabs" }) else { return [] }
+        let name = "\(name("settings")).tabs"
+        guard case .list(let elements) = entry.value.content else {
+            reader.report(entry.origin, "\(name) must be a list of tabs")
+            return []
+        }
+        let tabs = elements.enumerated().compactMap { index, element in
+            tab(element, path: path + ["settings", "tabs[\(index)]"])
+        }
+        if tabs.count(where: \.isNotifications) > 1 {
+            reader.report(entry.origin, "\(name) must have one tab with notifications: true at most")
+        }
+        return tabs
+    }
+
+    private func tab(_ written: WrittenValue, path: [String]) -> Configuration.PathConfiguration.Tab? {
+        let name = path.joined(separator: ".")
+        guard case .map(let entries) = written.content else {
+            reader.report(written.origin, "\(name) must be a map with path and title or icon")
+            return nil
+        }
+        let section = ConfigurationSection(
+            reader: reader, path: path, entries: entries, origin: written.origin, takesEnvironment: false)
+        let (title, icon) = (section.value("title", .text)?.value, section.value("icon", .text)?.value)
+        let selectedIcon = section.value("selected_icon", .text)?.value
+        let tabPath = section.value("path", .tabPath, isRequired: true)?.value
+        let isNotifications = section.value("notifications", .boolean)?.value ?? false
+        if section.entry("title") == nil, section.entry("icon") == nil {
+            reader.report(written.origin, "\(name) must have a title, an icon or both")
+        }
+        section.close()
+        return tabPath.map {
+            .init(title: title, icon: icon, selectedIcon: selectedIcon, path: $0, isNotifications: isNotifications)
+        }
+    }
+
+    /// How many elements a list has as it is written.
+    fileprivate func written(_ key: String) -> Int {
+        guard case .list(let elements)? = entry(key)?.value.content else { return 0 }
+        return elements.count
+    }
+
+    fileprivate func rules(_ key: String) -> [Configuration.PathConfiguration.Rule] {
+        guard let entry = entry(key) else { return [] }
+        guard case .list(let elements) = entry.value.content else {
+            reader.report(entry.origin, "\(name(key)) must be a list of rules")
+            return []
+        }
+        return elements.enumerated().compactMap { index, element in
+            rule(element, path: path + ["\(key)[\(index)]"])
+        }
+    }
+
+    private func rule(_ written: WrittenValue, path: [String]) -> Configuration.PathConfiguration.Rule? {
+        let name = path.joined(separator: ".")
+        guard case .map(let entries) = written.content else {
+            reader.report(written.origin, "\(name) must be a map with patterns and properties")
+            return nil
+        }
+        let section = ConfigurationSection(
+            reader: reader, path: path, entries: entries, origin: written.origin, takesEnvironment: false)
+        let patterns = section.list("patterns", .pattern)
+        if section.entry("patterns") == nil || patterns?.value.isEmpty == true {
+            reader.report(written.origin, "\(name) must have at least one of patterns")
+        }
+        let properties = section.object("properties")
+        if let entry = section.entry("properties") {
+            for (key, value) in properties.sorted(by: { $0.key < $1.key }) {
+                guard let complaint = PathProperty.complaint(key, value) else { continue }
+                reader.report(entry.origin, "\(name).properties.\(key) \(complaint)")
+            }
+        } else {
+            reader.report(written.origin, "\(name) must have properties")
+        }
+        section.close()
+        return patterns.map { Configuration.PathConfiguration.Rule(patterns: $0.value, properties: properties) }
+    }
+
+    private func value(_ written: WrittenValue, named name: String) -> Configuration.Value {
+        switch written.content {
+        case .list(let elements):
+            return .list(elements.enumerated().map { value($1, named: "\(name)[\($0)]") })
+        case .map(let entries):
+            let members = entries.map { ($0.key, value($0.value, named: "\(name).\($0.key)")) }
+            return .object(Dictionary(members) { first, _ in first })
+        case .scalar(let scalar):
+            do {
+                return try Configuration.Value(scalar)
+            } catch {
+                reader.report(written.origin, "\(name) \(error.text)")
+                return .null
+            }
+        }
+    }
+}
+
+extension Configuration.Value {
+    /// Reads a scalar as YAML 1.2's core schema does (section 10.3.2). What other readers of YAML take for something
+    /// else, or JSON can't say, is refused rather than guessed.
+    fileprivate init(_ scalar: WrittenValue.Scalar) throws(SettingComplaint) {
+        let text = scalar.text
+        if scalar.style != .plain {
+            self = .text(text)
+        } else if scalar.isNull {
+            self = .null
+        } else if isYAMLBoolean(text) {
+            self = .bool(text.lowercased() == "true")
+        } else if text.wholeMatch(of: #/[-+]?(0|[1-9][0-9]*)/#) != nil {
+            guard let number = Int(text) else {
+                throw SettingComplaint("must be a number of at most 64 bits, or text in quotes")
+            }
+            self = .integer(number)
+        } else if text.wholeMatch(of: #/[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?/#) != nil {
+            guard let number = Double(text), number.isFinite else {
+                throw SettingComplaint("must be a number that JSON and a double can hold, or text in quotes")
+            }
+            self = .number(number)
+        } else if Self.isAmbiguous(text) {
+            throw SettingComplaint(
+                "is a boolean or a number to some readers of YAML: write true, false or digits, or put it in quotes")
+        } else {
+            self = .text(text)
+        }
+    }
+
+    /// Words that YAML 1.1 takes for booleans, and notations of numbers that YAML 1.1 and 1.2 disagree about.
+    private static func isAmbiguous(_ text: String) -> Bool {
+        let number = #/[-+]?(0[xob][0-9a-f_]+|[0-9][0-9_]*|\.(inf|nan))/#.ignoresCase()
+        return ["yes", "no", "on", "off"].contains(text.lowercased()) || text.wholeMatch(of: number) != nil
+    }
+}
+
+/// The properties that Hotwire Native itself reads. Others are the app's own, and may be anything.
+private enum PathProperty {
+    private static let words: [String: [String]] = [
+        "context": ["default", "modal"],
+        "presentation": ["default", "push", "pop", "replace", "replace_root", "clear_all", "refresh", "none"],
+        "query_string_presentation": ["default", "replace"],
+        "modal_style": ["large", "medium", "full", "page_sheet", "form_sheet"],
+    ]
+    private static let booleans: Set = [
+        "pull_to_refresh_enabled", "animated", "historical_location", "modal_dismiss_gesture_enabled",
+    ]
+    private static let texts: Set = ["view_controller", "uri", "fallback_uri", "title"]
+
+    static func complaint(_ key: String, _ value: Configuration.Value) -> String? {
+        if let words = words[key] {
+            guard case .text(let text) = value, words.contains(text) else { return "must be \(words.joined(separator: " or "))" }
+        } else if booleans.contains(key) {
+            guard case .bool = value else { return "must be true or false" }
+        } else if texts.contains(key) {
+            guard case .text(let text) = value, !text.isEmpty else { return "must be text" }
+        }
+        return nil
+    }
+}
+
+extension SettingType where Value == String {
+    /// What stands in the file name that an app fetches, such as `ios_v1.json`.
+    fileprivate static var versionName: Self {
+        refined { name in
+            let isName = name.wholeMatch(of: #/[A-Za-z0-9][A-Za-z0-9_\-]*/#) != nil
+            return isName ? nil : "must be letters, digits and _ -, such as v1, and is \(quotedForMessage(name))"
+        }
+    }
+
+    /// The address of a tab's first page on the app's own host.
+    fileprivate static var tabPath: Self {
+        refined { text in
+            guard text.utf8.first == UInt8(ascii: "/"), !text.utf8.contains(where: { "?#".utf8.contains($0) }) else {
+                return "must be a path that begins with / and has no query, and is \(quotedForMessage(text))"
+            }
+            do throws(DeepLink.Mistake) {
+                _ = try DeepLink(text)
+                return nil
+            } catch {
+                return String(error.sentence.dropLast())
+            }
+        }
+    }
+}

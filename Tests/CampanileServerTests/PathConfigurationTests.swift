@@ -1,0 +1,239 @@
+import CampanileCore
+import Foundation
+import Testing
+
+@testable import CampanileServer
+
+/// What Hotwire Native apps fetch when they start.
+@Suite struct PathConfigurationTests {
+    private static let yaml = """
+        path_configuration:
+          ios:
+            v1:
+              settings:
+                search: true
+                limits: { small: 1, "large": 2.5 }
+                tabs:
+                  - { title: Home, icon: house, selected_icon: house.fill, path: / }
+                  - { icon: bell, path: /notifications, notifications: true }
+                  - { title: "A+", path: /a+b }
+              rules:
+                - patterns: ["/new$"]
+                  properties: { context: modal, pull_to_refresh_enabled: false, mine: [1, x] }
+          android:
+            v1: { rules: [{ patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }] }
+            v2:
+              settings: { tabs: [{ title: T, path: /t }] }
+              rules: [{ patterns: ["^"], properties: { uri: "hotwire://fragment/mine" } }]
+        apps:
+          shop: { path_configuration: { ios: { v1: {} } } }
+        """
+
+    private func served(_ body: (RunningServer) async throws -> Void) async throws {
+        let folder = try ConfigurationFolder()
+        let read = try folder.load(Self.yaml)
+        try await withServer({
+            $0.pathConfiguration = read.pathConfiguration
+            $0.apps = read.apps
+        }, body)
+    }
+
+    @Test("the settings come with the tabs, and rules for the tabs and the sign-in stand before the file's")
+    func document() async throws {
+        try await served { server in
+            let answer = try await server.client.get("/configurations/ios_v1.json")
+            #expect(answer.status == 200)
+            #expect(answer.header("content-type") == "application/json")
+            let expected = #"""
+                {"settings":{"limits":{"large":2.5,"small":1},"search":true,"tabs":[\#
+                {"title":"Home","icon":"house","selected_icon":"house.fill","path":"/","notifications":false},\#
+                {"title":null,"icon":"bell","selected_icon":null,"path":"/notifications","notifications":true},\#
+                {"title":"A+","icon":null,"selected_icon":null,"path":"/a+b","notifications":false}]},"rules":[\#
+                {"patterns":["^/(\\?|$)","^/notifications(\\?|$)","^/a\\+b(\\?|$)"],"properties":{"presentation":"replace"}},\#
+                {"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}},\#
+                {"patterns":["/new$"],"properties":{"context":"modal","mine":[1,"x"],"pull_to_refresh_enabled":false}}]}
+                """#
+            #expect(String(decoding: answer.body, as: UTF8.self) == expected)
+        }
+    }
+
+    /// Of all rules that match, the later ones win: Hotwire Native, PathConfiguration.
+    private func properties(_ document: JSONValue, _ path: String) -> [String: JSONValue] {
+        var properties: [String: JSONValue] = [:]
+        for rule in document["rules"]?.array ?? [] {
+            let patterns = (rule["patterns"]?.array ?? []).compactMap(\.string)
+            guard patterns.contains(where: { path.range(of: $0, options: .regularExpression) != nil }),
+                case .object(let members)? = rule["properties"]
+            else { continue }
+            for member in members { properties[member.key] = member.value }
+        }
+        return properties
+    }
+
+    @Test("a tab's path replaces, with and without a query, and the paths below it don't")
+    func tabs() async throws {
+        try await served { server in
+            let document = try await server.client.get("/configurations/ios_v1.json").json
+            for path in ["/", "/?a=b", "/notifications", "/notifications?page=2", "/a+b"] {
+                #expect(properties(document, path)["presentation"] == "replace", "\(path)")
+            }
+            for path in ["/notifications/1", "/notificationsettings", "/aab", "/x/notifications"] {
+                #expect(properties(document, path)["presentation"] == nil, "\(path)")
+            }
+            #expect(properties(document, "/sign_in?next=/a")["context"] == "modal")
+            #expect(properties(document, "/sign_in/new")["context"] == "modal")
+        }
+    }
+
+    @Test("on Android every path has an uri, also those of the rules that are made, and the file's wins")
+    func android() async throws {
+        try await served { server in
+            let document = try await server.client.get("/configurations/android_v2.json").json
+            for path in ["/t", "/sign_up", "/elsewhere"] {
+                #expect(properties(document, path)["uri"] == "hotwire://fragment/mine", "\(path)")
+            }
+            #expect(properties(document, "/t")["presentation"] == "replace")
+            let made = document["rules"]?.array.prefix(2).compactMap { $0["properties"]?["uri"] }
+            #expect(made == ["hotwire://fragment/web", "hotwire://fragment/web"])
+        }
+    }
+
+    @Test("documents have an entity tag and may be kept; another version, platform or name is not found")
+    func tags() async throws {
+        try await served { server in
+            let answer = try await server.client.get("/configurations/android_v1.json")
+            let tag = try #require(answer.header("etag"))
+            #expect(answer.header("cache-control") == "public, max-age=300")
+            let known = try await server.client.get("/configurations/android_v1.json", headers: ["If-None-Match": tag])
+            #expect((known.status, known.body.count) == (304, 0))
+            #expect(try await server.client.get("/configurations/ios_v1.json").header("etag") != tag)
+            for name in ["ios_v2.json", "ios_v1", "windows_v1.json", "ios_v1.json.json", "v1.json", "%FF", "ios_V1.json"] {
+                let missing = try await server.client.get("/configurations/\(name)")
+                #expect((missing.status, missing.code) == (404, "not_found"), "\(name)")
+            }
+        }
+    }
+
+    @Test("an app has its own configurations where it says so, in the place of the top level's")
+    func apps() async throws {
+        try await served { server in
+            let own = try await server.client.get("/configurations/ios_v1.json?app=shop")
+            #expect(String(decoding: own.body, as: UTF8.self) == #"{"settings":{"tabs":[]},"rules":[{"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}}]}"#)
+            #expect(try await server.client.get("/configurations/android_v1.json?app=shop").status == 404)
+            #expect(try await server.client.get("/configurations/android_v1.json?app=other").status == 200)
+            #expect(try await server.client.get("/configurations/ios_v1.json?app=a/b").errorFields == ["app"])
+        }
+    }
+}
+
+/// Path configurations that an app couldn't use are found at start.
+@Suite struct WrongPathConfigurationTests {
+    private let folder: ConfigurationFolder
+
+    init() throws { folder = try ConfigurationFolder() }
+
+    private func problems(_ platform: String, _ version: String) throws -> [String] {
+        try folder.problems("path_configuration: {\(platform): {v1: \(version)}}").map {
+            $0.replacing("file:1: path_configuration.\(platform).v1", with: "…")
+        }
+    }
+
+    @Test("tabs without what makes a tab are named", arguments: [
+        ("true", ["….settings.tabs must be a list of tabs"]),
+        ("[x]", ["….settings.tabs[0] must be a map with path and title or icon"]),
+        ("[{title: A}]", ["….settings.tabs[0].path is missing"]),
+        ("[{path: /a}]", ["….settings.tabs[0] must have a title, an icon or both"]),
+        ("[{title: A, path: a}]", [#"….settings.tabs[0].path must be a path that begins with / and has no query, and is "a""#]),
+        ("[{title: A, path: '/a?b=c'}]", [#"….settings.tabs[0].path must be a path that begins with / and has no query, and is "/a?b=c""#]),
+        ("[{title: A, path: //a}]", ["….settings.tabs[0].path must not begin with //: what follows would be taken for a host"]),
+        ("[{title: A, path: /a, selectedIcon: b}]", [
+            #"file:1: there is no setting "selectedIcon" in path_configuration.ios.v1.settings.tabs[0]; did you mean selected_icon?"#,
+        ]),
+        ("[{title: A, path: /a, notifications: true}, {icon: b, path: /b, notifications: true}]", [
+            "….settings.tabs must have one tab with notifications: true at most",
+        ]),
+    ])
+    func tabs(tabs: String, expected: [String]) throws {
+        #expect(try problems("ios", "{settings: {tabs: \(tabs)}}") == expected)
+    }
+
+    @Test("a property that Hotwire Native reads must be what it reads; the app's own may be anything", arguments: [
+        ("context: modals", ["….rules[0].properties.context must be default or modal"]),
+        ("presentation: 1", ["….rules[0].properties.presentation must be default or push or pop or replace or replace_root or clear_all or refresh or none"]),
+        ("pull_to_refresh_enabled: 'true'", ["….rules[0].properties.pull_to_refresh_enabled must be true or false"]),
+        ("uri: ''", ["….rules[0].properties.uri must be text"]), ("mine: {a: [1]}", []), ("presentation: replace_root", []),
+    ])
+    func properties(property: String, expected: [String]) throws {
+        #expect(try problems("ios", "{rules: [{patterns: [a], properties: {\(property)}}]}") == expected)
+    }
+
+    @Test("an Android version must give every path an uri", arguments: [
+        ("{}", false), ("{rules: [{patterns: ['.*'], properties: {context: modal}}]}", false),
+        ("{rules: [{patterns: ['^/a'], properties: {uri: 'hotwire://fragment/web'}}]}", false),
+        ("{rules: [{patterns: [x, '.*'], properties: {uri: 'hotwire://fragment/web'}}]}", true),
+        ("{rules: [{patterns: ['^/'], properties: {uri: a}}, {patterns: [b], properties: {context: modal}}]}", true),
+    ])
+    func uris(version: String, isRight: Bool) throws {
+        let missing = #"…: Android needs an uri for every path: add a rule such as { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }"#
+        #expect(try problems("android", version) == (isRight ? [] : [missing]))
+    }
+}
+
+@Suite struct AnnouncedClientTests {
+    private static let webKit = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+    private static let webView = "Mozilla/5.0 (Linux; Android 15; Pixel 9; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/131.0.6778.200 Mobile Safari/537.36"
+
+    private func json(_ userAgent: String, _ configured: [String] = []) -> String {
+        let isNative = Array(userAgent.utf8).withUnsafeBytes { NativeRequests(configured: configured).isNative($0) }
+        return String(decoding: AnnouncedClient(userAgent, isNative: isNative).json.text, as: UTF8.self)
+    }
+
+    @Test("a User-Agent tells platform, app, version and bridge components", arguments: [
+        (webKit + "MyApp/42; Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge form]", "ios", "MyApp", "42", ["badge", "form"]),
+        (webKit + "Mobile/15E148 My App/2.1.0 Hotwire Native iOS; Turbo Native iOS; bridge-components: []", "ios", "My App", "2.1.0", []),
+        (webKit + "Hotwire Native iOS; Turbo Native iOS; bridge-components: [a]", "ios", nil, nil, ["a"]),
+        ("MyApp; Hotwire Native Android; Turbo Native Android; bridge-components: [menu]; " + webView, "android", "MyApp", nil, ["menu"]),
+        ("Hotwire Native Android; Turbo Native Android; bridge-components: []; " + webView, "android", nil, nil, []),
+        ("MyApp/3 (store build); Hotwire Native Android; " + webView, "android", "MyApp", "3", []),
+        ("MyApp/1.0 Turbo Native Android; " + webView, "android", "MyApp", "1.0", []),
+        ("MyApp/42 CFNetwork/3826.500.131 Darwin/24.5.0", "ios", "MyApp", "42", []),
+        ("MyApp/7 (Android 14)", "android", "MyApp", "7", []),
+        ("MyApp/", nil, "MyApp", nil, []),
+    ] as [(String, String?, String?, String?, [String])])
+    func native(_ client: (userAgent: String, platform: String?, app: String?, version: String?, components: [String])) {
+        func text(_ value: String?) -> String { value.map { "\"\($0)\"" } ?? "null" }
+        let components = client.components.map { "\"\($0)\"" }.joined(separator: ",")
+        #expect(json(client.userAgent, ["MyApp/"]) == """
+            {"native":true,"platform":\(text(client.platform)),"app":\(text(client.app)),"app_version":\(text(client.version)),\
+            "bridge_components":[\(components)]}
+            """)
+    }
+
+    @Test("a browser announces nothing", arguments: ["", webKit + "Version/18.1 Mobile/15E148 Safari/604.1", webView, "curl/7.88.1"])
+    func browsers(userAgent: String) {
+        #expect(json(userAgent) == #"{"native":false,"platform":null,"app":null,"app_version":null,"bridge_components":[]}"#)
+    }
+
+    @Test("GET /client tells it, and the console's page has the class for what native.css hides")
+    func served() async throws {
+        try await withServer({ $0.console = true }) { server in
+            let headers = ["User-Agent": "MyApp/1 Hotwire Native iOS"]
+            let answer = try await server.client.get("/client", headers: headers)
+            #expect(answer.status == 200)
+            #expect(answer.header("vary") == "User-Agent")
+            #expect(try answer.json["native"] == true && answer.json["app"] == "MyApp")
+            #expect(try await server.client.get("/client").json["native"] == false)
+            func page(_ headers: [String: String]) async throws -> String {
+                String(decoding: try await server.client.get("/console", headers: headers).body, as: UTF8.self)
+            }
+            let native = try await page(headers)
+            #expect(native.contains(#"<html lang="en" class="native-app">"#))
+            #expect(try await page([:]).contains(#"<html lang="en">"#))
+            let address = try #require(try await server.client.get("/assets/native.css").header("location"))
+            #expect(native.contains(#"<link rel="stylesheet" href="\#(address)">"#))
+            let sheet = try await server.client.get(address)
+            #expect(sheet.header("content-type") == "text/css; charset=utf-8")
+            #expect(String(decoding: sheet.body, as: UTF8.self).contains(".native-app .native-back { display: none"))
+        }
+    }
+}
