@@ -26,7 +26,9 @@ package enum PayloadLimit {
     /// when a notification is created: later it would be too late to tell the producer.
     package static func fits(_ alert: PushAlert) -> Bool {
         // Twice for the escapes, and more than the fixed parts ever take: most alerts are judged without building them.
-        let words = [alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound]
+        let words = [
+            alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound, alert.channelID,
+        ]
             .reduce(0) { $0 + ($1.map(escapedBytes) ?? 0) }
         if 2 * words + 3 * (alert.data?.utf8.count ?? 0) + 1_024 <= bytes { return true }
         let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis)

@@ -49,6 +49,13 @@ package struct PushDevice: Sendable {
     }
 }
 
+/// How much an alert on iOS insists (Apple, "UNNotificationInterruptionLevel").
+package enum InterruptionLevel: String, Sendable, CaseIterable {
+    case passive, active
+    case timeSensitive = "time-sensitive"
+    case critical
+}
+
 /// What an alert shows.
 package struct PushAlert: Sendable {
     package let notificationID: UUIDv7
@@ -62,10 +69,15 @@ package struct PushAlert: Sendable {
     package let collapseKey: String?
     package let threadID: String?
     package let expiresAt: Timestamp?
+    /// Nil leaves it to the system, which takes `active`.
+    package let interruptionLevel: InterruptionLevel?
+    /// The channel on Android; nil takes the one that is named like the category.
+    package let channelID: String?
 
     package init(
         notificationID: UUIDv7, title: String, body: String, category: String?, deepLink: String?,
-        data: String?, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?
+        data: String?, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?,
+        interruptionLevel: InterruptionLevel? = nil, channelID: String? = nil
     ) {
         self.notificationID = notificationID
         self.title = title
@@ -77,6 +89,8 @@ package struct PushAlert: Sendable {
         self.collapseKey = collapseKey
         self.threadID = threadID
         self.expiresAt = expiresAt
+        self.interruptionLevel = interruptionLevel
+        self.channelID = channelID
     }
 }
 
@@ -85,7 +99,8 @@ extension PushAlert {
     func with(title: String, body: String) -> PushAlert {
         PushAlert(
             notificationID: notificationID, title: title, body: body, category: category, deepLink: deepLink,
-            data: data, sound: sound, collapseKey: collapseKey, threadID: threadID, expiresAt: expiresAt)
+            data: data, sound: sound, collapseKey: collapseKey, threadID: threadID, expiresAt: expiresAt,
+            interruptionLevel: interruptionLevel, channelID: channelID)
     }
 
     /// The app's own keys, for the payload.

@@ -1,5 +1,6 @@
 import CampanileCore
 import Foundation
+import Push
 import Testing
 
 @testable import CampanileServer
@@ -264,6 +265,13 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
     private static let trees: [SettingSample] = [
         .init("categories_only", "categories_only: true", "true", ("CAMPANILE_CATEGORIES_ONLY", "false", "false")) {
             "\($0.categoriesOnly)"
+        },
+        .init("categories.*.interruption_level", "categories: {NO: {interruption_level: time-sensitive}}", "time-sensitive") {
+            $0.categories["NO"]?.interruptionLevel?.rawValue ?? "nil"
+        },
+        // The name stands for any, as it does under path_configuration.
+        .init("categories.*.android.*", "categories: {NO: {android: {channel_id: c}}}", "c") {
+            $0.categories["NO"]?.androidChannelID ?? "nil"
         },
         .init("categories.*.sound", "categories: {NO: {sound: chime.caf}}", "chime.caf") {
             $0.categories["NO"]?.sound ?? "nil"

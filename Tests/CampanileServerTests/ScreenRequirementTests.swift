@@ -123,3 +123,21 @@ import Testing
         #expect(try await fixture.sent() == ["badge a 3"])
     }
 }
+
+@Suite struct CategoryPushTests {
+    @Test("an alert gets what the configuration says of its category at the time it goes", arguments: [false, true])
+    func category(claimsAtCreation: Bool) async throws {
+        let rules = NotificationRules(categories: ["NOTICE": .init(interruptionLevel: .passive, androidChannelID: "notices")])
+        let fixture = try Fixture(options: DeliveryOptions(rules: PerApp(all: rules)), claimsAtCreation: claimsAtCreation)
+        try await fixture.register("a")
+        try await fixture.create(category: "NOTICE")
+        try await fixture.courier.sendDue()
+        try await fixture.create(category: "OTHER")
+        try await fixture.courier.sendDue()
+        let alerts = fixture.provider.messages.compactMap { message -> PushAlert? in
+            if case .alert(let alert) = message.kind { alert } else { nil }
+        }
+        #expect(alerts.map(\.interruptionLevel) == [.passive, nil])
+        #expect(alerts.map(\.channelID) == ["notices", nil])
+    }
+}

@@ -110,6 +110,20 @@ import Testing
             Set(data.map(\.key)) == ["category", "deepLink", "id", "badgeVersion", "n", "t", "s"])
     }
 
+    @Test("a category's interruption level goes to iOS through both providers, and its channel to Android; without, neither does")
+    func category() throws {
+        for isSet in [true, false] {
+            let alert = Pushes.alert(
+                category: "NOTICE", interruptionLevel: isSet ? .timeSensitive : nil, channelID: isSet ? "notices" : nil)
+            let level: JSONValue? = isSet ? "time-sensitive" : nil
+            #expect(Self.request(alert, .ios, .apns).payload["aps"]?["interruption-level"] == level)
+            let fcm = Self.request(alert, .ios, .fcm).payload["message"]?["apns"]?["payload"]
+            #expect(fcm?["aps"]?["interruption-level"] == level)
+            let android = Self.request(alert, .android, .fcm).payload["message"]?["android"]?["notification"]
+            #expect(android?["channel_id"] == (isSet ? "notices" : "NOTICE"))
+        }
+    }
+
     @Test("FCM for iOS: the payload of APNs with its fields, without topic and id")
     func ios() throws {
         let clearing = FCMPayload.request(

@@ -1,5 +1,6 @@
 package import CampanileCore
 package import Foundation
+package import Push
 
 /// All settings of a server, read once at start and never changed: the command line over the environment over the
 /// file over the defaults that stand here.
@@ -181,9 +182,17 @@ package struct Configuration: Sendable, Equatable {
     package struct Category: Sendable, Equatable {
         /// The sound of a push: `default` or the name of a file in the app.
         package var sound: String?
+        /// How much its alerts insist on iOS.
+        package var interruptionLevel: InterruptionLevel?
+        /// The channel of its alerts on Android, in the place of the one that is named like the category.
+        package var androidChannelID: String?
 
-        package init(sound: String? = nil) {
+        package init(
+            sound: String? = nil, interruptionLevel: InterruptionLevel? = nil, androidChannelID: String? = nil
+        ) {
             self.sound = sound
+            self.interruptionLevel = interruptionLevel
+            self.androidChannelID = androidChannelID
         }
     }
 

@@ -1,5 +1,6 @@
 import CampanileCore
 import Foundation
+import Push
 
 // What each section of the file holds: the only place that names these settings.
 
@@ -152,7 +153,12 @@ extension Configuration.Category {
     static func all(in parent: ConfigurationSection) -> [ExactText: Configuration.Category]? {
         var categories: [ExactText: Configuration.Category] = [:]
         for (name, section) in parent.namedSections("categories", .categoryName, called: "a category") {
-            categories[ExactText(name)] = Configuration.Category(sound: section.value("sound", .sound)?.value)
+            let android = section.section("android")
+            categories[ExactText(name)] = Configuration.Category(
+                sound: section.value("sound", .sound)?.value,
+                interruptionLevel: section.value("interruption_level", .word(InterruptionLevel.self))?.value,
+                androidChannelID: android.value("channel_id", .categoryName)?.value)
+            android.close()
             section.close()
         }
         return parent.entry("categories") == nil ? nil : categories

@@ -164,10 +164,11 @@ package struct Claims: Sendable {
     private func offer(
         _ notification: NotificationRecord, app: String, platform: DevicePlatform, appVersion: String?
     ) -> Offer? {
-        let link = notification.content.deepLink
-        switch rules[app].shortfall(of: link, platform: platform, appVersion: appVersion) {
-        case nil: return Offer(alert: PushAlert(notification), reason: nil)
-        case .withoutLink: return Offer(alert: PushAlert(notification, hasLink: false), reason: .withoutLink)
+        let (rules, content) = (rules[app], notification.content)
+        let category = rules.category(content.category)
+        switch rules.shortfall(of: content.deepLink, platform: platform, appVersion: appVersion) {
+        case nil: return Offer(alert: PushAlert(notification, category), reason: nil)
+        case .withoutLink: return Offer(alert: PushAlert(notification, category, hasLink: false), reason: .withoutLink)
         case .noPush: return nil
         }
     }
@@ -204,13 +205,16 @@ extension PushMessage {
 }
 
 extension PushAlert {
-    /// - Parameter hasLink: false leaves the deep link out.
-    init(_ notification: NotificationRecord, hasLink: Bool = true) {
+    /// - Parameters:
+    ///   - category: what the configuration says of the notification's, if anything.
+    ///   - hasLink: false leaves the deep link out.
+    init(_ notification: NotificationRecord, _ category: Configuration.Category?, hasLink: Bool = true) {
         self.init(
             notificationID: notification.id, title: notification.content.title, body: notification.content.body,
             category: notification.content.category, deepLink: hasLink ? notification.content.deepLink : nil,
             data: notification.content.data,
             sound: notification.push.sound, collapseKey: notification.push.collapseKey,
-            threadID: notification.push.threadID, expiresAt: notification.push.expiresAt)
+            threadID: notification.push.threadID, expiresAt: notification.push.expiresAt,
+            interruptionLevel: category?.interruptionLevel, channelID: category?.androidChannelID)
     }
 }

@@ -63,7 +63,7 @@ extension NewNotification {
         let content = NotificationContent(from: &object, rules)
         let push = PushRequestOptions(from: &object, rules)
         object.refuseUnknown()
-        if let content, push.push, !PushLimit.fits(content, push) {
+        if let content, push.push, !PushLimit.fits(content, push, rules.category(content.category)) {
             object.fail(
                 content.data == nil ? "deep_link" : "data", .tooLong,
                 "The push would be larger than 4,096 bytes, which is all that Apple and Google take: shorten data, deep_link or title.")
@@ -123,12 +123,14 @@ extension NewNotification {
 
 /// Whether the push of a notification can be sent at all: its body is shortened where need be, and nothing else.
 enum PushLimit {
-    static func fits(_ content: NotificationContent, _ push: PushRequestOptions) -> Bool {
+    static func fits(
+        _ content: NotificationContent, _ push: PushRequestOptions, _ category: Configuration.Category?
+    ) -> Bool {
         PayloadLimit.fits(
             PushAlert(
                 NotificationRecord(
                     id: UUIDv7(high: .max, low: .max), createdAt: Timestamp(milliseconds: 0), readAt: nil, content: content,
-                    push: push)))
+                    push: push), category))
     }
 }
 
@@ -217,9 +219,7 @@ extension PushRequestOptions {
         if object.has("sound") {
             // An explicit null asks for silence.
             sound = object.string("sound", minBytes: 1, maxBytes: Limits.soundBytes)
-        } else if case .string(let category)? = object.value("category"),
-            let configured = rules.categories[ExactText(category)]?.sound
-        {
+        } else if case .string(let category)? = object.value("category"), let configured = rules.category(category)?.sound {
             sound = configured
         } else {
             sound = "default"

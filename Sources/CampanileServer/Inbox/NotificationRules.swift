@@ -37,6 +37,9 @@ package struct NotificationRules: Sendable {
         }
     }
 
+    /// What the configuration says of a category, if anything.
+    func category(_ name: String?) -> Configuration.Category? { name.flatMap { categories[ExactText($0)] } }
+
     /// Why a category can't be taken; nil when it can.
     func mistake(inCategory name: String) -> String? {
         guard categoriesOnly, categories[ExactText(name)] == nil else { return nil }

@@ -49,6 +49,7 @@ package enum APNsPayload {
         if message.badge.count > 0 { aps.append(.init("badge", .integer(message.badge.count))) }
         if let sound = alert.sound { aps.append(.init("sound", .string(sound))) }
         if let threadID = alert.threadID { aps.append(.init("thread-id", .string(threadID))) }
+        if let level = alert.interruptionLevel { aps.append(.init("interruption-level", .string(level.rawValue))) }
         var payload: [JSONValue.Member] = [.init("aps", .object(aps))]
         if let category = alert.category { payload.append(.init("category", .string(category))) }
         if let deepLink = alert.deepLink { payload.append(.init("deepLink", .string(deepLink))) }

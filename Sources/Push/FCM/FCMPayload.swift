@@ -46,7 +46,7 @@ package enum FCMPayload {
         var notification: [JSONValue.Member] = []
         if let sound = alert.sound { notification.append(.init("sound", .string(sound))) }
         // A channel that the app doesn't have leaves Android with the app's default one.
-        if let category = alert.category { notification.append(.init("channel_id", .string(category))) }
+        if let channel = alert.channelID ?? alert.category { notification.append(.init("channel_id", .string(channel))) }
         notification.append(.init("tag", .string(alert.collapseKey ?? alert.notificationID.description)))
         if message.badge.count > 0 {
             notification.append(.init("notification_count", .integer(message.badge.count)))

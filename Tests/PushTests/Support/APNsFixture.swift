@@ -80,11 +80,13 @@ enum Pushes {
 
     static func alert(
         title: String = "T", body: String = "B", category: String? = nil, deepLink: String? = nil, data: String? = nil,
-        collapseKey: String? = nil, expiresAt: Timestamp? = nil
+        collapseKey: String? = nil, expiresAt: Timestamp? = nil, interruptionLevel: InterruptionLevel? = nil,
+        channelID: String? = nil
     ) -> PushAlert {
         PushAlert(
             notificationID: id(7), title: title, body: body, category: category, deepLink: deepLink, data: data,
-            sound: "default", collapseKey: collapseKey, threadID: nil, expiresAt: expiresAt)
+            sound: "default", collapseKey: collapseKey, threadID: nil, expiresAt: expiresAt,
+            interruptionLevel: interruptionLevel, channelID: channelID)
     }
 
     static func id(_ number: UInt64) -> UUIDv7 {
