@@ -1,9 +1,10 @@
+package import CampanileCore
 import Synchronization
 
 /// Makes ids that are strictly increasing in this process, whatever the clock does: within one millisecond, and while the
 /// clock stands behind the newest id, the 74 bits behind the milliseconds count on (RFC 9562 section 6.2, method 2).
 /// `startingAfter` carries the promise over a restart: no id is made at or below that millisecond.
-public final class UUIDv7Generator: Sendable {
+package final class UUIDv7Generator: Sendable {
     private struct State: Sendable {
         var milliseconds: Int64
         /// The 12 bits rand_a and 62 bits rand_b, as one number: (a, b).
@@ -19,7 +20,7 @@ public final class UUIDv7Generator: Sendable {
     ///   - startingAfter: milliseconds since 1970 up to which ids may have been given out before.
     ///   - now: milliseconds since 1970.
     ///   - random: 64 random bits.
-    public init(
+    package init(
         startingAfter: Int64, now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64
     ) {
         state = Mutex(State(milliseconds: startingAfter, a: 0xFFF, b: ~0 >> 2))
@@ -28,7 +29,7 @@ public final class UUIDv7Generator: Sendable {
     }
 
     /// The next id. `after`, when given, is an id of another process that the new one has to follow as well.
-    public func next(after floor: UUIDv7? = nil) -> UUIDv7 {
+    package func next(after floor: UUIDv7? = nil) -> UUIDv7 {
         let clock = now()
         let randomA = random()
         let randomB = random()

@@ -1,0 +1,100 @@
+import Foundation
+
+/// Events of the server as they happen, for as long as the loop goes on.
+///
+/// A connection that breaks, or that the server ends, is made again, with growing waits while that fails; it goes on where it
+/// was. The sequence throws what waiting can't mend: a `ClientFailure` whose kind is `signedOut`, say. Cancel the task to end it.
+public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
+    let api: CampanileAPI
+    let path: String
+    let lastEventID: String?
+    let decode: @Sendable (ServerSentEvent) -> Element?
+
+    init(
+        api: CampanileAPI, path: String, lastEventID: String?, _ decode: @escaping @Sendable (ServerSentEvent) -> Element?
+    ) {
+        self.api = api
+        self.path = path
+        self.lastEventID = lastEventID
+        self.decode = decode
+    }
+
+    public func makeAsyncIterator() -> Iterator { Iterator(self) }
+
+    public struct Iterator: AsyncIteratorProtocol {
+        private let sequence: EventSequence
+        private var body: AsyncThrowingStream<Data, any Error>.Iterator?
+        private var parser: EventStreamParser
+        private var ready: ArraySlice<Element> = []
+        /// Connections in a row that brought nothing.
+        private var tries = 0
+        private var isOver = false
+
+        init(_ sequence: EventSequence) {
+            self.sequence = sequence
+            parser = EventStreamParser(lastEventID: sequence.lastEventID)
+        }
+
+        public mutating func next() async throws -> Element? {
+            while !isOver {
+                if let element = ready.popFirst() { return element }
+                do {
+                    try await receive()
+                } catch {
+                    body = nil
+                    try await recover(from: error)
+                }
+            }
+            return nil
+        }
+
+        /// Takes what comes next from the connection, which is made if there is none.
+        private mutating func receive() async throws {
+            if body == nil { body = try await connect() }
+            guard let bytes = try await body?.next() else {
+                // Ended, by the server or by our task.
+                try Task.checkCancellation()
+                body = nil
+                return try await wait(atLeast: .zero)
+            }
+            tries = 0
+            ready = try parser.feed(bytes).compactMap(sequence.decode)[...]
+        }
+
+        private mutating func connect() async throws -> AsyncThrowingStream<Data, any Error>.Iterator {
+            let api = sequence.api
+            // Half an event of the connection before is nothing.
+            parser = EventStreamParser(lastEventID: parser.lastEventID, retry: parser.retry)
+            // The server says something every 20 seconds.
+            var call = HTTPCall(url: try api.url(sequence.path), headers: ["Accept": "text/event-stream"], timeout: 60)
+            if !parser.lastEventID.isEmpty { call.headers["Last-Event-ID"] = parser.lastEventID }
+            let stream = try await api.attempt(call) { try await api.transport.open($0) }
+            guard stream.status == 200 else {
+                throw ClientFailure(status: stream.status, retryAfter: stream.retryAfter)
+                    ?? ClientFailure(.unreadable, status: stream.status)
+            }
+            return stream.body.makeAsyncIterator()
+        }
+
+        private mutating func recover(from error: any Error) async throws {
+            let failure: ClientFailure
+            do {
+                failure = try sequence.api.failed(error)
+            } catch {
+                isOver = true
+                throw error
+            }
+            guard failure.mayPass else {
+                isOver = true
+                throw failure
+            }
+            try await wait(atLeast: failure.retryAfter ?? .zero)
+        }
+
+        private mutating func wait(atLeast floor: Duration) async throws {
+            tries += 1
+            let retry = sequence.api.retry
+            try await retry.sleep(retry.delay(after: tries, atLeast: Swift.max(floor, parser.retry ?? .zero)))
+        }
+    }
+}

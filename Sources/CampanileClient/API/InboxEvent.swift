@@ -1,0 +1,25 @@
+public import CampanileCore
+
+/// Something that happened in the inbox.
+public struct InboxEvent: Hashable, Sendable {
+    public enum Change: Hashable, Sendable {
+        case created(InboxNotification)
+        /// Marked as read or unread.
+        case updated(InboxNotification)
+        case deleted(id: String)
+        /// This one and everything older is read.
+        case readAll(upTo: String)
+        case badge(Badge)
+        /// What was missed can't be told: read the list again.
+        case reset(reason: String)
+    }
+
+    /// What `events(after:)` goes on from.
+    public let id: String
+    public let change: Change
+
+    public init(id: String, _ change: Change) {
+        self.id = id
+        self.change = change
+    }
+}

@@ -1,0 +1,25 @@
+#if canImport(UserNotifications)
+import Foundation
+public import UserNotifications
+
+extension BadgeIcon {
+    /// The icon of this app.
+    public static func system(_ store: BadgeStore) -> BadgeIcon {
+        BadgeIcon(store) { count in
+            // Fails while the user allows no badges: then there is no number to show.
+            try? await UNUserNotificationCenter.current().setBadgeCount(count)
+        }
+    }
+}
+
+extension UNMutableNotificationContent {
+    /// For a notification service extension: the icon gets the newest number that this device has heard of, and not an
+    /// older one that comes late.
+    /// - Parameter store: with the storage of the app group that the app uses too.
+    public func showNewestBadge(of store: BadgeStore) {
+        store.apply(PushPayload(userInfo: userInfo))
+        // A 0 would take the app's other notifications off the screen.
+        badge = store.count == 0 ? nil : NSNumber(value: store.count)
+    }
+}
+#endif

@@ -1,0 +1,54 @@
+#if canImport(UserNotifications)
+public import Foundation
+public import UserNotifications
+
+/// Leads what iOS says of pushes to a `PushHandler`. The notification center doesn't keep its delegate: the app does, and
+/// sets it before `didFinishLaunching` returns, or a tap at a cold start is lost:
+///
+///     UNUserNotificationCenter.current().delegate = pushDelegate
+public final class PushDelegate: NSObject, UNUserNotificationCenterDelegate, Sendable {
+    private let handler: PushHandler
+
+    public init(_ handler: PushHandler) { self.handler = handler }
+
+    public func userNotificationCenter(
+        _ center: UNUserNotificationCenter, willPresent notification: UNNotification,
+        withCompletionHandler completionHandler: @escaping (UNNotificationPresentationOptions) -> Void
+    ) {
+        let payload = PushPayload(userInfo: notification.request.content.userInfo)
+        let answer = SystemAnswer(completionHandler)
+        Task { @MainActor [handler] in
+            switch handler.willPresent(payload) {
+            // Not .badge: it would set the icon whatever the version.
+            case .banner: answer.give([.banner, .list, .sound])
+            case .nothing: answer.give([])
+            }
+        }
+    }
+
+    public func userNotificationCenter(
+        _ center: UNUserNotificationCenter, didReceive response: UNNotificationResponse,
+        withCompletionHandler completionHandler: @escaping () -> Void
+    ) {
+        let payload = PushPayload(userInfo: response.notification.request.content.userInfo)
+        let isDismissed = response.actionIdentifier == UNNotificationDismissActionIdentifier
+        let answer = SystemAnswer<Void>(completionHandler)
+        Task { @MainActor [handler] in
+            if !isDismissed { await handler.tapped(payload) }
+            answer.give(())
+        }
+    }
+}
+
+/// A completion handler of the system on its way to the main thread, where UIKit wants it called, once.
+///
+/// Sendable although unchecked: it is made by the thread that the system called, and from then on used by the main one alone.
+struct SystemAnswer<Answer>: @unchecked Sendable {
+    private let handler: (Answer) -> Void
+
+    init(_ handler: @escaping (Answer) -> Void) { self.handler = handler }
+
+    @MainActor
+    func give(_ answer: Answer) { handler(answer) }
+}
+#endif

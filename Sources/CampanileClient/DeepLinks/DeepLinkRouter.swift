@@ -1,0 +1,107 @@
+public import CampanileCore
+public import Foundation
+
+/// Makes of a link the chain of screens that lead to it, parents first.
+///
+/// The tree says which links there are, the same one that the server checks producers' links against
+/// (`CampanileAPI.deepLinks`); the types say what the app shows for them. A node without a type is a page of the web site.
+public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
+    public typealias Destination = any DeepLinkDestination<Coordinator>
+    private typealias Make = @Sendable (DeepLinkValues) throws -> Destination
+
+    public let tree: DeepLinkTree
+    private let screens: [String: Make]
+
+    /// - Parameter screens: the app's types, in any order. One whose path the tree doesn't have is never shown:
+    ///   `unreachable` tells.
+    public init(_ tree: DeepLinkTree, _ screens: [any DeepLinkScreen<Coordinator>.Type]) {
+        self.tree = tree
+        var made: [String: Make] = [:]
+        for screen in screens { made[DeepLinkRouter.path(of: screen)] = DeepLinkRouter.make(screen) }
+        self.screens = made
+    }
+
+    /// The paths of the types that the tree doesn't have: for a test of the app.
+    public var unreachable: [String] { Set(screens.keys).subtracting(tree.paths).sorted() }
+
+    /// The screens that a link names. An unknown child, or one that can't be shown, leads to its deepest known parent, and
+    /// the chain says why.
+    /// - Throws: `DeepLinkError` when not even the first screen is known.
+    public func chain(_ link: String) throws(DeepLinkError) -> DeepLinkChain<Coordinator> {
+        let parsed: DeepLink
+        do {
+            parsed = try DeepLink(link)
+        } catch {
+            throw DeepLinkError(link, .malformed(error.sentence))
+        }
+        let reach = reach(of: parsed)
+        var problem = reach.mistake.map { DeepLinkError(link, .init($0)) }
+        var destinations: [Destination] = []
+        for (index, values) in reach.values(in: parsed).enumerated() {
+            let path = reach.steps[...index].map(\.node.segment).joined(separator: "/")
+            do {
+                destinations.append(try destination(path, values))
+            } catch {
+                // A parent that can't be shown is left out; the last one's reason is the chain's.
+                guard index == reach.steps.count - 1 else { continue }
+                problem = error as? DeepLinkError ?? DeepLinkError(link, .screen(String(describing: error)))
+            }
+        }
+        if destinations.isEmpty { throw problem ?? DeepLinkError(link, .malformed("names no screen.")) }
+        return DeepLinkChain(link: link, destinations: destinations, problem: problem)
+    }
+
+    /// The screens of a push's link; nil for a push without one.
+    public func chain(_ payload: PushPayload) throws(DeepLinkError) -> DeepLinkChain<Coordinator>? {
+        guard let link = payload.deepLink else { return nil }
+        return try chain(link)
+    }
+
+    /// The screens of an address: a universal link of one of the app's hosts, or one with the app's own scheme
+    /// (`shop://home/soptamp`).
+    public func chain(
+        _ url: URL, hosts: Set<String> = [], schemes: Set<String> = []
+    ) throws(DeepLinkError) -> DeepLinkChain<Coordinator> {
+        guard let link = DeepLinkRouter.link(url, hosts: hosts, schemes: schemes) else {
+            throw DeepLinkError(url.absoluteString, .foreign)
+        }
+        return try chain(link)
+    }
+
+    private func destination(_ path: String, _ values: DeepLinkValues) throws -> Destination {
+        if let make = screens[path] { return try make(values) }
+        return PageDestination<Coordinator>(page: values.page)
+    }
+
+    private static func path<Screen: DeepLinkScreen<Coordinator>>(of screen: Screen.Type) -> String {
+        Screen.path.split(separator: "/").joined(separator: "/")
+    }
+
+    private static func make<Screen: DeepLinkScreen<Coordinator>>(_ screen: Screen.Type) -> Make {
+        { values in try Screen(values) }
+    }
+}
+
+/// The screens that lead to a link, parents first.
+public struct DeepLinkChain<Coordinator: DeepLinkCoordinator>: Sendable {
+    public let link: String
+    public let destinations: [any DeepLinkDestination<Coordinator>]
+    /// Why it doesn't lead to where the link points, or what of it was passed over; nil: it leads there.
+    public let problem: DeepLinkError?
+
+    /// Shows the screens one above the other.
+    @MainActor
+    public func open(in coordinator: Coordinator) {
+        coordinator.prepareForDeepLink()
+        for (index, destination) in destinations.enumerated() {
+            destination.show(in: coordinator, animated: index == destinations.count - 1)
+        }
+    }
+}
+
+/// A node without a type of the app.
+struct PageDestination<Coordinator: DeepLinkCoordinator>: DeepLinkDestination {
+    let page: DeepLinkPage
+
+    func show(in coordinator: Coordinator, animated: Bool) { coordinator.show(page, animated: animated) }
+}

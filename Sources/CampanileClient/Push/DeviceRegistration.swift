@@ -1,0 +1,90 @@
+public import CampanileCore
+public import Foundation
+
+/// This device's place in the server's registry: at every launch, after each sign-in, and until sign-out.
+public actor DeviceRegistration {
+    private let api: CampanileAPI
+    private let storage: ClientStorage
+    private let platform: DevicePlatform
+    private let environment: DeviceEnvironment
+    private let appVersion: String?
+    private let locale: String?
+    private static let key = "device_token"
+
+    /// - Parameters:
+    ///   - environment: of the build, which `DeviceEnvironment.ofThisBuild` knows. `#if DEBUG` doesn't.
+    ///   - appVersion: such as `2.1.0`; a deep link may need one.
+    public init(
+        api: CampanileAPI, storage: ClientStorage = .userDefaults(), platform: DevicePlatform = .ios,
+        environment: DeviceEnvironment = .ofThisBuild, appVersion: String? = DeviceRegistration.bundleVersion,
+        locale: String? = Locale.current.identifier
+    ) {
+        self.api = api
+        self.storage = storage
+        self.platform = platform
+        self.environment = environment
+        self.appVersion = appVersion
+        self.locale = locale
+        // Known from an earlier launch, before the system has given it anew.
+        api.deviceToken = storage.read(DeviceRegistration.key)
+    }
+
+    /// `CFBundleShortVersionString` of the app.
+    public static var bundleVersion: String? {
+        Bundle.main.object(forInfoDictionaryKey: "CFBundleShortVersionString") as? String
+    }
+
+    /// The system has given the token: register it, whether or not it is the one from before, at every launch.
+    /// - Parameter token: as `didRegisterForRemoteNotificationsWithDeviceToken` has it.
+    public func register(_ token: Data) async throws { try await register(DeviceRegistration.hexadecimal(token)) }
+
+    /// The same with a token that is a text, as Firebase's are.
+    public func register(_ token: String) async throws {
+        storage.write(DeviceRegistration.key, token)
+        api.deviceToken = token
+        try await registerAgain()
+    }
+
+    /// Somebody has signed in: the token that the system gave before is theirs now. Does nothing before there is one.
+    public func signedIn() async throws { try await registerAgain() }
+
+    private func registerAgain() async throws {
+        guard let token = api.deviceToken else { return }
+        // Nobody is signed in yet: `signedIn()` comes.
+        guard try await api.hasUserToken() else { return }
+        try await api.registerDevice(
+            token, platform: platform, environment: environment, appVersion: appVersion, locale: locale)
+    }
+
+    /// What became of this device's pushes at sign-out.
+    public enum SignOut: Hashable, Sendable {
+        /// No push of this user comes here any more.
+        case unregistered
+        /// The server couldn't be told: the user's pushes go on coming to this device until `signOut()` succeeds, somebody
+        /// else signs in here, or the app calls `unregisterForRemoteNotifications()`, which needs no network.
+        case stillRegistered(ClientFailure)
+    }
+
+    /// Call it before your own session ends, because it takes a user token: deletes the device token, then forgets the badge.
+    /// The token itself is kept for whoever signs in next.
+    public func signOut(_ badge: BadgeStore) async -> SignOut {
+        var outcome = SignOut.unregistered
+        if let token = api.deviceToken {
+            do {
+                try await api.deleteDevice(token)
+            } catch {
+                outcome = .stillRegistered(ClientFailure(error) ?? ClientFailure(.unreachable, detail: "cancelled"))
+            }
+        }
+        badge.signedOut()
+        return outcome
+    }
+
+    /// A token's text as APNs wants it: two digits a byte, in lower case.
+    public static func hexadecimal(_ token: Data) -> String {
+        token.map { byte in
+            let digits = String(byte, radix: 16)
+            return digits.utf8.count == 1 ? "0" + digits : digits
+        }.joined()
+    }
+}

@@ -1,0 +1,123 @@
+@testable import CampanileClient
+import Testing
+
+@Suite("The badge in an app")
+struct BadgeTests {
+    @Test("a bell shows up to 9, a tab up to 99, and neither anything at zero", arguments: [
+        (-1, nil, nil), (0, nil, nil), (1, "1", "1"), (9, "9", "9"), (10, "9+", "10"), (99, "9+", "99"), (100, "9+", "99+"),
+        (Int.max, "9+", "99+"),
+    ] as [(Int, String?, String?)])
+    func text(_ count: Int, _ bell: String?, _ tab: String?) {
+        #expect(BadgeText.bell(count) == bell)
+        #expect(BadgeText.tab(count) == tab)
+    }
+
+    @Test("a number of an older version changes nothing, one of the same or a newer version counts")
+    func versions() {
+        let store = BadgeStore(storage: .memory())
+        #expect(store.apply(count: 3, version: 20))
+        #expect(!store.apply(count: 9, version: 19))
+        #expect(store.count == 3 && store.version == 20)
+        #expect(store.apply(count: 2, version: 20))
+        #expect(store.apply(count: 0, version: 21))
+        #expect(store.count == 0)
+    }
+
+    @Test("versions that come in any order end with the newest one's number")
+    func overtaking() {
+        var chance = SplitMix(state: 7)
+        for _ in 0..<200 {
+            let store = BadgeStore(storage: .memory())
+            let versions = Array(1...20).shuffled(using: &chance)
+            for version in versions { store.apply(count: Int64(version * 10), version: Int64(version)) }
+            #expect(store.count == 200 && store.version == 20)
+        }
+    }
+
+    @Test("what one process took, another with the same storage knows, also after a start")
+    func processes() {
+        let storage = ClientStorage.memory()
+        let app = BadgeStore(storage: storage)
+        let serviceExtension = BadgeStore(storage: storage)
+        serviceExtension.apply(count: 5, version: 8)
+        #expect(app.count == 5)
+        #expect(!app.apply(count: 4, version: 7))
+        #expect(BadgeStore(storage: storage).count == 5)
+    }
+
+    @Test("clearing shows 0 at once, and a push from before doesn't bring the old number back")
+    func clearing() {
+        let store = BadgeStore(storage: .memory())
+        store.apply(count: 3, version: 20)
+        store.clear()
+        #expect(store.count == 0)
+        #expect(!store.apply(count: 2, version: 19))
+        #expect(store.count == 0)
+        store.apply(count: 1, version: 22)
+        #expect(store.count == 1)
+    }
+
+    @Test("after a sign-out every version counts again")
+    func signOut() {
+        let store = BadgeStore(storage: .memory())
+        store.apply(count: 3, version: 2_000)
+        store.signedOut()
+        #expect(store.count == 0)
+        #expect(store.apply(count: 1, version: 5))
+    }
+
+    @Test("observers hear the number at once, each change in order, and nothing once they are gone")
+    func observers() {
+        let store = BadgeStore(storage: .memory())
+        store.apply(count: 1, version: 1)
+        let heard = Locked<[Int]>([])
+        var observation: BadgeObservation? = store.observe { count in heard.withLock { $0.append(count) } }
+        store.apply(count: 2, version: 2)
+        store.apply(count: 9, version: 1)
+        store.clear()
+        store.reassert()
+        #expect(heard.withLock { $0 } == [1, 2, 0, 0])
+        observation?.cancel()
+        store.apply(count: 3, version: 3)
+        observation = nil
+        store.apply(count: 4, version: 4)
+        #expect(heard.withLock { $0 } == [1, 2, 0, 0])
+        #expect(observation == nil)
+    }
+
+    @Test("a stored text that isn't a badge counts as none")
+    func garbage() {
+        let storage = ClientStorage.memory()
+        storage.write("badge", "three at most")
+        #expect(BadgeStore(storage: storage).count == 0)
+        #expect(BadgeStore(storage: storage).apply(count: 1, version: 1))
+    }
+
+    @Test("a push sets the number; an alert with a version and no number says 0; one without a version says nothing")
+    func pushes() {
+        let store = BadgeStore(storage: .memory())
+        #expect(store.apply(PushPayload(badge: 4, badgeVersion: 10)))
+        #expect(!store.apply(PushPayload(badge: 7)))
+        #expect(!store.apply(PushPayload(badgeVersion: 11, isAlert: false)))
+        #expect(store.count == 4)
+        #expect(store.apply(PushPayload(badgeVersion: 11)))
+        #expect(store.count == 0)
+    }
+
+    @Test("the icon ends with the newest number, however slowly it is set")
+    func icon() async {
+        let store = BadgeStore(storage: .memory())
+        let shown = Locked<[Int]>([])
+        let icon = BadgeIcon(store) { count in
+            for _ in 0..<10 { await Task.yield() }
+            shown.withLock { $0.append(count) }
+        }
+        for count in 1...20 {
+            store.apply(count: Int64(count), version: Int64(count))
+            await Task.yield()
+        }
+        await icon.update()
+        #expect(shown.withLock { $0.last } == 20)
+        #expect(shown.withLock { $0 } == shown.withLock { $0.sorted() })
+    }
+}

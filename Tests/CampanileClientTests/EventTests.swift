@@ -1,0 +1,132 @@
+import Foundation
+import Testing
+
+@testable import CampanileClient
+
+@Suite("Streams of events in an app")
+struct EventTests {
+    private static func parse(_ pieces: [String]) throws -> [ServerSentEvent] {
+        var parser = EventStreamParser()
+        return try pieces.flatMap { try parser.feed(Data($0.utf8)) }
+    }
+
+    @Test("events are read wherever the pieces end, with every kind of line end, past comments and unknown fields")
+    func parser() throws {
+        let text = "\u{FEFF}: hello\r\nid: 7\r\nevent: badge\r\ndata: a\r\ndata:b\r\n\r\nnew: x\ndata\n\nevent: lost\n\nid: 8\rdata:  c\r\rdata: cut"
+        let expected = [
+            ServerSentEvent(id: "7", name: "badge", data: Data("a\nb".utf8)),
+            ServerSentEvent(id: "7", name: "message", data: Data()),
+            ServerSentEvent(id: "8", name: "message", data: Data(" c".utf8)),
+        ]
+        #expect(try Self.parse([text]) == expected)
+        var parser = EventStreamParser()
+        #expect(try Data(text.utf8).flatMap { try parser.feed(Data([$0])) } == expected)
+    }
+
+    @Test("an id with a NUL and a wait that is no number are passed over")
+    func fields() throws {
+        var parser = EventStreamParser(lastEventID: "1")
+        _ = try parser.feed(Data("id: 2\u{0}\nretry: soon\n\n".utf8))
+        #expect(parser.lastEventID == "1" && parser.retry == nil)
+        _ = try parser.feed(Data("retry: 1500\nid\n\n".utf8))
+        #expect(parser.lastEventID == "" && parser.retry == .milliseconds(1_500))
+    }
+
+    @Test("an event beyond a mebibyte is refused and not gathered")
+    func tooLong() {
+        var parser = EventStreamParser()
+        #expect(throws: EventStreamParser.TooLong.self) { try parser.feed(Data(repeating: 0x61, count: 1 << 20 + 1)) }
+    }
+
+    private static func badge(_ count: Int) -> String {
+        "id: \(count)\nevent: badge\ndata: {\"count\":\(count),\"unread_count\":\(count),\"version\":\(count)}\n\n"
+    }
+
+    @Test("a stream goes on after a cut, a refusal and an end, where it was; half an event isn't told")
+    func resume() async throws {
+        let waits = Waits()
+        let transport = ScriptedTransport(streams: { _, number in
+            switch number {
+            case 1: .events(["retry: 3000\n\n", Self.badge(1), "id: 99\nevent: badge\nda"], breaks: URLError(.networkConnectionLost))
+            case 2: throw URLError(.cannotConnectToHost)
+            case 3: .events([], status: 503)
+            case 4: .events([Self.badge(2) + Self.badge(3)])
+            default: .events([], status: 403)
+            }
+        })
+        var counts: [Int64] = []
+        let failure = await #expect(throws: ClientFailure.self) {
+            for try await badge in CampanileAPI.scripted(transport, retry: waits.policy()).badges() { counts.append(badge.count) }
+        }
+        #expect(counts == [1, 2, 3])
+        #expect(failure?.kind == .forbidden)
+        #expect(transport.calls.map { $0.headers["Last-Event-ID"] } == [nil, "1", "1", "1", "3"])
+        // What the server asked for with `retry`, then growing, and from the start again after a connection that brought something.
+        #expect(waits.all == [.seconds(3), .seconds(3), .seconds(3), .seconds(3)])
+    }
+
+    @Test("connections that bring nothing are made ever less often")
+    func backoff() async {
+        let waits = Waits()
+        let transport = ScriptedTransport(streams: { _, number in
+            if number == 6 { return .events([], status: 404) }
+            return .events([])
+        })
+        await #expect(throws: ClientFailure.self) {
+            for try await _ in CampanileAPI.scripted(transport, retry: waits.policy()).badges() {}
+        }
+        #expect(waits.all == [0.5, 1, 2, 4, 8].map { .seconds($0) })
+    }
+
+    @Test("everything that happens in an inbox is told with its id; what can't be read is told as a reset")
+    func events() async throws {
+        let note = String(decoding: HTTPAnswer.notification.body, as: UTF8.self)
+        let transport = ScriptedTransport(streams: { _, number in
+            guard number == 1 else { return .events([], status: 404) }
+            return .events([
+                "id: 5\nevent: notification.created\ndata: \(note)\n\n", "id: 6\nevent: notification.updated\ndata: \(note)\n\n",
+                "id: 7\nevent: notification.deleted\ndata: {\"id\":\"n1\"}\n\n", "id: 8\nevent: news\ndata: {}\n\n",
+                "id: 9\nevent: notifications.read_all\ndata: {\"up_to\":\"n1\"}\n\n", Self.badge(10),
+                "id: 11\nevent: reset\ndata: {\"reason\":\"too_old\"}\n\n", "id: 12\nevent: notification.created\ndata: {\n\n",
+            ])
+        })
+        var told: [InboxEvent] = []
+        await #expect(throws: ClientFailure.self) {
+            for try await event in CampanileAPI.scripted(transport, retry: Waits().policy()).events(after: "4") { told.append(event) }
+        }
+        let one = try #require(JSONValue(data: Data(note.utf8)).flatMap(InboxNotification.init(json:)))
+        #expect(told == [
+            InboxEvent(id: "5", .created(one)), InboxEvent(id: "6", .updated(one)), InboxEvent(id: "7", .deleted(id: "n1")),
+            InboxEvent(id: "9", .readAll(upTo: "n1")),
+            InboxEvent(id: "10", .badge(Badge(count: 10, unreadCount: 10, version: 10, updatedAt: nil))),
+            InboxEvent(id: "11", .reset(reason: "too_old")), InboxEvent(id: "12", .reset(reason: "unreadable")),
+        ])
+        #expect(transport.calls.first?.headers["Last-Event-ID"] == "4")
+    }
+
+    @Test("a user who isn't signed in ends the stream, and a token that has ended is replaced")
+    func tokens() async throws {
+        let transport = ScriptedTransport(streams: { call, number in
+            if call.headers["Authorization"] == "Bearer old" { return .events([], status: 401) }
+            return number < 4 ? .events([Self.badge(number)]) : .events([], status: 401)
+        })
+        let api = CampanileAPI.scripted(transport, retry: Waits().policy(), token: { $0 == nil ? "old" : "new" })
+        var counts: [Int64] = []
+        let failure = await #expect(throws: ClientFailure.self) {
+            for try await badge in api.badges() { counts.append(badge.count) }
+        }
+        #expect(counts == [2] && failure?.kind == .signedOut)
+    }
+
+    @Test("a cancelled task ends its stream as cancelled")
+    func cancellation() async {
+        let (body, _) = AsyncThrowingStream.makeStream(of: Data.self, throwing: (any Error).self)
+        let transport = ScriptedTransport(streams: { _, _ in HTTPStream(status: 200, body: body) })
+        let task = Task {
+            for try await _ in CampanileAPI.scripted(transport, retry: Waits().policy()).badges() {}
+        }
+        while transport.calls.isEmpty { await Task.yield() }
+        task.cancel()
+        await #expect(throws: CancellationError.self) { try await task.value }
+    }
+}

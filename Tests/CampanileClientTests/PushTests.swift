@@ -1,0 +1,249 @@
+import Foundation
+import Testing
+
+@testable import CampanileClient
+
+@MainActor
+private final class Screens: PushScreens {
+    var isShowingInbox = false
+    var shown: [String] = []
+
+    func showInbox() { shown.append("inbox") }
+    func open(_ payload: PushPayload) { shown.append(payload.deepLink ?? "") }
+}
+
+/// A handler whose server answers each call, and what came of it.
+@MainActor
+private struct Scene {
+    let transport: ScriptedTransport
+    let store = BadgeStore(storage: .memory())
+    let screens = Screens()
+    let icon = Locked<[Int]>([])
+    let failures = Locked<[ClientFailure]>([])
+    let handler: PushHandler
+
+    init(count: Int = 2, _ script: ScriptedTransport.Script? = nil) {
+        transport = ScriptedTransport(script ?? { call, _ in
+            switch call.method {
+            case "PATCH": .notification
+            case "DELETE": .badge(0, version: 50)
+            default: .badge(count, version: 40)
+            }
+        })
+        let icon = icon
+        let failures = failures
+        handler = PushHandler(
+            api: .scripted(transport), badge: store,
+            icon: BadgeIcon(store) { count in icon.withLock { $0.append(count) } },
+            report: { failure in failures.withLock { $0.append(failure) } })
+        handler.screens = screens
+        store.apply(count: 3, version: 30)
+    }
+}
+
+@Suite("What a push does")
+@MainActor
+struct PushTests {
+    @Test("a tap marks read, then opens the link, and the number is the server's")
+    func tap() async {
+        let scene = Scene()
+        await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home/soptamp"))
+        #expect(scene.transport.summary == ["PATCH /notifications/n1", "GET /badge"])
+        #expect(scene.screens.shown == ["home/soptamp"])
+        #expect(scene.store.count == 2 && scene.icon.withLock { $0.last } == 2)
+    }
+
+    @Test("the screen opens while the server hasn't answered yet")
+    func tapWithoutWaiting() async {
+        let screens = Screens()
+        let seen = Locked<[String]>([])
+        let scene = Scene { call, _ in
+            await MainActor.run { seen.withLock { $0 = screens.shown } }
+            return call.method == "PATCH" ? .notification : .badge(1, version: 40)
+        }
+        scene.handler.screens = screens
+        await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home"))
+        #expect(seen.withLock { $0 } == ["home"])
+    }
+
+    @Test("a link to the inbox selects its tab and clears the number", arguments: ["/notifications", "notifications", "/notifications?a=1#b"])
+    func inbox(_ link: String) async {
+        let scene = Scene()
+        await scene.handler.tapped(PushPayload(id: "n1", deepLink: link))
+        #expect(scene.screens.shown == ["inbox"])
+        #expect(scene.transport.summary == ["PATCH /notifications/n1", "DELETE /badge"])
+        #expect(scene.store.count == 0 && scene.store.version == 50 && scene.icon.withLock { $0.last } == 0)
+    }
+
+    @Test("a tap at a cold start is opened when the screens are there; a newer tap replaces it")
+    func coldStart() async {
+        let scene = Scene()
+        scene.handler.screens = nil
+        await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home"))
+        await scene.handler.tapped(PushPayload(id: "n2", deepLink: "home/soptamp"))
+        #expect(scene.screens.shown == [])
+        scene.handler.screens = scene.screens
+        #expect(scene.screens.shown == ["home/soptamp"])
+        scene.handler.screens = scene.screens
+        #expect(scene.screens.shown == ["home/soptamp"])
+    }
+
+    @Test("a tap offline opens the link all the same, and says what failed")
+    func offline() async {
+        let scene = Scene { _, _ in throw URLError(.notConnectedToInternet) }
+        await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home"))
+        #expect(scene.screens.shown == ["home"])
+        #expect(scene.failures.withLock { $0.map(\.kind) } == [.offline, .offline])
+        #expect(scene.store.count == 3)
+    }
+
+    @Test("one that arrives in the foreground shows its number and a banner")
+    func foreground() async {
+        let scene = Scene()
+        #expect(scene.handler.willPresent(PushPayload(id: "n1", badge: 4, badgeVersion: 31)) == .banner)
+        #expect(scene.store.count == 4)
+        #expect(scene.handler.willPresent(PushPayload(id: "n0", badge: 9, badgeVersion: 29)) == .banner)
+        #expect(scene.store.count == 4 && scene.transport.calls.isEmpty)
+    }
+
+    @Test("one that arrives while the inbox is showing clears, here and at the server, and shows no banner")
+    func inboxShowing() async {
+        let scene = Scene()
+        scene.screens.isShowingInbox = true
+        let heard = Locked<[Int]>([])
+        let observation = scene.store.observe { count in heard.withLock { $0.append(count) } }
+        #expect(scene.handler.willPresent(PushPayload(id: "n1", badge: 4, badgeVersion: 31)) == .nothing)
+        await scene.handler.work?.value
+        #expect(scene.transport.summary == ["DELETE /badge"])
+        #expect(!heard.withLock { $0 }.contains(4) && scene.store.version == 50)
+        observation.cancel()
+    }
+
+    @Test("a push that wakes the app sets the icon before it returns, also when the app was killed; an older one changes nothing")
+    func wakes() async {
+        let scene = Scene()
+        #expect(await scene.handler.received(PushPayload(badge: 0, badgeVersion: 31, isAlert: false)))
+        #expect(scene.icon.withLock { $0.last } == 0)
+        #expect(await scene.handler.received(PushPayload(badge: 7, badgeVersion: 12, isAlert: false)) == false)
+        #expect(scene.store.count == 0 && scene.icon.withLock { $0.last } == 0)
+    }
+
+    @Test("in the foreground the icon gets the store's number back, and the server is asked; an inbox that shows is cleared")
+    func cameToForeground() async {
+        let scene = Scene()
+        scene.icon.withLock { $0 = [] }
+        await scene.handler.cameToForeground()
+        #expect(scene.transport.summary == ["GET /badge"])
+        #expect(scene.icon.withLock { $0.last } == 2)
+        scene.screens.isShowingInbox = true
+        await scene.handler.cameToForeground()
+        #expect(scene.transport.summary.last == "DELETE /badge" && scene.store.count == 0)
+    }
+
+    @Test("Firebase's messages say the same: a data message is a badge, a notification is an alert")
+    func firebase() {
+        #expect(PushPayload(data: ["type": "badge", "count": "4", "badgeVersion": "9"])
+            == PushPayload(badge: 4, badgeVersion: 9, isAlert: false))
+        #expect(PushPayload(data: ["type": "badge", "id": "n1", "deepLink": "home", "badgeVersion": "9"], notificationCount: 2)
+            == PushPayload(id: "n1", deepLink: "home", badge: 2, badgeVersion: 9))
+    }
+
+    @Test("values of the wrong kind in a payload count as missing")
+    func wrongKinds() {
+        let payload = PushPayload(userInfo: [
+            "aps": ["badge": "3"], "id": 7, "deepLink": ["home"], "category": NSNull(), "badgeVersion": 1.5, 9: "x",
+        ])
+        #expect(payload == PushPayload(isAlert: false))
+        #expect(PushPayload(userInfo: ["aps": "x"]) == PushPayload(isAlert: false))
+    }
+}
+
+@Suite("A device's registration")
+struct DeviceRegistrationTests {
+    private func registration(
+        _ transport: ScriptedTransport, _ storage: ClientStorage = .memory(), token: @escaping CampanileAPI.UserToken = { _ in "jwt" }
+    ) -> (CampanileAPI, DeviceRegistration) {
+        let api = CampanileAPI.scripted(transport, token: token)
+        return (api, DeviceRegistration(api: api, storage: storage, environment: .sandbox, appVersion: "2.1.0", locale: "ko_KR"))
+    }
+
+    @Test("a token is registered as hexadecimal with the build's environment, at every launch anew")
+    func register() async throws {
+        let transport = ScriptedTransport { _, _ in .json("{}", status: 201) }
+        let storage = ClientStorage.memory()
+        for _ in 1...2 {
+            let (api, registration) = registration(transport, storage)
+            try await registration.register(Data([0x00, 0x0F, 0xA0, 0xFF]))
+            #expect(api.deviceToken == "000fa0ff")
+        }
+        #expect(transport.summary == ["POST /device_tokens", "POST /device_tokens"])
+        let body = transport.calls[0].body.flatMap { JSONValue(data: $0) }
+        #expect(body?["token"] == "000fa0ff" && body?["platform"] == "ios" && body?["environment"] == "sandbox")
+        #expect(body?["app_version"] == "2.1.0" && body?["locale"] == "ko_KR")
+    }
+
+    @Test("whichever comes second registers: the device's token, or the user's sign-in")
+    func order() async throws {
+        let transport = ScriptedTransport { _, _ in .json("{}", status: 201) }
+        let user = Locked<String?>(nil)
+        let (_, registration) = registration(transport) { _ in user.withLock { $0 } }
+        try await registration.signedIn()
+        try await registration.register(Data([1]))
+        #expect(transport.calls.isEmpty)
+        user.withLock { $0 = "jwt" }
+        try await registration.signedIn()
+        #expect(transport.summary == ["POST /device_tokens"])
+    }
+
+    @Test("sign-out deletes the device token, then forgets the badge, and keeps the token for whoever signs in next")
+    func signOut() async throws {
+        let transport = ScriptedTransport { call, _ in call.method == "DELETE" ? HTTPAnswer(status: 204) : .json("{}", status: 201) }
+        let storage = ClientStorage.memory()
+        let (_, registration) = registration(transport, storage)
+        let badge = BadgeStore(storage: storage)
+        try await registration.register(Data([1, 2]))
+        badge.apply(count: 3, version: 9)
+        #expect(await registration.signOut(badge) == .unregistered)
+        #expect(badge.count == 0 && badge.version == 0)
+        try await registration.signedIn()
+        #expect(transport.summary == ["POST /device_tokens", "DELETE /device_tokens/0102", "POST /device_tokens"])
+    }
+
+    @Test("a sign-out offline says that pushes go on coming, forgets the badge all the same, and can be done again")
+    func signOutOffline() async throws {
+        let transport = ScriptedTransport { call, number in
+            if call.method == "DELETE", number < 3 { throw URLError(.notConnectedToInternet) }
+            return HTTPAnswer(status: 204)
+        }
+        let (_, registration) = registration(transport)
+        let badge = BadgeStore(storage: .memory())
+        badge.apply(count: 3, version: 9)
+        try await registration.register(Data([1, 2]))
+        guard case .stillRegistered(let failure) = await registration.signOut(badge) else {
+            Issue.record("It wasn't said.")
+            return
+        }
+        #expect(failure.kind == .offline && badge.count == 0)
+        #expect(await registration.signOut(badge) == .unregistered)
+    }
+
+    @Test("only a profile that says development makes the sandbox", arguments: [
+        ("<key>aps-environment</key><string>development</string>", DeviceEnvironment.sandbox),
+        ("<key>com.apple.developer.aps-environment</key><string>development</string>", .sandbox),
+        ("<key>aps-environment</key><string>production</string>", .production), ("", .production),
+        ("<key>aps-environment</key><true/>", .production),
+    ])
+    func environment(_ entitlement: String, _ expected: DeviceEnvironment) {
+        let list = #"<?xml version="1.0" encoding="UTF-8"?><plist version="1.0"><dict><key>Name</key><string>development</string>"#
+            + "<key>Entitlements</key><dict>\(entitlement)</dict></dict></plist>"
+        let envelope = Data([0x30, 0x82, 0xFF, 0x00]) + Data(list.utf8) + Data([0xFE, 0x00, 0xA0])
+        #expect(DeviceEnvironment(provisioningProfile: envelope) == expected)
+    }
+
+    @Test("no profile, as in TestFlight and the App Store, and a broken one mean production", arguments: [
+        nil, "", "<plist", "<plist></plist>", "</plist><plist version=\"1.0\"><dict>", "<plist version=\"1.0\"><array/></plist>",
+    ] as [String?])
+    func noProfile(_ text: String?) {
+        #expect(DeviceEnvironment(provisioningProfile: text.map { Data($0.utf8) }) == .production)
+    }
+}
