@@ -66,6 +66,20 @@ struct BadgeTests {
         #expect(store.apply(count: 1, version: 5))
     }
 
+    @Test("an answer that comes after a sign-out isn't the next user's")
+    func lateAnswer() async throws {
+        let store = BadgeStore(storage: .memory())
+        try await store.update {
+            store.signedOut()
+            return Badge(count: 7, unreadCount: 7, version: 2_000, updatedAt: nil)
+        }
+        #expect(store.count == 0 && store.version == 0)
+        try await store.update { Badge(count: 2, unreadCount: 2, version: 5, updatedAt: nil) }
+        #expect(store.count == 2)
+        try await store.update { Badge(count: 9, unreadCount: 9, version: 4, updatedAt: nil) }
+        #expect(store.count == 2)
+    }
+
     @Test("observers hear the number at once, each change in order, and nothing once they are gone")
     func observers() {
         let store = BadgeStore(storage: .memory())

@@ -180,7 +180,8 @@ struct DeepLinkRouterTests {
 
     // MARK: Property
 
-    @Test("every link of a random tree leads through its nodes with its values, and survives being written again", arguments: 1...40)
+    @Test("every link of a random tree leads through its nodes with its values, and survives being written again",
+          arguments: 1...40)
     func roundTrip(_ seed: UInt64) throws {
         var chance = SplitMix(state: seed)
         let tree = DeepLinkTree(randomLevel(3, &chance))
@@ -263,6 +264,7 @@ struct DeepLinkRouterTests {
     /// Segments as people and machines make them: letters, what must be escaped, and other scripts. None begins with `:`.
     private func randomText(_ chance: inout SplitMix) -> String {
         let alphabet = Array("abcXYZ0189-_~ %?#&+=@é한🎉")
-        return "s" + String((0..<Int.random(in: 0...8, using: &chance)).compactMap { _ in alphabet.randomElement(using: &chance) })
+        let length = Int.random(in: 0...8, using: &chance)
+        return "s" + String((0..<length).compactMap { _ in alphabet.randomElement(using: &chance) })
     }
 }

@@ -12,7 +12,8 @@ struct EventTests {
 
     @Test("events are read wherever the pieces end, with every kind of line end, past comments and unknown fields")
     func parser() throws {
-        let text = "\u{FEFF}: hello\r\nid: 7\r\nevent: badge\r\ndata: a\r\ndata:b\r\n\r\nnew: x\ndata\n\nevent: lost\n\nid: 8\rdata:  c\r\rdata: cut"
+        let text = "\u{FEFF}: hello\r\nid: 7\r\nevent: badge\r\ndata: a\r\ndata:b\r\n\r\nnew: x\ndata\n\nevent: lost\n\n"
+            + "id: 8\rdata:  c\r\rdata: cut"
         let expected = [
             ServerSentEvent(id: "7", name: "badge", data: Data("a\nb".utf8)),
             ServerSentEvent(id: "7", name: "message", data: Data()),
@@ -47,7 +48,9 @@ struct EventTests {
         let waits = Waits()
         let transport = ScriptedTransport(streams: { _, number in
             switch number {
-            case 1: .events(["retry: 3000\n\n", Self.badge(1), "id: 99\nevent: badge\nda"], breaks: URLError(.networkConnectionLost))
+            case 1:
+                .events(
+                    ["retry: 3000\n\n", Self.badge(1), "id: 99\nevent: badge\nda"], breaks: URLError(.networkConnectionLost))
             case 2: throw URLError(.cannotConnectToHost)
             case 3: .events([], status: 503)
             case 4: .events([Self.badge(2) + Self.badge(3)])
@@ -56,7 +59,8 @@ struct EventTests {
         })
         var counts: [Int64] = []
         let failure = await #expect(throws: ClientFailure.self) {
-            for try await badge in CampanileAPI.scripted(transport, retry: waits.policy()).badges() { counts.append(badge.count) }
+            let badges = CampanileAPI.scripted(transport, retry: waits.policy()).badges()
+            for try await badge in badges { counts.append(badge.count) }
         }
         #expect(counts == [1, 2, 3])
         #expect(failure?.kind == .forbidden)
@@ -92,7 +96,8 @@ struct EventTests {
         })
         var told: [InboxEvent] = []
         await #expect(throws: ClientFailure.self) {
-            for try await event in CampanileAPI.scripted(transport, retry: Waits().policy()).events(after: "4") { told.append(event) }
+            let events = CampanileAPI.scripted(transport, retry: Waits().policy()).events(after: "4")
+            for try await event in events { told.append(event) }
         }
         let one = try #require(JSONValue(data: Data(note.utf8)).flatMap(InboxNotification.init(json:)))
         #expect(told == [

@@ -66,7 +66,9 @@ struct PushTests {
         #expect(seen.withLock { $0 } == ["home"])
     }
 
-    @Test("a link to the inbox selects its tab and clears the number", arguments: ["/notifications", "notifications", "/notifications?a=1#b"])
+    @Test("a link to the inbox selects its tab and clears the number", arguments: [
+        "/notifications", "notifications", "/notifications?a=1#b",
+    ])
     func inbox(_ link: String) async {
         let scene = Scene()
         await scene.handler.tapped(PushPayload(id: "n1", deepLink: link))
@@ -144,7 +146,8 @@ struct PushTests {
     func firebase() {
         #expect(PushPayload(data: ["type": "badge", "count": "4", "badgeVersion": "9"])
             == PushPayload(badge: 4, badgeVersion: 9, isAlert: false))
-        #expect(PushPayload(data: ["type": "badge", "id": "n1", "deepLink": "home", "badgeVersion": "9"], notificationCount: 2)
+        let alert = ["type": "badge", "id": "n1", "deepLink": "home", "badgeVersion": "9"]
+        #expect(PushPayload(data: alert, notificationCount: 2)
             == PushPayload(id: "n1", deepLink: "home", badge: 2, badgeVersion: 9))
     }
 
@@ -161,10 +164,13 @@ struct PushTests {
 @Suite("A device's registration")
 struct DeviceRegistrationTests {
     private func registration(
-        _ transport: ScriptedTransport, _ storage: ClientStorage = .memory(), token: @escaping CampanileAPI.UserToken = { _ in "jwt" }
+        _ transport: ScriptedTransport, _ storage: ClientStorage = .memory(),
+        token: @escaping CampanileAPI.UserToken = { _ in "jwt" }
     ) -> (CampanileAPI, DeviceRegistration) {
         let api = CampanileAPI.scripted(transport, token: token)
-        return (api, DeviceRegistration(api: api, storage: storage, environment: .sandbox, appVersion: "2.1.0", locale: "ko_KR"))
+        let registration = DeviceRegistration(
+            api: api, storage: storage, environment: .sandbox, appVersion: "2.1.0", locale: "ko_KR")
+        return (api, registration)
     }
 
     @Test("a token is registered as hexadecimal with the build's environment, at every launch anew")
@@ -197,7 +203,9 @@ struct DeviceRegistrationTests {
 
     @Test("sign-out deletes the device token, then forgets the badge, and keeps the token for whoever signs in next")
     func signOut() async throws {
-        let transport = ScriptedTransport { call, _ in call.method == "DELETE" ? HTTPAnswer(status: 204) : .json("{}", status: 201) }
+        let transport = ScriptedTransport { call, _ in
+            call.method == "DELETE" ? HTTPAnswer(status: 204) : .json("{}", status: 201)
+        }
         let storage = ClientStorage.memory()
         let (_, registration) = registration(transport, storage)
         let badge = BadgeStore(storage: storage)
@@ -225,6 +233,41 @@ struct DeviceRegistrationTests {
         }
         #expect(failure.kind == .offline && badge.count == 0)
         #expect(await registration.signOut(badge) == .unregistered)
+    }
+
+    @Test("a sign-out waits for a registration that is on its way, so that it can't arrive behind it")
+    func signOutInTurn() async throws {
+        let (gate, open) = AsyncStream.makeStream(of: Void.self)
+        let done = Locked<[String]>([])
+        let transport = ScriptedTransport { call, _ in
+            if call.method == "POST" { for await _ in gate { break } }
+            done.withLock { $0.append(call.method) }
+            return HTTPAnswer(status: 204)
+        }
+        let (_, registration) = registration(transport)
+        let registering = Task { try await registration.register(Data([1])) }
+        while transport.calls.isEmpty { await Task.yield() }
+        let leaving = Task { await registration.signOut(BadgeStore(storage: .memory())) }
+        for _ in 0..<100 { await Task.yield() }
+        #expect(transport.summary == ["POST /device_tokens"])
+        open.yield()
+        try await registering.value
+        #expect(await leaving.value == .unregistered)
+        #expect(done.withLock { $0 } == ["POST", "DELETE"])
+    }
+
+    @Test("a registration that failed is made again when the app comes to the foreground, and only then")
+    func foreground() async throws {
+        let transport = ScriptedTransport { _, number in
+            if number == 1 { throw URLError(.notConnectedToInternet) }
+            return .json("{}", status: 201)
+        }
+        let (_, registration) = registration(transport)
+        try await registration.cameToForeground()
+        await #expect(throws: ClientFailure.self) { try await registration.register(Data([1])) }
+        try await registration.cameToForeground()
+        try await registration.cameToForeground()
+        #expect(transport.calls.count == 2)
     }
 
     @Test("only a profile that says development makes the sandbox", arguments: [

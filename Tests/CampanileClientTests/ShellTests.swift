@@ -48,14 +48,16 @@ struct ShellTests {
         var chance = SplitMix(state: 3)
         let words = ["resources", "123", "new", "", ":id", "a%20b", "..", "members"]
         let entries = [
-            MenuEntry("A", path: "/resources/:id/members"), MenuEntry("B", path: "/resources/:id", ids: .any, otherwise: .path("/all")),
+            MenuEntry("A", path: "/resources/:id/members"),
+            MenuEntry("B", path: "/resources/:id", ids: .any, otherwise: .path("/all")),
         ]
         for _ in 0..<2_000 {
             let path = (0..<Int.random(in: 0...5, using: &chance)).map { _ in words.randomElement(using: &chance) ?? "" }
             for entry in entries {
                 guard case .path(let target) = entry.target(on: URL(string: "https://x.example/" + path.joined(separator: "/")))
                 else { continue }
-                #expect(target == "/all" || !target.split(separator: "/", omittingEmptySubsequences: false).dropFirst().contains(""))
+                let segments = target.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
+                #expect(!segments.contains(""), "\(target)")
             }
         }
     }
@@ -66,7 +68,8 @@ struct ShellTests {
     func baseURL() throws {
         let debug = try BaseURL(debug: "http://localhost:3001", release: "https://x.example", isDebug: true, environment: [:])
         #expect(debug.url.absoluteString == "http://localhost:3001")
-        let release = try BaseURL(debug: "http://localhost:3001", release: "https://x.example", isDebug: false, environment: ["CAMPANILE_URL": ""])
+        let release = try BaseURL(
+            debug: "http://localhost:3001", release: "https://x.example", isDebug: false, environment: ["CAMPANILE_URL": ""])
         #expect(release.url.absoluteString == "https://x.example")
         let other = try BaseURL(
             debug: "http://localhost:3001", release: "https://x.example", isDebug: false, variable: "WEB_URL",
@@ -79,7 +82,8 @@ struct ShellTests {
     ])
     func wrongBaseURL(_ text: String) {
         let mistake = #expect(throws: BaseURL.Mistake.self) {
-            try BaseURL(debug: "http://localhost:3001", release: "https://x.example", isDebug: true, environment: ["CAMPANILE_URL": text])
+            try BaseURL(
+                debug: "http://localhost:3001", release: "https://x.example", isDebug: true, environment: ["CAMPANILE_URL": text])
         }
         #expect(mistake?.description.contains("CAMPANILE_URL") == true && mistake?.description.contains(text) == true)
     }

@@ -13,6 +13,8 @@ public final class BadgeStore: Sendable {
     private struct State: Sendable {
         var watchers: [Watcher] = []
         var nextID = 0
+        /// Sign-outs of this run.
+        var signOuts = 0
     }
 
     private let storage: ClientStorage
@@ -39,6 +41,17 @@ public final class BadgeStore: Sendable {
     @discardableResult
     public func apply(_ badge: Badge) -> Bool { apply(count: badge.count, version: badge.version) }
 
+    /// Asks the server and takes its answer, unless the user has signed out before it came: it isn't the next one's.
+    ///
+    ///     try await badge.update { try await api.clearBadge() }
+    public func update(_ ask: @Sendable () async throws -> Badge) async throws {
+        let signOuts = state.withLock { $0.signOuts }
+        let answer = try await ask()
+        change(unlessSignedOutSince: signOuts) { stored in
+            answer.version >= stored.version ? (BadgeStore.shown(answer.count), answer.version) : nil
+        }
+    }
+
     /// Takes the number of a push. An alert that has a version and no number has the number 0, which no alert carries.
     /// - Returns: false for an older one, and for a push without a version, which change nothing.
     @discardableResult
@@ -52,14 +65,17 @@ public final class BadgeStore: Sendable {
     public func clear() { change { (0, $0.version) } }
 
     /// Somebody else uses the device: 0, and every version counts again.
-    public func signedOut() { change { _ in (0, 0) } }
+    public func signedOut() {
+        state.withLock { $0.signOuts += 1 }
+        change { _ in (0, 0) }
+    }
 
     /// Tells every observer the number again. iOS sets the icon from a push by itself and looks at no version, so the icon
     /// may show another number than this one: call it when the app comes to the foreground.
     public func reassert() { change { $0 } }
 
     /// Calls `body` with the number, at once and then each time it may have changed, until the observation is cancelled or
-    /// released. The calls come in order, on whatever thread changed the number.
+    /// released. The calls come in order, on whatever thread changed the number, and must not call the store themselves.
     public func observe(_ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation {
         let id = state.withLock { state in
             state.nextID += 1
@@ -79,10 +95,12 @@ public final class BadgeStore: Sendable {
     }
 
     @discardableResult
-    private func change(_ decide: ((count: Int, version: Int64)) -> (Int, Int64)?) -> Bool {
+    private func change(
+        unlessSignedOutSince signOuts: Int? = nil, _ decide: ((count: Int, version: Int64)) -> (Int, Int64)?
+    ) -> Bool {
         // Told under the lock, so that no observer hears two numbers in the wrong order.
         state.withLock { state in
-            guard let (count, version) = decide(stored) else { return false }
+            guard signOuts ?? state.signOuts == state.signOuts, let (count, version) = decide(stored) else { return false }
             storage.write(BadgeStore.key, "\(count) \(version)")
             for watcher in state.watchers { watcher.tell(count) }
             return true

@@ -9,6 +9,9 @@ public actor DeviceRegistration {
     private let environment: DeviceEnvironment
     private let appVersion: String?
     private let locale: String?
+    /// Whether the last registration failed.
+    private var isOwed = false
+    private var last: Task<Void, Never>?
     private static let key = "device_token"
 
     /// - Parameters:
@@ -48,12 +51,34 @@ public actor DeviceRegistration {
     /// Somebody has signed in: the token that the system gave before is theirs now. Does nothing before there is one.
     public func signedIn() async throws { try await registerAgain() }
 
+    /// The app comes to the foreground: registers if the last time failed, as it does at a launch without network.
+    public func cameToForeground() async throws {
+        if isOwed { try await registerAgain() }
+    }
+
     private func registerAgain() async throws {
+        isOwed = api.deviceToken != nil
+        try await inTurn { try await self.register() }
+        isOwed = false
+    }
+
+    private func register() async throws {
         guard let token = api.deviceToken else { return }
         // Nobody is signed in yet: `signedIn()` comes.
         guard try await api.hasUserToken() else { return }
         try await api.registerDevice(
             token, platform: platform, environment: environment, appVersion: appVersion, locale: locale)
+    }
+
+    /// One after the other: a registration that is on its way must not arrive behind the sign-out that follows it.
+    private func inTurn(_ work: @escaping @Sendable () async throws -> Void) async throws {
+        let before = last
+        let task = Task {
+            await before?.value
+            try await work()
+        }
+        last = Task { _ = try? await task.value }
+        try await withTaskCancellationHandler { try await task.value } onCancel: { task.cancel() }
     }
 
     /// What became of this device's pushes at sign-out.
@@ -71,7 +96,8 @@ public actor DeviceRegistration {
         var outcome = SignOut.unregistered
         if let token = api.deviceToken {
             do {
-                try await api.deleteDevice(token)
+                isOwed = false
+                try await inTurn { [api] in try await api.deleteDevice(token) }
             } catch {
                 outcome = .stillRegistered(ClientFailure(error) ?? ClientFailure(.unreachable, detail: "cancelled"))
             }

@@ -124,13 +124,13 @@ public final class PushHandler {
         // The version is taken, and not the number, which the user has seen before it could be shown.
         if let version = payload?.badgeVersion { badge.apply(count: 0, version: version) }
         badge.clear()
-        await attempt { [badge, api] in badge.apply(try await api.clearBadge()) }
+        await attempt { [badge, api] in try await badge.update { try await api.clearBadge() } }
         await icon.update()
     }
 
     /// The number may have changed, as a page says that has another one: asks the server.
     public func refresh() async {
-        await attempt { [badge, api] in badge.apply(try await api.badge()) }
+        await attempt { [badge, api] in try await badge.update { try await api.badge() } }
         await icon.update()
     }
 

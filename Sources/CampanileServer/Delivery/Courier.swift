@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 package import Logging
 package import Push
 package import SQLEngine
