@@ -2,7 +2,7 @@
 
 Apple's frameworks aren't on Linux: apple_modules/ declares what the blocks use of them. So what is checked is that they fit
 together and to those declarations, warnings included; nothing is run. Prints the compiler's complaints with the document's
-lines; exit code 1 if there is one.
+lines; exit code 1 if there is one. typecheck_ios.py does the same for the example app.
 """
 import argparse
 import pathlib
@@ -14,16 +14,25 @@ import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 DOCUMENT = HERE.parent / "docs/integration.md"
+# apple_modules/ requires what the example app implements; the document's app leaves these out, as Apple's protocol lets it.
+LEFT_OUT = """
+extension UIApplicationDelegate {
+    func application(_: UIApplication, didFailToRegisterForRemoteNotificationsWithError _: any Error) {}
+    func application(
+        _: UIApplication, didReceiveRemoteNotification _: [AnyHashable: Any],
+        fetchCompletionHandler _: @escaping (UIBackgroundFetchResult) -> Void) {}
+}
+"""
 BLOCK = re.compile(r"^```swift\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def program(text):
-    """The blocks one after another, each under the document's name and lines; the last line ends that naming."""
+    """The blocks one after another, each under the document's name and lines; then what they leave out."""
     parts = []
     for block in BLOCK.finditer(text):
         line = text.count("\n", 0, block.start(1)) + 1
         parts.append(f'#sourceLocation(file: "docs/{DOCUMENT.name}", line: {line})\n{block.group(1)}')
-    return "".join([*parts, "#sourceLocation()\n"]), len(parts)
+    return "".join([*parts, "#sourceLocation()\n", LEFT_OUT]), len(parts)
 
 
 def main():
