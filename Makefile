@@ -17,12 +17,12 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build run demo test ci lint unit tour contract trust-short bench-short browser \
-	bench crash powerloss faults jitter fuzz generators clean
+.PHONY: help setup setup-tests build run demo test ci lint unit typecheck-ios tour contract trust-short bench-short \
+	browser bench crash powerloss faults jitter fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## Install the system packages that are missing, and check that Swift is there
 	@SWIFT="$(SWIFT)" scripts/setup.sh
@@ -42,7 +42,7 @@ demo: build ## A server and the simulator of Apple and Google, with phones to lo
 	@echo "==> demo: pushes to simulated phones, with the data in $(CURDIR)/data/demo"
 	@scripts/demo.sh "$(RELEASE)"
 
-test: setup-tests unit lint tour contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
+test: setup-tests unit lint typecheck-ios tour contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"
 
 ci: test ## What continuous integration runs
@@ -64,6 +64,10 @@ lint: setup ## Check openapi.yaml, docs/limits.md, the documents' links and Swif
 	@echo "==> lint: the scripts"
 	@python3 -m compileall -q bench browser contract trust
 	@for script in scripts/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+
+typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode
+	@echo "==> typecheck-ios: examples/ios against the declarations of UIKit and Hotwire Native; and mistakes that must be refused"
+	@python3 contract/typecheck_ios.py --swiftc "$(SWIFT)c"
 
 tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: README.md's commands and what they print"

@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = (".", "docs", "docs/adr", "bench", "contract", "trust")
+FOLDERS = (".", "docs", "docs/adr", "bench", "contract", "trust", "examples/*")
 LINK = re.compile(r"\[[^\]\n]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
@@ -31,7 +31,7 @@ def broken(document):
 
 
 def main():
-    documents = [path for folder in FOLDERS for path in sorted((ROOT / folder).glob("*.md"))]
+    documents = [path for folder in FOLDERS for path in sorted(ROOT.glob(f"{folder}/*.md"))]
     problems = [problem for document in documents for problem in broken(document)]
     for problem in problems:
         print(problem)

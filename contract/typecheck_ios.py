@@ -1,0 +1,152 @@
+"""Type-checks examples/ios on Linux, with CampanileClient and its parts for Apple's systems, and shows that this can fail.
+
+Apple's frameworks and Hotwire Native aren't on Linux: apple_modules/ declares what is used of them, and a use of anything
+else is an error. CampanileCore and CampanileClient are checked as the package builds them, the app and its notification
+service extension as project.yml does, for debugging and for release, warnings included. Nothing is run. Then the controls:
+each adds a mistake to the app, and the compiler must name it. Exit code 1 if the app is wrong or a control passes.
+"""
+import argparse
+import dataclasses
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+EXAMPLE = ROOT / "examples/ios"
+MODULES = HERE / "apple_modules"
+# What Package.swift gives its targets.
+PACKAGE = [
+    "-swift-version", "6", "-package-name", "campanile", "-enable-upcoming-feature", "InternalImportsByDefault",
+    "-enable-upcoming-feature", "MemberImportVisibility", "-enable-upcoming-feature", "ExistentialAny"]
+
+
+@dataclasses.dataclass
+class Control:
+    """A mistake, and what the compiler's error must say of it: text put in the place of other text, or a file of its own."""
+    mistake: str
+    named: str
+    text: str
+    instead_of: str = ""
+
+
+CONTROLS = [
+    Control("an animation, which UIView isn't declared to have", "animate",
+            "import UIKit\n@MainActor func control(view: UIView) { UIView.animate(withDuration: 1) { view.backgroundColor = nil } }"),
+    Control("the icon's number as it was set before iOS 16", "applicationIconBadgeNumber",
+            "import UIKit\n@MainActor func control() { UIApplication.shared.applicationIconBadgeNumber = 0 }"),
+    Control("a request for permission whose closure ends the app in Swift 6 mode", "completionHandler",
+            "import UserNotifications\nfunc control() {"
+            " UNUserNotificationCenter.current().requestAuthorization(options: [], completionHandler: { _, _ in }) }"),
+    Control("a reload that WKWebView isn't declared to have", "reloadFromOrigin",
+            "import WebKit\n@MainActor func control(view: WKWebView) { view.reloadFromOrigin() }"),
+    Control("a button that SFSafariViewController isn't declared to have", "activityButton",
+            "import SafariServices\n@MainActor func control(page: SFSafariViewController) { _ = page.activityButton }"),
+    Control("a Navigator without arguments, which Hotwire's documentation shows", "Navigator",
+            "import HotwireNative\n@MainActor func control() { _ = Navigator() }"),
+    Control("a selector, which needs Objective-C", "Objective-C",
+            "import UIKit\nfinal class Control: UIResponder { @objc func tapped() {} }"),
+    Control("the error's type as Hotwire Native 1.2 has it, in a method that would never be called", "NavigatorDelegate",
+            "error: any Error, retryHandler", "error: HotwireNativeError, retryHandler"),
+    Control("a delegate's method whose name is nearly right", "UIApplicationDelegate",
+            "didReceiveNotification userInfo", "didReceiveRemoteNotification userInfo"),
+]
+
+
+class Compiler:
+    def __init__(self, swiftc, folder):
+        self.swiftc, self.folder = swiftc, folder
+
+    def run(self, files, *options):
+        """The exit code and the complaints."""
+        command = [
+            self.swiftc, "-parse-as-library", "-wmo", "-warnings-as-errors", "-module-cache-path", f"{self.folder}/cache",
+            "-I", str(MODULES), "-I", str(self.folder), *options, *map(str, files)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        return done.returncode, done.stdout
+
+    def module(self, name, files):
+        """Checks a target of the package, and makes the module that the app imports."""
+        options = [*PACKAGE, "-module-name", name]
+        code, complaints = self.run(files, "-typecheck", *options)
+        if code == 0:
+            code, complaints = self.run(files, "-emit-module", "-o", f"{self.folder}/{name}.swiftmodule", *options)
+        return code, complaints
+
+    def program(self, name, files, *options):
+        return self.run(files, "-typecheck", "-swift-version", "5", "-module-name", name, *options)
+
+
+def swift_files(folder):
+    files = sorted(folder.rglob("*.swift"))
+    if not files:
+        sys.exit(f"typecheck_ios: no Swift in {folder}")
+    return files
+
+
+def refused(control, file, complaints):
+    """Whether the compiler found the mistake, and where it is."""
+    return any(
+        line.startswith(f"{file}:") and "error: " in line and control.named in line for line in complaints.splitlines())
+
+
+def check_controls(compiler, app, folder):
+    """Mistakes of one file each are made together, since the compiler goes on after each; the others one by one."""
+    added = {folder / f"Control{index}.swift": control for index, control in enumerate(CONTROLS) if not control.instead_of}
+    for file, control in added.items():
+        file.write_text(control.text + "\n", encoding="utf-8")
+    complaints = compiler.program("CampanileExample", [*app, *added])[1]
+    for file, control in added.items():
+        report_control(control, refused(control, file, complaints), complaints)
+    for control in (control for control in CONTROLS if control.instead_of):
+        original = next((file for file in app if control.instead_of in file.read_text(encoding="utf-8")), None)
+        if not original:
+            sys.exit(f"typecheck_ios: no file of the app has what a control changes: {control.instead_of}")
+        changed = folder / original.name
+        changed.write_text(
+            original.read_text(encoding="utf-8").replace(control.instead_of, control.text), encoding="utf-8")
+        files = [changed if file == original else file for file in app]
+        complaints = compiler.program("CampanileExample", files)[1]
+        report_control(control, refused(control, changed, complaints), complaints)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--swiftc", default="swiftc", help="the compiler (default swiftc)")
+    parser.add_argument("--package", type=pathlib.Path, default=ROOT, help="where Sources/CampanileClient is (default: here)")
+    options = parser.parse_args()
+    if not shutil.which(options.swiftc):
+        parser.error(f"there is no {options.swiftc}")
+    shared = swift_files(EXAMPLE / "Shared")
+    app, extension = swift_files(EXAMPLE / "App") + shared, swift_files(EXAMPLE / "NotificationService") + shared
+    with tempfile.TemporaryDirectory(prefix="campanile-ios-") as name:
+        folder = pathlib.Path(name)
+        compiler = Compiler(options.swiftc, folder)
+        for module in ("CampanileCore", "CampanileClient"):
+            report(module, *compiler.module(module, swift_files(options.package / "Sources" / module)))
+        for configuration in ([], ["-D", "DEBUG"]):
+            words = "for debugging" if configuration else "for release"
+            report(f"the app {words}", *compiler.program("CampanileExample", app, *configuration))
+            report(f"the extension {words}", *compiler.program("NotificationService", extension, *configuration))
+        check_controls(compiler, app, folder)
+    print(f"typecheck_ios: {len({*app, *extension})} files, nothing wrong; {len(CONTROLS)} mistakes refused")
+
+
+def report(what, code, complaints):
+    print(complaints, end="")
+    if code:
+        sys.exit(f"typecheck_ios: {what}: WRONG")
+    print(f"typecheck_ios: {what}: nothing wrong")
+
+
+def report_control(control, is_refused, complaints):
+    if not is_refused:
+        print(complaints, end="")
+        sys.exit(f"typecheck_ios: not refused as it should be: {control.mistake}")
+    print(f"typecheck_ios: refused: {control.mistake}")
+
+
+if __name__ == "__main__":
+    main()

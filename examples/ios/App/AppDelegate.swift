@@ -1,0 +1,47 @@
+import CampanileClient
+import HotwireNative
+import UIKit
+import UserNotifications
+
+@main
+final class AppDelegate: UIResponder {
+    private func configureHotwire() {
+        Hotwire.loadPathConfiguration(from: Addresses.pathConfiguration)
+        Hotwire.registerBridgeComponents([BadgeComponent.self, NotificationTokenComponent.self])
+        // Campanile knows the app by what the library adds to it: `Hotwire Native iOS`.
+        Hotwire.config.applicationUserAgentPrefix = "Example/\(DeviceRegistration.bundleVersion ?? "0");"
+        Hotwire.config.backButtonDisplayMode = .minimal
+        Hotwire.config.showDoneButtonOnModals = true
+        Hotwire.config.defaultViewController = { PageViewController(url: $0) }
+        #if DEBUG
+        Hotwire.config.debugLoggingEnabled = true
+        #endif
+    }
+}
+
+extension AppDelegate: UIApplicationDelegate {
+    // Before the first web view is made, and before a tap at a cold start is delivered.
+    func application(
+        _ application: UIApplication, didFinishLaunchingWithOptions launchOptions: [UIApplication.LaunchOptionsKey: Any]?
+    ) -> Bool {
+        configureHotwire()
+        UNUserNotificationCenter.current().delegate = Services.shared.pushDelegate
+        Services.shared.registerForPushes()
+        return true
+    }
+
+    func application(_ application: UIApplication, didRegisterForRemoteNotificationsWithDeviceToken deviceToken: Data) {
+        Services.shared.attempt { try await $0.registration.register(deviceToken) }
+    }
+
+    func application(_ application: UIApplication, didFailToRegisterForRemoteNotificationsWithError error: any Error) {
+        Services.shared.log("No device token: \(error.localizedDescription)")
+    }
+
+    func application(
+        _ application: UIApplication, didReceiveRemoteNotification userInfo: [AnyHashable: Any],
+        fetchCompletionHandler completionHandler: @escaping (UIBackgroundFetchResult) -> Void
+    ) {
+        Services.shared.push.received(userInfo, completion: completionHandler)
+    }
+}

@@ -1,0 +1,68 @@
+import CampanileClient
+import HotwireNative
+import UIKit
+
+/// What the whole app shares: the number, the calls, this device's registration. Bridge components are made by the library, so
+/// they find it here.
+@MainActor
+final class Services {
+    static let shared = Services()
+
+    let badge: BadgeStore
+    let api: CampanileAPI
+    let registration: DeviceRegistration
+    let push: PushHandler
+    let pushDelegate: PushDelegate
+    let gate = AuthGate()
+    private let userToken = HandedUserToken()
+    private var userID: String?
+
+    private init() {
+        let storage = ClientStorage.userDefaults(appGroup: appGroup)
+        badge = BadgeStore(storage: storage)
+        api = CampanileAPI(
+            baseURL: Addresses.campanile.url, userAgent: Hotwire.config.userAgent,
+            userToken: { [userToken] in await userToken.token(refused: $0) })
+        registration = DeviceRegistration(api: api, storage: storage)
+        push = PushHandler(
+            api: api, badge: badge, icon: BadgeIcon.system(badge), inboxPath: Addresses.inbox,
+            report: { Services.shared.log($0) })
+        pushDelegate = PushDelegate(push)
+    }
+
+    /// A page of somebody who is signed in was shown. Each brings a fresh user token; the first one of a user also registers
+    /// the device.
+    func signedIn(_ userID: String, _ token: String) async {
+        await userToken.hand(token)
+        if gate.isPresenting { gate.finish(signedIn: true) }
+        guard self.userID != userID else { return }
+        self.userID = userID
+        await attempt { try await $0.registration.signedIn() }.value
+        registerForPushes()
+    }
+
+    /// The web session is about to end.
+    func signOut() async -> DeviceRegistration.SignOut {
+        let outcome = await registration.signOutOfDevice(badge)
+        userID = nil
+        await userToken.hand(nil)
+        return outcome
+    }
+
+    /// At every launch, because tokens change, and after a sign-in. The first time it asks for permission.
+    func registerForPushes() { attempt { try await $0.registration.start() } }
+
+    /// Does it, and logs why it failed: nothing of this is worth an alert.
+    @discardableResult
+    func attempt(_ work: @escaping @MainActor (Services) async throws -> Void) -> Task<Void, Never> {
+        Task {
+            do {
+                try await work(self)
+            } catch {
+                if let failure = ClientFailure(error) { log(failure) }
+            }
+        }
+    }
+
+    func log(_ problem: Any) { print("Campanile:", problem) }
+}

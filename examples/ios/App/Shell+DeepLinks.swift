@@ -1,0 +1,67 @@
+import CampanileClient
+import HotwireNative
+import UIKit
+
+extension Shell: DeepLinkCoordinator {
+    /// The screens of the app that aren't web pages. A link more is a type more in this list.
+    static func router(_ tree: DeepLinkTree) -> DeepLinkRouter<Shell> {
+        DeepLinkRouter(tree, [GenerationRanking.self])
+    }
+
+    func loadDeepLinks() {
+        Services.shared.attempt { [weak self] in
+            let tree = try await $0.api.deepLinks()
+            self?.router = Shell.router(tree)
+        }
+    }
+
+    /// A universal link, or one with the app's own scheme.
+    func open(_ url: URL) {
+        let hosts = Set([Addresses.web.url.host].compactMap(\.self))
+        open { try router.chain(url, hosts: hosts, schemes: [Addresses.scheme]) }
+    }
+
+    private func open(_ chain: () throws -> DeepLinkChain<Shell>?) {
+        do {
+            guard let chain = try chain() else { return }
+            if let problem = chain.problem { Services.shared.log(problem) }
+            chain.open(in: self)
+        } catch {
+            // A link that isn't known opens the app where it was.
+            Services.shared.log(error)
+        }
+    }
+
+    /// Where a chain begins decides its first page: a tab's own selects the tab (`handle(proposal:from:)`), another stands above
+    /// what is there.
+    func prepareForDeepLink() { tabBar.dismiss(animated: false) }
+
+    func show(_ page: DeepLinkPage, animated: Bool) {
+        guard let url = Addresses.web.page(page.address) else { return }
+        var properties = Hotwire.config.pathConfiguration.properties(for: url)
+        properties["animated"] = animated
+        tabBar.activeNavigator.route(VisitProposal(url: url, options: VisitOptions(), properties: properties))
+    }
+
+    func push(_ screen: UIViewController, animated: Bool) {
+        tabBar.activeNavigator.rootViewController.pushViewController(screen, animated: animated)
+    }
+}
+
+extension Shell: PushScreens {
+    var isShowingInbox: Bool { currentPage?.path == Addresses.inbox }
+
+    func showInbox() {
+        guard let index = configuration.notificationsIndex, tabs.indices.contains(index) else { return }
+        tabBar.dismiss(animated: true)
+        select(index)
+        let navigator = tabBar.navigator(for: tabs[index])
+        navigator?.clearAll()
+        // The list that stands there may be older than the push.
+        navigator?.route(tabs[index].url)
+    }
+
+    func open(_ payload: PushPayload) {
+        open { try router.chain(payload) }
+    }
+}

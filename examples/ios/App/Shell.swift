@@ -1,0 +1,100 @@
+import CampanileClient
+import HotwireNative
+import SafariServices
+import UIKit
+
+/// The app around the web pages: its tabs, what stands in their bars, and where a link leads. What it decides by is
+/// CampanileClient's; what is here is what shows it.
+@MainActor
+final class Shell: NSObject {
+    private(set) lazy var tabBar = HotwireTabBarController(navigatorDelegate: self)
+    private(set) var tabs: [HotwireTab] = []
+    private(set) var configuration = TabConfiguration([])
+    /// The screens of deep links: the app's own table, until the server's is there.
+    var router = Shell.router(Addresses.deepLinks)
+    /// Whose modal stack shows the sign-in.
+    weak var signInNavigator: Navigator?
+    private var observation: BadgeObservation?
+
+    /// Makes the tabs of the path configuration. New ones of the server are there at the next launch.
+    func start() {
+        configuration = TabConfiguration(settings: Hotwire.config.pathConfiguration.settings) ?? Shell.withoutConfiguration
+        tabs = configuration.tabs.compactMap { tab in
+            Addresses.web.page(tab.path).map { url in
+                HotwireTab(
+                    id: tab.id, title: tab.title ?? "", image: image(tab.icon), selectedImage: image(tab.selectedIcon), url: url)
+            }
+        }
+        tabBar.load(tabs)
+        for navigator in navigators {
+            navigator.rootViewController.delegate = self
+            navigator.modalRootViewController.delegate = self
+        }
+        observation = Services.shared.badge.observe { [weak self] _ in
+            Task { @MainActor in self?.showBadge() }
+        }
+        Services.shared.push.screens = self
+        loadDeepLinks()
+    }
+
+    private static let withoutConfiguration = TabConfiguration([
+        .init(title: "Home", icon: "house", path: "/"),
+        .init(title: "Notifications", icon: "bell", path: Addresses.inbox, isNotifications: true),
+    ])
+
+    /// Of the app's own images, else of Apple's. The app's have the inset that an icon without a title needs: the picture
+    /// stands low on its canvas, where the tab bar would put a title.
+    private func image(_ name: String?) -> UIImage? {
+        name.flatMap { UIImage(named: $0) ?? UIImage(systemName: $0) }
+    }
+
+    var navigators: [Navigator] { tabs.compactMap { tabBar.navigator(for: $0) } }
+
+    /// The page that the user looks at.
+    var currentPage: URL? {
+        let top = tabBar.activeNavigator.activeNavigationController.topViewController
+        return (top as? any Visitable)?.currentVisitableURL
+    }
+
+    func select(_ index: Int) {
+        guard tabs.indices.contains(index) else { return }
+        if #available(iOS 18.0, *), let tab = tabBar.tab(forIdentifier: tabs[index].id) {
+            tabBar.selectedTab = tab
+        } else {
+            tabBar.selectedIndex = index
+        }
+    }
+
+    /// Opens a page of the web site or whatever else somebody chose: in the tab that shows, in a Safari view, or by the system.
+    func visit(_ url: URL) {
+        switch Addresses.links.action(for: url) {
+        case .navigate: tabBar.activeNavigator.route(url)
+        case .safariView: showSafari(url)
+        case .system: UIApplication.shared.open(url)
+        }
+    }
+
+    func showSafari(_ url: URL) {
+        let page = SFSafariViewController(url: url)
+        page.dismissButtonStyle = .close
+        tabBar.activeNavigator.activeNavigationController.present(page, animated: true)
+    }
+
+    // MARK: - The number
+
+    private func showBadge() {
+        let count = Services.shared.badge.count
+        if let index = configuration.notificationsIndex, tabs.indices.contains(index) {
+            let text = BadgeText.tab(count)
+            if #available(iOS 18.0, *) { tabBar.tab(forIdentifier: tabs[index].id)?.badgeValue = text }
+            tabBar.navigator(for: tabs[index])?.rootViewController.tabBarItem.badgeValue = text
+        }
+        for screen in navigators.flatMap(\.rootViewController.viewControllers) { putBell(on: screen) }
+    }
+
+    func putBell(on screen: UIViewController) {
+        let item = Bell.item(count: Services.shared.badge.count) { [weak self] in self?.showInbox() }
+        let others = screen.navigationItem.rightBarButtonItems ?? []
+        screen.navigationItem.rightBarButtonItems = [item] + others.filter { $0.tag != Bell.tag }
+    }
+}
