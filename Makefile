@@ -62,7 +62,7 @@ lint: setup ## Check openapi.yaml, docs/limits.md, the documents' links and Swif
 	@echo "==> lint: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 	@echo "==> lint: the scripts"
-	@python3 -m compileall -q bench browser contract trust
+	@python3 -m compileall -q bench browser contract examples trust
 	@for script in scripts/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode

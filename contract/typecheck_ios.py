@@ -34,7 +34,7 @@ class Control:
 
 CONTROLS = [
     Control("an animation, which UIView isn't declared to have", "animate",
-            "import UIKit\n@MainActor func control(view: UIView) { UIView.animate(withDuration: 1) { view.backgroundColor = nil } }"),
+            "import UIKit\n@MainActor func control() { UIView.animate(withDuration: 1) {} }"),
     Control("the icon's number as it was set before iOS 16", "applicationIconBadgeNumber",
             "import UIKit\n@MainActor func control() { UIApplication.shared.applicationIconBadgeNumber = 0 }"),
     Control("a request for permission whose closure ends the app in Swift 6 mode", "completionHandler",

@@ -6,7 +6,8 @@ import HotwireNative
 enum Addresses {
     /// The web site.
     static let web = base(debug: "http://localhost:3000", release: "https://www.example.com", variable: "WEB_URL")
-    static let campanile = base(debug: "http://localhost:3001", release: "https://push.example.com", variable: "CAMPANILE_URL")
+    static let campanile = base(
+        debug: "http://localhost:3001", release: "https://push.example.com", variable: "CAMPANILE_URL")
     static let links = LinkPolicy(web)
 
     static let scheme = "campanile-example"
@@ -24,8 +25,9 @@ enum Addresses {
 
     /// The screens that deep links may name, as the app was built. `Shell` asks the server for newer ones.
     static var deepLinks: DeepLinkTree {
-        guard let file = Bundle.main.url(forResource: "deep_links", withExtension: "json"), let data = try? Data(contentsOf: file),
-            let json = try? JSONValue(parsing: Array(data)), let tree = DeepLinkTree(json: json)
+        guard let file = Bundle.main.url(forResource: "deep_links", withExtension: "json"),
+            let data = try? Data(contentsOf: file), let json = try? JSONValue(parsing: Array(data)),
+            let tree = DeepLinkTree(json: json)
         else { return DeepLinkTree([]) }
         return tree
     }

@@ -2,8 +2,8 @@ import CampanileClient
 import HotwireNative
 import UIKit
 
-/// What the whole app shares: the number, the calls, this device's registration. Bridge components are made by the library, so
-/// they find it here.
+/// What the whole app shares: the number, the calls, this device's registration. Bridge components are made by the
+/// library, so they find it here.
 @MainActor
 final class Services {
     static let shared = Services()

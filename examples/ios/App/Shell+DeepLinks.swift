@@ -32,8 +32,8 @@ extension Shell: DeepLinkCoordinator {
         }
     }
 
-    /// Where a chain begins decides its first page: a tab's own selects the tab (`handle(proposal:from:)`), another stands above
-    /// what is there.
+    /// Where a chain begins, its first page decides: a tab's own selects the tab (`handle(proposal:from:)`), another
+    /// stands above what is there.
     func prepareForDeepLink() { tabBar.dismiss(animated: false) }
 
     func show(_ page: DeepLinkPage, animated: Bool) {

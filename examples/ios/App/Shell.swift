@@ -22,7 +22,8 @@ final class Shell: NSObject {
         tabs = configuration.tabs.compactMap { tab in
             Addresses.web.page(tab.path).map { url in
                 HotwireTab(
-                    id: tab.id, title: tab.title ?? "", image: image(tab.icon), selectedImage: image(tab.selectedIcon), url: url)
+                    id: tab.id, title: tab.title ?? "", image: image(tab.icon), selectedImage: image(tab.selectedIcon),
+                    url: url)
             }
         }
         tabBar.load(tabs)
@@ -65,7 +66,7 @@ final class Shell: NSObject {
         }
     }
 
-    /// Opens a page of the web site or whatever else somebody chose: in the tab that shows, in a Safari view, or by the system.
+    /// Opens what somebody chose: a page in the tab that shows, another site in a Safari view, the rest by the system.
     func visit(_ url: URL) {
         switch Addresses.links.action(for: url) {
         case .navigate: tabBar.activeNavigator.route(url)

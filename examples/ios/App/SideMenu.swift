@@ -34,7 +34,8 @@ final class SideMenu: UIViewController {
         list.spacing = 4
         let panel = UIView()
         panel.backgroundColor = .systemBackground
-        let outside = UIButton(configuration: .plain(), primaryAction: UIAction { [weak self] _ in self?.dismiss(animated: true) })
+        let close = UIAction { [weak self] _ in self?.dismiss(animated: true) }
+        let outside = UIButton(configuration: .plain(), primaryAction: close)
         for (child, parent) in [(outside, view), (panel, view), (list, panel)] as [(UIView, UIView?)] {
             child.translatesAutoresizingMaskIntoConstraints = false
             parent?.addSubview(child)

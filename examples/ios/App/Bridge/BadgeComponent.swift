@@ -1,8 +1,8 @@
 import CampanileClient
 import HotwireNative
 
-/// The page's number: `update` {count} whenever it changes there. A page's number has no version, so it is only the reason to
-/// ask the server for the one that has.
+/// The page's number: `update` {count} whenever it changes there. A page's number has no version, so it is only the
+/// reason to ask the server for the one that has.
 final class BadgeComponent: BridgeComponent {
     private struct Number: Decodable {
         let count: Int

@@ -1,8 +1,8 @@
 import CampanileClient
 import HotwireNative
 
-/// The web session and this device's pushes. A page of somebody who is signed in sends `connect` {userToken, userID}, and gets the
-/// device's token; before the session ends it sends `signOut`, and ends it when the answer is there.
+/// The web session and this device's pushes. A page of somebody who is signed in sends `connect` {userToken, userID}, and
+/// gets the device's token; before the session ends it sends `signOut`, and ends it when the answer is there.
 final class NotificationTokenComponent: BridgeComponent {
     private struct SignedIn: Decodable {
         let userToken: String
@@ -45,8 +45,8 @@ final class NotificationTokenComponent: BridgeComponent {
         switch outcome {
         case .unregistered: answer = SignedOut(deleted: true, message: nil)
         case .stillRegistered(let failure):
-            answer = SignedOut(
-                deleted: false, message: "\(failure.message) Notifications are switched off on this device until you sign in again.")
+            let now = "Notifications are switched off on this device until you sign in again."
+            answer = SignedOut(deleted: false, message: "\(failure.message) \(now)")
         }
         _ = try? await reply(to: "signOut", with: answer)
     }
