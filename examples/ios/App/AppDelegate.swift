@@ -2,6 +2,7 @@ import CampanileClient
 import HotwireNative
 import UIKit
 import UserNotifications
+import WebKit
 
 @main
 final class AppDelegate: UIResponder {
@@ -15,6 +16,11 @@ final class AppDelegate: UIResponder {
         Hotwire.config.defaultViewController = { PageViewController(url: $0) }
         #if DEBUG
         Hotwire.config.debugLoggingEnabled = true
+        Hotwire.config.makeCustomWebView = { configuration in
+            let view = WKWebView(frame: .zero, configuration: configuration)
+            if #available(iOS 16.4, *) { view.isInspectable = true } // by Safari on a Mac
+            return view
+        }
         #endif
     }
 }
