@@ -52,13 +52,13 @@ extension Shell: PushScreens {
     var isShowingInbox: Bool { currentPage?.path == Addresses.inbox }
 
     func showInbox() {
-        guard let index = configuration.notificationsIndex, tabs.indices.contains(index) else { return }
+        guard let tab = inboxTab else { return }
         tabBar.dismiss(animated: true)
-        select(index)
-        let navigator = tabBar.navigator(for: tabs[index])
+        select(tab)
+        let navigator = tabBar.navigator(for: tab)
         navigator?.clearAll()
         // The list that stands there may be older than the push.
-        navigator?.route(tabs[index].url)
+        navigator?.route(tab.url)
     }
 
     func open(_ payload: PushPayload) {

@@ -20,14 +20,12 @@ extension Shell: @preconcurrency NavigatorDelegate {
     /// A tab's own page is shown by its tab, at the foot of its stack.
     private func tabsOwnPage(_ url: URL, from navigator: Navigator) -> ProposalResult {
         // While the tabs are being made, the tab asks itself.
-        guard let index = tabs.firstIndex(where: { $0.url == url }), let owner = tabBar.navigator(for: tabs[index]) else {
-            return .accept
-        }
+        guard let tab = tabs.first(where: { $0.url == url }), let owner = tabBar.navigator(for: tab) else { return .accept }
         if owner === navigator {
             if owner.rootViewController.viewControllers.count <= 1 { return .accept }
         } else {
             tabBar.dismiss(animated: true)
-            select(index)
+            select(tab)
         }
         owner.clearAll()
         return .reject

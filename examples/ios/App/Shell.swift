@@ -57,11 +57,14 @@ final class Shell: NSObject {
         return (top as? any Visitable)?.currentVisitableURL
     }
 
-    func select(_ index: Int) {
-        guard tabs.indices.contains(index) else { return }
-        if #available(iOS 18.0, *), let tab = tabBar.tab(forIdentifier: tabs[index].id) {
-            tabBar.selectedTab = tab
-        } else {
+    var inboxTab: HotwireTab? {
+        configuration.notificationsIndex.flatMap { index in tabs.first { $0.id == configuration.tabs[index].id } }
+    }
+
+    func select(_ tab: HotwireTab) {
+        if #available(iOS 18.0, *), let shown = tabBar.tab(forIdentifier: tab.id) {
+            tabBar.selectedTab = shown
+        } else if let index = tabs.firstIndex(of: tab) {
             tabBar.selectedIndex = index
         }
     }
@@ -81,14 +84,13 @@ final class Shell: NSObject {
         tabBar.activeNavigator.activeNavigationController.present(page, animated: true)
     }
 
-    // MARK: - The number
-
+    /// Where the number stands: on the notifications' tab, and on every screen's bell. (The icon's is CampanileClient's.)
     private func showBadge() {
-        let count = Services.shared.badge.count
-        if let index = configuration.notificationsIndex, tabs.indices.contains(index) {
-            let text = BadgeText.tab(count)
-            if #available(iOS 18.0, *) { tabBar.tab(forIdentifier: tabs[index].id)?.badgeValue = text }
-            tabBar.navigator(for: tabs[index])?.rootViewController.tabBarItem.badgeValue = text
+        if let tab = inboxTab {
+            let text = BadgeText.tab(Services.shared.badge.count)
+            // From iOS 18 on the bar shows the former, before the latter.
+            if #available(iOS 18.0, *) { tabBar.tab(forIdentifier: tab.id)?.badgeValue = text }
+            tabBar.navigator(for: tab)?.rootViewController.tabBarItem.badgeValue = text
         }
         for screen in navigators.flatMap(\.rootViewController.viewControllers) { putBell(on: screen) }
     }
