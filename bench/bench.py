@@ -39,10 +39,10 @@ def arguments() -> argparse.Namespace:
 def plan(options: argparse.Namespace, client_cpus: set[int] | None) -> Plan:
     if options.short:
         return Plan(options.rounds or 1, options.rounds or 1, options.seconds or 1, users=50, rows=60, small_inboxes=50,
-                    large_inboxes=(options.rows or 5000) // 10, tokens=50, starts=2, client_cpus=client_cpus)
+                    large_inboxes=(options.rows or 5000) // 10, tokens=50, starts=2, tabs=20, client_cpus=client_cpus)
     rounds = options.rounds or 7
     return Plan(rounds, rounds, options.seconds or 4, users=1000, rows=60, small_inboxes=1000,
-                large_inboxes=(options.rows or 1_000_000) // 10, tokens=4000, starts=10, client_cpus=client_cpus)
+                large_inboxes=(options.rows or 1_000_000) // 10, tokens=4000, starts=10, tabs=201, client_cpus=client_cpus)
 
 
 def processors(pin: bool) -> tuple[set[int] | None, set[int] | None]:

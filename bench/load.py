@@ -6,6 +6,8 @@ import hmac
 import json
 import os
 import resource
+import select
+import socket
 import statistics
 import subprocess
 import time
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+HOTWIRE = "Shop/1.0 Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge]"
 BROWSER = ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
            "Chrome/130.0.0.0 Safari/537.36")
 
@@ -32,9 +35,9 @@ def user_token(secret: str, user: str, lifetime: int = 6 * 3600) -> str:
     return (signed + b"." + encoded(hmac.new(secret.encode(), signed, hashlib.sha256).digest())).decode()
 
 
-def request(method: str, target: str, authorization: str | None = None, body: bytes | None = None) -> bytes:
+def request(method: str, target: str, authorization: str | None = None, body: bytes | None = None, agent: str = BROWSER) -> bytes:
     """A whole HTTP/1.1 request as a browser would send it."""
-    lines = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", f"User-Agent: {BROWSER}", "Accept: application/json"]
+    lines = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", f"User-Agent: {agent}", "Accept: application/json"]
     if authorization:
         lines.append(f"Authorization: Bearer {authorization}")
     if body is not None:
@@ -45,6 +48,35 @@ def request(method: str, target: str, authorization: str | None = None, body: by
 def write_requests(path: Path, requests: list[bytes]) -> Path:
     path.write_bytes(b"".join(r + b"\0" for r in requests))
     return path
+
+
+def at_once(port: int, requests: list[bytes]) -> float:
+    """Sends each request over a connection of its own, all at the same time; milliseconds from before the first connects until
+    the last answer is there. An answer that isn't 200 is a BenchError."""
+    start = time.perf_counter()
+    links = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in requests]
+    try:
+        for link, one in zip(links, requests):
+            link.sendall(one)
+        waiting, answers = {link: b"" for link in links}, []
+        while waiting:
+            for link in select.select(list(waiting), [], [], 10)[0] or [None]:
+                if link is None:
+                    raise BenchError("a request of several at once had no answer after 10 s")
+                more = link.recv(65536)
+                waiting[link] += more
+                head, _, body = waiting[link].partition(b"\r\n\r\n")
+                length = next((int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:")), None)
+                if not more or length is not None and len(body) >= length:
+                    answers.append(waiting.pop(link))
+        took = (time.perf_counter() - start) * 1e3
+    finally:
+        for link in links:
+            link.close()
+    for answer in answers:
+        if not answer.startswith(b"HTTP/1.1 200"):
+            raise BenchError(f"one request of several at once was answered {answer[:100]!r}")
+    return took
 
 
 @dataclass

@@ -5,11 +5,12 @@ import shutil
 import statistics
 import subprocess
 import time
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from load import Load, Target, interleave, probe, request, run_wrk, user_token, write_requests
+from load import HOTWIRE, BenchError, Load, Target, at_once, interleave, probe, request, run_wrk, user_token, write_requests
 from processes import Programs, Server
 from seed import notification, register_devices, same_answers, seed_campanile, seed_floor, users
 from table import Figures, Report, Row, cpu_per_request, rates, ratios
@@ -28,6 +29,7 @@ class Plan:
     large_inboxes: int
     tokens: int          # growth: tokens in use, the same number on both sides
     starts: int
+    tabs: int            # rounds of three tabs
     client_cpus: set[int] | None
 
 
@@ -162,6 +164,41 @@ class Bench:
                                     "probe " + Figures(probes).text(2, " ms"), Figures(multiples), at_most=6))
         self._stop(server)
 
+    def tabs(self) -> None:
+        """A tab bar loads all its tabs when the app starts, each over a connection of its own, and the list clears the badge."""
+        count, three = (self.plan.tabs, 3)
+        names = users(2 * count)
+        server = self._posting("tabs", "full")
+        register_devices(self.programs, server, names, each=2)
+        key = self.programs.producer_key(self.folder / "tabs.sqlite")
+        for start in range(0, len(names), 1000):
+            content = json.dumps({"user_ids": names[start:start + 1000], **notification(4711, 100)}, ensure_ascii=False).encode()
+            server.call("POST", "/notifications", key, content)
+        server.wait_until_quiet()
+
+        def load(user: str, number: int) -> float:
+            return at_once(server.port, [request("GET", "/notifications", self._token(user), agent=HOTWIRE)] * number)
+
+        load(names[0], 1)
+        alone, together = [], []
+        for number in range(1, count):
+            alone.append(load(names[2 * number], 1))
+            together.append(load(names[2 * number + 1], three))
+        server.wait_until_quiet()
+        # The sandbox remembers the last pushes only, so each device's clearings are looked at for the last users.
+        for user in names[-20:]:
+            pushes = json.loads(server.call("GET", f"/sandbox/pushes?user_id={quote(user)}", key))["pushes"]
+            clearings = Counter(push["token"] for push in pushes if push["payload"]["aps"].get("badge") == 0)
+            if sorted(clearings.values()) != [1, 1]:
+                raise BenchError(f"{user}: the clearing pushes of two devices are {dict(clearings)}")
+        self.report.rows.append(Row(
+            "three tabs at once, native: the slowest against one alone", "three " + Figures(together).text(1, " ms"),
+            "one " + Figures(alone).text(1, " ms"), Figures([statistics.median(together) / statistics.median(alone)]), at_most=2))
+        self.report.notes.append(f"tabs: {count - 1} rounds, each of another user with one unread notification and two devices; "
+                                 "one clearing push a device")
+        self._stop(server)
+        self._audit("tabs")
+
     def growth(self) -> None:
         sizes = {"small": self.plan.small_inboxes, "large": self.plan.large_inboxes}
         servers, reads = {}, {}
@@ -230,4 +267,4 @@ class Bench:
 
 
 MEASURES = {"badge": Bench.badge, "list-small": Bench.list_small, "list-large": Bench.list_large, "post": Bench.post,
-            "post-single": Bench.post_single, "growth": Bench.growth, "start": Bench.start}
+            "post-single": Bench.post_single, "tabs": Bench.tabs, "growth": Bench.growth, "start": Bench.start}

@@ -110,12 +110,12 @@ def _uuid(milliseconds: int) -> str:
     return f"{time_part[:8]}-{time_part[8:]}-7{random[:3]}-8{random[3:6]}-{random[6:18]}"
 
 
-def register_devices(programs: Programs, server: Server, names: list[str]) -> None:
-    """One iOS device for every user, through the API."""
+def register_devices(programs: Programs, server: Server, names: list[str], each: int = 1) -> None:
+    """So many iOS devices for every user, through the API."""
 
     def register(part: list[str]) -> None:
         link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
-        for name in part:
+        for name in [name for name in part for _ in range(each)]:
             content = json.dumps({"token": secrets.token_hex(32), "platform": "ios"}).encode()
             server.call("POST", "/device_tokens", user_token(programs.secret, name), content, link)
         link.close()
