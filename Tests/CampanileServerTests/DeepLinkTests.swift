@@ -8,7 +8,7 @@ import Testing
         ("/orders/42?tab=parcels", ["orders", "42"]), ("home", ["home"]), ("/", []), ("?a=b", []), ("#top", []),
         ("orders/42#a:b//c/../d", ["orders", "42"]), ("/a:b/c", ["a:b", "c"]), ("a/b:c", ["a", "b:c"]), ("a?b:c", ["a"]),
         ("/a//b/", ["a", "", "b", ""]), ("상품/%EC%83%81%ED%92%88", ["상품", "상품"]), ("a%20b/%2e%2e%2e", ["a b", "..."]),
-        ("a%3Ab/%3F%23", ["a:b", "?#"]), ("a/...", ["a", "..."]), (".a/b.", [".a", "b."]),
+        ("a\u{A0}b/\u{3000}", ["a\u{A0}b", "\u{3000}"]), ("a%3Ab/%3F%23", ["a:b", "?#"]), ("a/...", ["a", "..."]), (".a/b.", [".a", "b."]),
     ])
     func accepted(text: String, segments: [String]) throws {
         let link = try DeepLink(text)

@@ -46,9 +46,7 @@ public struct DeepLink: Sendable {
         guard !bytes.isEmpty else { throw Mistake("must not be empty.") }
         guard bytes.count <= maximumBytes else { throw Mistake("must be at most \(maximumBytes) bytes of UTF-8.") }
         if text.unicodeScalars.contains(where: isControl) { throw Mistake("must not contain control characters.") }
-        if text.unicodeScalars.contains(where: \.properties.isWhitespace) {
-            throw Mistake("must not contain spaces: write %20 for one.")
-        }
+        if bytes.contains(UInt8(ascii: " ")) { throw Mistake("must not contain spaces: write %20 for one.") }
         if bytes.contains(UInt8(ascii: "\\")) { throw Mistake("must not contain \\, which browsers take for /.") }
         if bytes.starts(with: "//".utf8) { throw Mistake("must not begin with //: what follows would be taken for a host.") }
         let beginning = bytes.prefix { !"/?#".utf8.contains($0) }
@@ -79,7 +77,10 @@ public struct DeepLink: Sendable {
         return segments
     }
 
-    private static func isControl(_ scalar: Unicode.Scalar) -> Bool { scalar.properties.generalCategory == .control }
+    /// Unicode's category Cc, of which there will never be others.
+    private static func isControl(_ scalar: Unicode.Scalar) -> Bool {
+        scalar.value < 0x20 || (0x7F...0x9F).contains(scalar.value)
+    }
 
     private static func items(_ query: [UInt8]) throws(Mistake) -> [QueryItem] {
         var items: [QueryItem] = []
