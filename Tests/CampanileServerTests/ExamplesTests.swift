@@ -9,11 +9,12 @@ import Testing
     private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "examples")
 
-    private func rules() throws -> NotificationRules {
+    private func configuration() throws -> Configuration {
         let file = Self.folder.appending(path: "campanile.yaml").path()
-        let configuration = try Configuration.load(file: file, fileIsRequired: true, environment: [:], flags: .init())
-        return configuration.notificationRules(of: AppName.standard)
+        return try Configuration.load(file: file, fileIsRequired: true, environment: [:], flags: .init())
     }
+
+    private func tree() throws -> DeepLinkTree { try configuration().notificationRules(of: AppName.standard).deepLinks }
 
     private func json(_ path: String) throws -> JSONValue {
         try JSONValue(parsing: Array(Data(contentsOf: Self.folder.appending(path: path))))
@@ -21,7 +22,13 @@ import Testing
 
     @Test("the examples' configuration loads as it stands, and the app's copy of the deep links is what the server answers")
     func deepLinks() throws {
-        #expect(try json("ios/App/Resources/deep_links.json") == rules().deepLinks.json)
+        #expect(try json("ios/App/Resources/deep_links.json") == tree().json)
+    }
+
+    @Test("the app's copy of the path configuration is what the server answers")
+    func pathConfiguration() throws {
+        let version = try #require(configuration().pathConfiguration.ios["v1"])
+        #expect(try json("ios/App/Resources/ios_v1.json") == version.json(.ios))
     }
 
     @Test("the push for the simulator leads to the ranking, parents first")
@@ -30,7 +37,7 @@ import Testing
             Issue.record("push.apns has no deep link")
             return
         }
-        let match = try rules().deepLinks.resolve(DeepLink(link))
+        let match = try tree().resolve(DeepLink(link))
         #expect(match.steps.map(\.segment) == ["home", "soptamp", "entire-ranking"])
     }
 }
