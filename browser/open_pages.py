@@ -1,7 +1,12 @@
 """Steps: pages of another origin that show one user's number."""
+import json
+import pathlib
 from urllib.parse import urlencode
 
 from world import AWAY, REFUSED, USER, badge_is, step
+
+PLAIN = pathlib.Path(__file__).resolve().parent.parent / "examples/web/plain"
+
 
 @step
 def a_post_moves_the_badge_of_every_page(world):
@@ -84,3 +89,20 @@ def a_page_without_a_right_to_it_shows_nothing(world):
 
 
 a_page_without_a_right_to_it_shows_nothing.expected = REFUSED
+
+
+@step
+def the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world):
+    html = (PLAIN / "index.html").read_text().replace("http://localhost:3001", world.server)
+    script = '<script type="module" src="/native-app.js"></script>'
+    assert html.count(world.server) == 1 and script in html
+    html = html.replace(script, f'<script type="module">{(PLAIN / "native-app.js").read_text()}</script>')
+    shown = "getComputedStyle(document.querySelector('.native-back')).display"
+    for native, agent in ((False, "Mozilla/5.0 Safari/605"), (True, "Mozilla/5.0 Shop/1.0; Hotwire Native iOS; Turbo Native iOS;")):
+        page = world.open("about:blank")
+        page.call("Network.setUserAgentOverride", userAgent=agent)
+        page.go(f"{world.origin}/pages/live.js")  # for its origin; the page is written in its place
+        page.evaluate(f"(() => {{ document.open(); document.write({json.dumps(html)}); document.close(); }})()")
+        page.wait(f"sessionStorage.getItem('campanile.native') === '{json.dumps(native)}'")
+        page.wait(f"({shown} === 'none') === {json.dumps(native)} && {shown} !== ''")
+        assert page.evaluate("document.documentElement.classList.contains('native-app')") is native
