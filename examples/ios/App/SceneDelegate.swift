@@ -22,7 +22,7 @@ extension SceneDelegate: UIWindowSceneDelegate {
     }
 
     func sceneWillEnterForeground(_ scene: UIScene) {
-        Task { await Services.shared.push.cameToForeground() }
+        Services.shared.cameToForeground()
     }
 
     func scene(_ scene: UIScene, openURLContexts URLContexts: Set<UIOpenURLContext>) {

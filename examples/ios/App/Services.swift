@@ -49,6 +49,12 @@ final class Services {
         return outcome
     }
 
+    /// The number is asked for anew, and what failed without a network is done again.
+    func cameToForeground() {
+        attempt { try await $0.registration.cameToForeground() }
+        Task { await push.cameToForeground() }
+    }
+
     /// At every launch, because tokens change, and after a sign-in. The first time it asks for permission.
     func registerForPushes() { attempt { try await $0.registration.start() } }
 

@@ -13,6 +13,6 @@ final class BadgeComponent: BridgeComponent {
     override func onReceive(message: Message) {
         guard message.event == "update", let number: Number = message.data() else { return }
         guard number.count != Services.shared.badge.count else { return }
-        Services.shared.attempt { $0.badge.apply(try await $0.api.badge()) }
+        Task { await Services.shared.push.refresh() }
     }
 }
