@@ -79,7 +79,8 @@ private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
         guard let response = response as? HTTPURLResponse else { return completionHandler(.cancel) }
         let (body, pieces) = AsyncThrowingStream.makeStream(
             of: Data.self, throwing: (any Error).self, bufferingPolicy: .bufferingOldest(Exchanges.waitingPieces))
-        pieces.onTermination = { _ in dataTask.cancel() }
+        // Only when the reader is gone: a task that has completed must not be cancelled from within its completion.
+        pieces.onTermination = { if case .cancelled = $0 { dataTask.cancel() } }
         let before = exchanges.withLock { exchanges in
             exchanges.updateValue(.open(pieces), forKey: dataTask.taskIdentifier)
         }
@@ -95,7 +96,9 @@ private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
 
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
         guard case .open(let pieces)? = exchanges.withLock({ $0[dataTask.taskIdentifier] }) else { return }
-        if case .dropped = pieces.yield(data) { pieces.finish(throwing: URLError(.dataLengthExceedsMaximum)) }
+        guard case .dropped = pieces.yield(data) else { return }
+        pieces.finish(throwing: URLError(.dataLengthExceedsMaximum))
+        dataTask.cancel()
     }
 
     func urlSession(_ session: URLSession, task: URLSessionTask, didCompleteWithError error: (any Error)?) {
