@@ -84,6 +84,8 @@ contract: ## Hold the debug binary to openapi.yaml: schemathesis, who may do wha
 	@$(PYTHON) contract/authorization_matrix.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
 	@$(PYTHON) contract/generated_clients.py openapi-python-client --binary "$(DEBUG)"
+	@echo "==> contract: a package that depends on CampanileClient alone"
+	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
 
 trust-short: ## The short forms of crash, powerloss and faults, with the debug binary
 	@echo "==> trust: the model of the disk"

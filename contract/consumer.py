@@ -1,0 +1,95 @@
+"""A package of somebody else's that depends on CampanileClient alone, with the trait `Server` switched off.
+
+It is written into a temporary folder, built and run. Neither its list of dependencies nor `ldd` on its program may show
+anything of the server's. The controls are the repository's own list and the server's program, which must show it.
+"""
+import argparse
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+SERVERS = re.compile(r"nio|jwt|crypto|yams|certificates|asn1|argument-parser|swift-log|microhttpd|sqlite", re.IGNORECASE)
+
+MANIFEST = """// swift-tools-version: 6.1
+import PackageDescription
+
+let package = Package(
+    name: "consumer",
+    platforms: [.iOS(.v16), .macOS(.v13)],
+    dependencies: [.package(name: "campanile", path: "%s", traits: [])],
+    targets: [
+        .executableTarget(name: "consumer", dependencies: [.product(name: "CampanileClient", package: "campanile")]),
+    ]
+)
+"""
+
+PROGRAM = """import CampanileClient
+import Foundation
+
+final class Coordinator: DeepLinkCoordinator {
+    var pages: [String] = []
+    func prepareForDeepLink() {}
+    func show(_ page: DeepLinkPage, animated: Bool) { pages.append(page.address) }
+}
+
+let api = CampanileAPI(
+    baseURL: URL(string: "http://127.0.0.1:1")!, userAgent: "Consumer/1", retry: RetryPolicy(attempts: 1)
+) { _ in "no token" }
+let tree = DeepLinkTree([.init("home", children: [.init("orders", children: [.init(":id")])])])
+let coordinator = Coordinator()
+try DeepLinkRouter<Coordinator>(tree, []).chain("home/orders/42").open(in: coordinator)
+print(coordinator.pages.joined(separator: " "), BadgeText.bell(12) ?? "")
+do {
+    _ = try await api.badge()
+} catch {
+    print(ClientFailure(error)?.kind == .unreachable ? "unreachable" : "\\(error)")
+}
+"""
+
+EXPECTED = "/home /home/orders /home/orders/42 9+\nunreachable\n"
+
+
+def run(*command, cwd=None):
+    done = subprocess.run(command, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit(f"consumer: {' '.join(map(str, command))} failed:\n{done.stdout}")
+    return done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--swift", default="swift", help="the swift command (default swift)")
+    parser.add_argument("--binary", help="the server's program, for the control")
+    options = parser.parse_args()
+    problems = []
+    with tempfile.TemporaryDirectory(prefix="campanile-consumer-") as name:
+        folder = pathlib.Path(name)
+        (folder / "Sources/consumer").mkdir(parents=True)
+        (folder / "Package.swift").write_text(MANIFEST % ROOT, encoding="utf-8")
+        (folder / "Sources/consumer/main.swift").write_text(PROGRAM, encoding="utf-8")
+        dependencies = run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=folder)
+        run(options.swift, "build", cwd=folder)
+        program = folder / ".build/debug/consumer"
+        libraries = run("ldd", program)
+        printed = run(program)
+        fetched = sorted(path.name for path in (folder / ".build/checkouts").glob("*"))
+    for what, text in (("the list of dependencies", dependencies), ("ldd", libraries), ("the checkouts", " ".join(fetched))):
+        if SERVERS.search(text):
+            problems.append(f"{what} shows the server's:\n{text}")
+    if printed != EXPECTED:
+        problems.append(f"the program printed {printed!r}")
+    if not SERVERS.search(run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=ROOT)):
+        problems.append("the control, the repository's own list, shows nothing of the server's")
+    if options.binary and not SERVERS.search(run("ldd", options.binary)):
+        problems.append("the control, ldd on the server's program, shows nothing of the server's")
+    for problem in problems:
+        print(f"consumer: {problem}")
+    print(f"consumer: CampanileClient alone, {'WRONG' if problems else 'nothing of the server comes with it'}")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
