@@ -472,6 +472,7 @@ def main():
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
     with temporary_folder("campanile-matrix-") as folder:
+        pathlib.Path(folder, "campanile.yaml").write_text("path_configuration: { ios: { v1: {} } }\n", encoding="utf-8")
         server = Campanile(str(options.binary), f"{folder}/matrix.sqlite", folder, {"CAMPANILE_STREAMS_COOKIE": COOKIE, "CAMPANILE_CONSOLE": "true"})
         server.start()
         failed = Matrix(server).run()

@@ -12,6 +12,8 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SERVERS = re.compile(r"nio|jwt|crypto|yams|certificates|asn1|argument-parser|swift-log|microhttpd|sqlite", re.IGNORECASE)
+# What ldd may not show. Foundation's own libcurl brings a libcrypto of the system's.
+LIBRARIES = re.compile(r"nio|jwt|microhttpd|sqlite", re.IGNORECASE)
 
 MANIFEST = """// swift-tools-version: 6.1
 import PackageDescription
@@ -76,14 +78,15 @@ def main():
         libraries = run("ldd", program)
         printed = run(program)
         fetched = sorted(path.name for path in (folder / ".build/checkouts").glob("*"))
-    for what, text in (("the list of dependencies", dependencies), ("ldd", libraries), ("the checkouts", " ".join(fetched))):
-        if SERVERS.search(text):
+    for what, text, pattern in (("the list of dependencies", dependencies, SERVERS), ("ldd", libraries, LIBRARIES),
+                                ("the checkouts", " ".join(fetched), SERVERS)):
+        if pattern.search(text):
             problems.append(f"{what} shows the server's:\n{text}")
     if printed != EXPECTED:
         problems.append(f"the program printed {printed!r}")
     if not SERVERS.search(run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=ROOT)):
         problems.append("the control, the repository's own list, shows nothing of the server's")
-    if options.binary and not SERVERS.search(run("ldd", options.binary)):
+    if options.binary and not LIBRARIES.search(run("ldd", options.binary)):
         problems.append("the control, ldd on the server's program, shows nothing of the server's")
     for problem in problems:
         print(f"consumer: {problem}")
