@@ -99,7 +99,7 @@ def the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world):
     html = html.replace(script, f'<script type="module">{(PLAIN / "native-app.js").read_text()}</script>')
     shown = "getComputedStyle(document.querySelector('.native-back')).display"
     for native, agent in ((False, "Mozilla/5.0 Safari/605"), (True, "Mozilla/5.0 Shop/1.0; Hotwire Native iOS; Turbo Native iOS;")):
-        page = world.open("about:blank")
+        page = world.open(f"{world.origin}/pages/live.js")
         page.call("Network.setUserAgentOverride", userAgent=agent)
         page.go(f"{world.origin}/pages/live.js")  # for its origin; the page is written in its place
         page.evaluate(f"(() => {{ document.open(); document.write({json.dumps(html)}); document.close(); }})()")
