@@ -28,6 +28,14 @@ def page_server():
         def __init__(self, *arguments):
             super().__init__(*arguments, directory=str(HERE))
 
+        def do_GET(self):
+            # A browser asks for it by itself, now and then, wherever a page names no icon.
+            if self.path == "/favicon.ico":
+                self.send_response(204)
+                self.end_headers()
+            else:
+                super().do_GET()
+
         def log_message(self, *_):
             pass
 
