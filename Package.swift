@@ -137,7 +137,7 @@ let package = Package(
                 server("NIOSSL", "swift-nio-ssl"),
             ],
             swiftSettings: strict),
-        .testTarget(name: "CampanileClientTests", dependencies: ["CampanileClient"], swiftSettings: strict),
+        .testTarget(name: "CampanileClientTests", dependencies: ["CampanileClient", "CampanileCore"], swiftSettings: strict),
         .testTarget(name: "CampanileServerTests", dependencies: [
                 "CampanileServer", "CampanileClient", "CSQLite", "Push", "PushSimulator", "TestPrograms",
                 server("Yams", "Yams"),

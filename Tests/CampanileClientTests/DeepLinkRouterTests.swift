@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 import Testing
 

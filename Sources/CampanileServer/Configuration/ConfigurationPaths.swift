@@ -70,12 +70,7 @@ extension ConfigurationSection {
 
     private func tab(_ written: WrittenValue, path: [String]) -> Configuration.PathConfiguration.Tab? {
         let name = path.joined(separator: ".")
-        guard case .map(let entries) = written.content else {
-            reader.report(written.origin, "\(name) must be a map with path and title or icon")
-            return nil
-        }
-        let section = ConfigurationSection(
-            reader: reader, path: path, entries: entries, origin: written.origin, takesEnvironment: false)
+        guard let section = inner(written, path: path, with: "path and title or icon") else { return nil }
         let (title, icon) = (section.value("title", .text)?.value, section.value("icon", .text)?.value)
         let selectedIcon = section.value("selected_icon", .text)?.value
         let tabPath = section.value("path", .tabPath, isRequired: true)?.value
@@ -108,12 +103,7 @@ extension ConfigurationSection {
 
     private func rule(_ written: WrittenValue, path: [String]) -> Configuration.PathConfiguration.Rule? {
         let name = path.joined(separator: ".")
-        guard case .map(let entries) = written.content else {
-            reader.report(written.origin, "\(name) must be a map with patterns and properties")
-            return nil
-        }
-        let section = ConfigurationSection(
-            reader: reader, path: path, entries: entries, origin: written.origin, takesEnvironment: false)
+        guard let section = inner(written, path: path, with: "patterns and properties") else { return nil }
         let patterns = section.list("patterns", .pattern)
         if section.entry("patterns") == nil || patterns?.value.isEmpty == true {
             reader.report(written.origin, "\(name) must have at least one of patterns")
@@ -129,6 +119,16 @@ extension ConfigurationSection {
         }
         section.close()
         return patterns.map { Configuration.PathConfiguration.Rule(patterns: $0.value, properties: properties) }
+    }
+
+    /// An element of a list that is a map of its own.
+    private func inner(_ written: WrittenValue, path: [String], with keys: String) -> ConfigurationSection? {
+        guard case .map(let entries) = written.content else {
+            reader.report(written.origin, "\(path.joined(separator: ".")) must be a map with \(keys)")
+            return nil
+        }
+        return ConfigurationSection(
+            reader: reader, path: path, entries: entries, origin: written.origin, takesEnvironment: false)
     }
 
     private func value(_ written: WrittenValue, named name: String) -> Configuration.Value {

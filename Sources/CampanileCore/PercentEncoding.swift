@@ -1,6 +1,6 @@
 /// Percent-encoding of everything but the unreserved characters (RFC 3986 section 2.3).
-enum PercentEncoding {
-    static func encode(_ text: String) -> String {
+package enum PercentEncoding {
+    package static func encode(_ text: String) -> String {
         var encoded = ""
         for byte in text.utf8 {
             switch byte {
