@@ -28,13 +28,18 @@ final class ServerLock: Sendable {
         let path = try Store.find(database).path
         let place = try ServerLock.lockPlace(path, database)
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
-        guard descriptor >= 0 else { throw ServerLock.failure("The database \(database)", "can't be opened") }
+        guard descriptor >= 0 else {
+            let failure = ServerLock.failure("The database \(database)", "can't be opened")
+            close(place)
+            throw failure
+        }
         var range = flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: ServerLock.byte, l_len: 1, l_pid: 0)
         guard fcntl(descriptor, ServerLock.setLock, &range) == 0 else {
-            close(place)
+            let isTaken = errno == EAGAIN || errno == EACCES
+            let failure = ServerLock.failure("The database \(database)", "can't be locked")
             // The other stays open: closing it would drop the locks that SQLite holds on the file for others in this process.
-            if errno == EAGAIN || errno == EACCES { throw Taken(database: database) }
-            throw ServerLock.failure("The database \(database)", "can't be locked")
+            close(place)
+            throw isTaken ? Taken(database: database) : failure
         }
         identity = FileIdentity(of: descriptor)
         descriptors = Mutex([descriptor, place])
