@@ -6,7 +6,8 @@
  *
  * While the switch file exists, the calls that it names fail with the errno that it gives for files whose path starts
  * with the prefix (not -shm, which stays in memory): "write=30" (EROFS: the file system was remounted read-only, as
- * the kernel does after an error), "sync=5" (EIO: the disk refused what the page cache held). Several may stand there,
+ * the kernel does after an error), "sync=5" (EIO: the disk refused what the page cache held), "checkpoint=5" (the same for
+ * the file with the prefix as its name alone: what was copied into it, and not its log). Several may stand there,
  * separated by a space. A refused write or truncation doesn't happen. A refused sync is done nevertheless: what the
  * program may conclude from the error is nothing.
  */
@@ -37,20 +38,21 @@ static int commanded(const char *call) {
     return found != NULL && found[strlen(call)] == '=' ? atoi(found + strlen(call) + 1) : 0;
 }
 
-static bool is_ours(int fd) {
+static bool is_ours(int fd, bool alone) {
     const char *prefix = getenv("FAILING_PREFIX");
     char link[64], path[PATH_MAX];
     snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
     ssize_t n = prefix == NULL ? -1 : readlink(link, path, sizeof path - 1);
     if (n < 0) return false;
     path[n] = '\0';
+    if (alone) return strcmp(path, prefix) == 0;
     return strncmp(path, prefix, strlen(prefix)) == 0 && (n < 4 || strcmp(path + n - 4, "-shm") != 0);
 }
 
 /* True, with errno set, if the call on this file shall fail. errno is left alone otherwise. */
 static bool fails(const char *call, int fd) {
     int saved = errno, code = commanded(call);
-    bool failing = code != 0 && is_ours(fd);
+    bool failing = code != 0 && is_ours(fd, strcmp(call, "checkpoint") == 0);
     errno = failing ? code : saved;
     return failing;
 }
@@ -71,9 +73,9 @@ int ftruncate64(int fd, off64_t size) { return ftruncate(fd, size); }
 
 int fsync(int fd) {
     int done = (int)syscall(SYS_fsync, fd);
-    return fails("sync", fd) ? -1 : done;
+    return fails("sync", fd) || fails("checkpoint", fd) ? -1 : done;
 }
 int fdatasync(int fd) {
     int done = (int)syscall(SYS_fdatasync, fd);
-    return fails("sync", fd) ? -1 : done;
+    return fails("sync", fd) || fails("checkpoint", fd) ? -1 : done;
 }

@@ -14,6 +14,8 @@ The faults:
   file size limit  RLIMIT_FSIZE: the same for everybody (the write fails with EFBIG)
   read-only        the file system was remounted read-only under the server: writes fail with EROFS (failing.c)
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
+  failing copy     the sync of the database's file fails, and not its log's: nothing is written until a restart, and though
+                   nothing that was copied into the file has reached the disk, nothing is lost
   locked           another process holds BEGIN EXCLUSIVE
   file moved away, file replaced, log moved away
                    the files that the server has open don't stand under their names, and come back
@@ -46,6 +48,7 @@ import schema
 from fault_caller import USERS, Caller, refusal_fault
 
 UNTIL_REFUSED = 400       # creates of about 2 KB that a fault may still take before it bites
+UNTIL_COPIED = 4_000      # and before the log is copied
 RECOVERY_SECONDS = 15
 CLONE_NEWNS, MS_REC, MS_PRIVATE = 0x20000, 0x4000, 1 << 18
 
@@ -140,6 +143,10 @@ class ReadOnly(Fault):
 
 class FailingSync(ReadOnly):
     name, switch = "failing sync", f"sync={errno.EIO}"
+
+
+class FailingCopy(ReadOnly):
+    name, switch = "failing copy", f"checkpoint={errno.EIO}"
 
 
 class Locked(Fault):
@@ -279,6 +286,43 @@ def removed(binary, folder, report, suffix):
     return f"{len(caller.acknowledged)} acknowledged, {len(caller.refused)} refused"
 
 
+def failing_copy(binary, folder, library, report):
+    """What was copied into the file doesn't reach the disk. The log holds all of it, and must be there after SIGKILL."""
+    fault = FailingCopy(folder, library)
+    server = fault.server(binary)
+    server.start()
+    caller = Caller(server, report)
+    for _ in range(20):
+        report.check("failing copy", caller.create(), "a create failed before the fault began")
+    server.stop()
+    before = server.database + ".before"
+    shutil.copyfile(server.database, before)
+    server.start()
+    with fault.lasting(server):
+        taken = 0
+        while taken < UNTIL_COPIED and caller.create():
+            taken += 1
+        report.check("failing copy", caller.refused, f"{taken} creates were taken as if nothing were wrong")
+    for _ in range(3):
+        report.check("failing copy", not caller.create(), "a create was taken after a copy that failed")
+    caller.unready()
+    caller.reads("after a copy that failed")
+    lines = server.log_tail(1 << 20).count("The database's disk failed to sync")
+    report.check("failing copy", lines == 1, f"the log says it {lines} times, not once")
+    server.kill()
+    with open(before, "rb") as old, open(server.database, "r+b") as file:
+        shutil.copyfileobj(old, file)
+        file.truncate()
+    server.start()
+    caller.reads("after a copy that failed and nothing of which reached the disk")
+    report.check("failing copy", caller.create(), "a create failed after the restart")
+    server.stop()
+    with contextlib.closing(schema.connect(server.database)) as file:
+        damage = schema.integrity(file)
+        report.check("integrity", damage is None, str(damage))
+    return f"{len(caller.acknowledged)} acknowledged, {taken} of them before the first 503, {len(caller.refused)} refused"
+
+
 def second_start(binary, folder, report, mounts):
     """By whatever name a second server is given the database, it leaves; a command beside the server works."""
     server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
@@ -406,6 +450,9 @@ def main():
         for suffix in ("", "-wal") if options.only in (None, "removed") else ():
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             print(f"faults: {suffix or 'file'} removed: {removed(options.binary, folder, report, suffix)}", flush=True)
+        if options.only in (None, FailingCopy.name):
+            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            print(f"faults: failing copy: {failing_copy(options.binary, folder, library, report)}", flush=True)
         if options.only in (None, "second start"):
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             print(f"faults: second start: {second_start(options.binary, folder, report, mounts)}", flush=True)
