@@ -86,6 +86,7 @@ package final class App: Sendable {
             realtime.noticed($0)
         }
         database.onDisplacement { App.tell($0, configuration.database, logger) }
+        database.onLogTrouble { App.tell($0, configuration.database, logger) }
         let origins = AllowedOrigins(configuration.allowedOrigins)
         health = HealthResource(database: database, world: world, conditions: { courier.conditions })
         let streamInboxes = StreamInboxes(database: database, world: world)
@@ -141,8 +142,23 @@ package final class App: Sendable {
             return
         }
         logger.error(
-            "The database's files aren't those that were opened. Nothing is written until they are back.",
+            displacement.code == .displaced
+                ? "The database's files aren't those that were opened. Nothing is written until they are back."
+                : "The database's disk failed to sync. Nothing is written until the server is restarted.",
             metadata: ["database": "\(database)", "reason": "\(displacement.message)"])
+    }
+
+    private static func tell(_ trouble: LogTrouble?, _ database: String, _ logger: Logger) {
+        guard let trouble else {
+            logger.notice("The database's log is copied into its file again.", metadata: ["database": "\(database)"])
+            return
+        }
+        logger.warning(
+            "The database's log (-wal) grows: it can't be copied into the file.",
+            metadata: [
+                "database": "\(database)", "pages": "\(trouble.pages)",
+                "reason": "\(trouble.reason?.message ?? "a program reads an old state of the database")",
+            ])
     }
 
     /// What a new process has to put right before it serves: the lanes it knows nothing of, and versions that a change of

@@ -173,7 +173,7 @@ package enum Limits {
     // The database's memory and log
     static let readerCacheKibibytes: Int32 = 32 * 1_024
     static let writerCacheKibibytes: Int32 = 24 * 1_024
-    static let walAutocheckpointPages: Int32 = 6_000
+    static let walAutocheckpointPages = 6_000
 
     // The program's own log
     static let logBufferBytes = 4 * 1_024 * 1_024

@@ -34,7 +34,9 @@ package final class Connection {
     /// While true, statements that begin or end transactions and attach files may be prepared.
     private var allowsControl = false
     /// Pages in the write-ahead log after the last commit of this connection.
-    private(set) var logPages: Int32 = 0
+    private(set) var logPages = 0
+    /// Whether a checkpoint waits for the disk.
+    private let isSynced: Bool
     /// What the writes of this transaction noted.
     private var notes: [Int64] = []
     private var isClosed = false
@@ -46,6 +48,7 @@ package final class Connection {
         Self.startLibrary
         self.path = path
         isReadOnly = access == .read
+        isSynced = options.synchronous != .off
         handle = try Self.open(path, access, options)
         owner = pthread_self()
         do {
@@ -130,9 +133,12 @@ extension Connection {
             PRAGMA query_only = \(access == .read ? 1 : 0);
             """)
         if access != .read {
-            // `Writer` says when; see `Checkpointer`. 64 MiB of log is kept at most.
-            try execute("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = 67108864;")
+            // `Writer` says when; see `Checkpointer`.
+            try execute("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = \(options.logBytesKept);")
             watchLog()
+        } else {
+            // Who reads when the writer has closed leaves the log to the next start: the writer may have meant to.
+            leaveLog()
         }
         installAuthorizer()
     }
@@ -163,7 +169,7 @@ extension Connection {
             handle,
             { context, _, _, pages in
                 guard let context else { return SQLITE_OK }
-                Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().logPages = pages
+                Unmanaged<Connection>.fromOpaque(context).takeUnretainedValue().logPages = Int(pages)
                 return SQLITE_OK
             }, context)
     }
@@ -282,12 +288,22 @@ extension Connection {
     /// Copies the log into the file; with `truncate` waits for readers and empties the log.
     /// - Returns: the pages in the log, and how many of them are in the file.
     @discardableResult
-    func checkpoint(truncate: Bool) throws -> (log: Int32, copied: Int32) {
+    func checkpoint(truncate: Bool) throws -> (log: Int, copied: Int) {
         let mode = truncate ? SQLITE_CHECKPOINT_TRUNCATE : SQLITE_CHECKPOINT_PASSIVE
         var log: Int32 = 0
         var copied: Int32 = 0
         try check(sqlite3_wal_checkpoint_v2(handle, nil, mode, &log, &copied))
-        return (log, copied)
+        return (Int(log), Int(copied))
+    }
+
+    /// Waits until what was copied into the file is on the disk, as a checkpoint does at its end; not with `synchronous` off.
+    /// Through SQLite's own descriptor: closing another one of this process would drop SQLite's locks.
+    func syncFile() throws {
+        guard isSynced else { return }
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file))
+        guard let file, let methods = file.pointee.pMethods else { return }
+        try check(methods.pointee.xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY))
     }
 
     /// Writes what `body` changes to the log, as far as it has to grow for it, and takes all of it back: afterwards nothing has

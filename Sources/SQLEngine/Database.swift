@@ -110,11 +110,17 @@ package final class Database: Sendable {
         writer.watchCommits(watch)
     }
 
-    /// Tells when the files aren't those any more that were opened, with the error that writes fail with from then on; and
-    /// nil when they are back and writing goes on. On the writer's thread, before a transaction or, while somebody listens
+    /// Tells when the files aren't those any more that were opened, or their disk failed to sync them, with the error that
+    /// writes fail with from then on; and nil when they are back and writing goes on. On the writer's thread, before a transaction or, while somebody listens
     /// for foreign changes, within a second.
     package func onDisplacement(_ watch: @escaping @Sendable (SQLError?) -> Void) {
         writer.watchFiles(watch)
+    }
+
+    /// Tells that the log can't be copied and grows on: once in `DatabaseOptions.logNoticeMilliseconds`; and nil when it can
+    /// be again. On the writer's thread, after a commit.
+    package func onLogTrouble(_ watch: @escaping @Sendable (LogTrouble?) -> Void) {
+        writer.watchLog(watch)
     }
 
     /// Finds out whether the disk has room for what `body` would write, without writing it: see `Connection.rehearse`. Alone,

@@ -71,13 +71,16 @@ package struct DatabaseFile: Sendable {
     }
 }
 
-/// What became of the files of a database that is open.
+/// What became of the files of a database that is open, so that nothing is written to them.
 enum Displacement: Equatable, Sendable {
     case gone
     case hidden(Int32)
     case replaced
     case logGone
     case logReplaced
+    /// The disk failed to sync the file after pages were copied into it. Linux takes them for written from then on, SQLite
+    /// doesn't copy them again, and only the log holds them for certain: it stays, and the next start copies all of it.
+    case unsynced
 
     /// Its message goes on after "The database can't be written:".
     var error: SQLError {
@@ -87,8 +90,9 @@ enum Displacement: Equatable, Sendable {
             case .hidden(let reason): "its file can't be looked at: \(Files.describe(reason))"
             case .replaced: "another file stands in its place"
             case .logGone, .logReplaced: "the log that belongs to it (-wal, -shm) was removed or replaced"
+            case .unsynced: "the disk failed to sync its file. Its log (-wal) holds everything: restart the server, which copies it anew"
             }
-        return SQLError(code: .displaced, message: message)
+        return SQLError(code: self == .unsynced ? .ioErrorSync : .displaced, message: message)
     }
 }
 

@@ -24,7 +24,17 @@ package struct DatabaseOptions: Sendable {
     /// Page cache of the write connection.
     package var writerCacheKibibytes: Int32 = 8192
     /// The log is copied into the file, in the background, when it has grown by this many pages.
-    package var walAutocheckpointPages: Int32 = 1000
+    package var walAutocheckpointPages = 1000
+    /// How many times as many the log may grow while it is copied; then the writer waits.
+    package static let checkpointGrowth = 4
+    /// The part of as many that the copy in the background may leave to the writer: one in so many.
+    package static let checkpointRemainder = 12
+    /// Milliseconds until a copy that failed, or that a reader of an old state stopped, is tried again.
+    package static let checkpointRetryMilliseconds = 1_000
+    /// Milliseconds in which it is told once that the log can't be copied.
+    package static let logNoticeMilliseconds = 60_000
+    /// Bytes of the log's file that are kept when the log is begun anew.
+    package var logBytesKept = 64 * 1_024 * 1_024
     /// Bytes of the file read through a memory map; 0 is none. With a map a disk error is a signal, not an error code.
     package var memoryMapBytes: Int64 = 0
 

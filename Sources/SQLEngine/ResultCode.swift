@@ -64,6 +64,8 @@ extension ResultCode {
     package static let busyRecovery = ResultCode(.busy, 1)
     package static let busySnapshot = ResultCode(.busy, 2)
     package static let busyTimeout = ResultCode(.busy, 3)
+    package static let ioErrorSync = ResultCode(.ioError, 4)
+    package static let ioErrorDirectorySync = ResultCode(.ioError, 5)
     package static let constraintCheck = ResultCode(.constraint, 1)
     package static let constraintForeignKey = ResultCode(.constraint, 3)
     package static let constraintNotNull = ResultCode(.constraint, 5)

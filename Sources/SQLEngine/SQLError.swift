@@ -27,6 +27,9 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
+    /// The disk didn't take what was written.
+    var isFailedSync: Bool { code == .ioErrorSync || code == .ioErrorDirectorySync }
+
     @usableFromInline
     package var description: String {
         let place = sql.map { " in: \($0)" } ?? ""

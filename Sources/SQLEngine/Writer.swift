@@ -21,22 +21,20 @@ final class Writer: @unchecked Sendable {
     private var groupSize = 0
     private var commitWatcher: (@Sendable ([Int64]) -> Void)?
     private var fileWatcher: (@Sendable (SQLError?) -> Void)?
+    private var logWatcher: (@Sendable (LogTrouble?) -> Void)?
     private var refusals = Refusals()
     private var thread: pthread_t = 0
 
     // The thread's own.
     private let connection: Connection
     private var displacement: Displacement?
+    /// What was copied into the file can't be trusted, and only the log holds all: see `Displacement.unsynced`.
+    private var hasFailedSync = false
     /// Whether what became of the files leaves nothing to do about the log.
     private var isLogSaved = true
-    private let checkpointer: Checkpointer
-    private let checkpointPages: Int32
-    private var checkpointedAt: Int32 = 0
+    private var upkeep: LogUpkeep
     private var dataVersion: Int64
     private var nextPoll: UInt64 = 0
-
-    /// How many times `checkpointPages` the log may grow while it is copied, before the writer waits.
-    private static let growthAtMost: Int32 = 4
 
     /// Nanoseconds between two looks at the data version.
     private static let pollInterval: UInt64 = 300_000_000
@@ -46,16 +44,15 @@ final class Writer: @unchecked Sendable {
         self.connection = connection
         queueLimit = max(1, options.writerQueueLimit)
         batchLimit = max(1, options.writerBatchLimit)
-        checkpointPages = max(1, options.walAutocheckpointPages)
         // The first read: before it SQLite hasn't opened the log.
         dataVersion = try connection.dataVersion()
         files = try OpenFiles(file)
         connection.takeBack()
-        checkpointer = try Checkpointer(connection: Connection(path: file.path, access: .checkpoint, options: options))
+        upkeep = try LogUpkeep(Connection(path: file.path, access: .checkpoint, options: options), options: options)
         do {
             try EngineThread.start("sql-writer") { [self] in run() }
         } catch {
-            checkpointer.close()
+            try? upkeep.close()
             throw error
         }
     }
@@ -88,6 +85,10 @@ final class Writer: @unchecked Sendable {
 
     func watchFiles(_ watcher: @escaping @Sendable (SQLError?) -> Void) {
         monitor.withLock { fileWatcher = watcher }
+    }
+
+    func watchLog(_ watcher: @escaping @Sendable (LogTrouble?) -> Void) {
+        monitor.withLock { logWatcher = watcher }
     }
 
     var lastRefusals: Refusals {
@@ -139,7 +140,7 @@ extension Writer {
                     for job in jobs { job.answer(error) }
                 } else {
                     commit(jobs)
-                    checkpointIfDue()
+                    keepLogShort()
                 }
             case .alone(let job):
                 job.answer(lookAtFiles() ?? perform(job))
@@ -155,8 +156,8 @@ extension Writer {
 
     private func finish() {
         _ = lookAtFiles()
-        checkpointer.close()
-        // SQLite would remove what has the log's name.
+        trusting { try upkeep.close() }
+        // SQLite would remove what has the log's name, or what alone holds everything.
         if displacement != nil { connection.leaveLog() }
         connection.close()
         monitor.withLock {
@@ -164,6 +165,7 @@ extension Writer {
             listeners = []
             commitWatcher = nil
             fileWatcher = nil
+            logWatcher = nil
             hasFinished = true
             monitor.wakeAll()
         }
@@ -308,7 +310,7 @@ extension Writer {
 extension Writer {
     /// What a write has to be refused with, because it would go where nobody finds it.
     private func lookAtFiles() -> SQLError? {
-        let found = files.displacement
+        let found = hasFailedSync ? .unsynced : files.displacement
         if found != displacement {
             displacement = found
             isLogSaved = false
@@ -328,7 +330,7 @@ extension Writer {
         switch displacement {
         case .gone, .replaced, .logGone: return (try? checkpoint(truncate: true)) != nil
         // The file may be in use with the other log.
-        case .logReplaced, .hidden, nil: return true
+        case .logReplaced, .hidden, .unsynced, nil: return true
         }
     }
 
@@ -340,32 +342,31 @@ extension Writer {
         }
     }
 
-    /// Has the log copied into the file when it has grown enough since the last time, in the background. When nearly all is
-    /// copied, the writer copies the rest: SQLite begins the log anew only when no page is left. After the answers, so that
-    /// no caller waits for it.
-    private func checkpointIfDue() {
-        let pages = connection.logPages
-        // The log was begun anew.
-        if pages < checkpointedAt { checkpointedAt = 0 }
-        let grown = pages - checkpointedAt
-        // Where commits are quicker than the copying, the log would grow for ever.
-        switch checkpointer.takeState(waits: grown >= Self.growthAtMost * checkpointPages) {
-        case .busy: return
-        case .idle: if grown >= checkpointPages { checkpointer.start() }
-        case .copied(let copied):
-            if copied < pages { try? checkpoint(truncate: false) }
-            checkpointedAt = pages
-        // A reader or another process may stand in the way, or the disk may be full. Nothing is lost: the log stays, and
-        // after as many pages again it is tried again.
-        case .failed: checkpointedAt = pages
+    /// After the answers, so that no caller waits for it.
+    private func keepLogShort() {
+        trusting { try upkeep.committed(on: connection) { trouble in monitor.withLock { logWatcher }?(trouble) } }
+    }
+
+    /// Copies the log now; on the writer's thread.
+    func checkpoint(truncate: Bool) throws {
+        if hasFailedSync { throw Displacement.unsynced.error }
+        do {
+            try upkeep.settle()
+            try connection.checkpoint(truncate: truncate)
+        } catch let error as SQLError where error.isFailedSync {
+            hasFailedSync = true
+            throw error
         }
     }
 
-    /// Copies the log now; on the writer's thread. After the copy in the background, because SQLite allows one at a time and
-    /// doesn't wait for the other by itself.
-    func checkpoint(truncate: Bool) throws {
-        _ = checkpointer.takeState(waits: true)
-        try connection.checkpoint(truncate: truncate)
+    /// Does something about the log, and doesn't trust the file any more when it couldn't be synced.
+    private func trusting(_ body: () throws -> Void) {
+        do {
+            try body()
+        } catch let error as SQLError where error.isFailedSync {
+            hasFailedSync = true
+            _ = lookAtFiles()
+        } catch {}
     }
 
     private func noticeForeignChange() {

@@ -105,6 +105,32 @@ import Testing
         await second.stop()
     }
 
+    @Test("a command leaves the log to the server, however long it is")
+    func logOfTheServer() throws {
+        let folder = TemporaryFolder()
+        var configuration = Configuration()
+        configuration.database = folder.database
+        var options = DatabaseOptions()
+        options.walAutocheckpointPages = .max
+        let server = try Store.open(folder.database, options: options).database
+        try server.checkpoint(truncate: true)
+        // Longer than what a program without this setting would copy.
+        try server.writeBlocking { connection in
+            for number in 0..<130 {
+                _ = try connection.run(
+                    "INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at) VALUES (1, ?1, x'', randomblob(65536), 1)",
+                    "\(number)")
+            }
+        }
+        let before = try Data(contentsOf: URL(fileURLWithPath: folder.database))
+        let operations = try Operations(configuration, world: .live)
+        for number in 0..<5 { _ = try operations.createKey(name: "key-\(number)", app: AppName.standard) }
+        operations.close()
+        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.database)) == before)
+        server.close()
+        #expect(try Data(contentsOf: URL(fileURLWithPath: folder.database)).count > 8_000_000)
+    }
+
     @Test("a symbolic link to a file that isn't there is refused, and nothing is made")
     func danglingLink() async throws {
         let folder = TemporaryFolder()

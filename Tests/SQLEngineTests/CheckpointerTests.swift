@@ -3,11 +3,11 @@ import SQLEngine
 import Synchronization
 import Testing
 
-@Suite("The log is copied in the background")
+@Suite("The log is copied in the background", .serialized)
 struct CheckpointerTests {
     /// Each write grows the log by about 25 pages, and every 10 are enough for a copy.
-    private static func fixture() throws -> Fixture {
-        try Fixture { $0.walAutocheckpointPages = 10 }
+    private static func fixture(pages: Int = 10) throws -> Fixture {
+        try Fixture { $0.walAutocheckpointPages = pages }
     }
 
     private static func writeBig(_ fixture: Fixture, _ id: Int64) throws {
@@ -59,6 +59,118 @@ struct CheckpointerTests {
         #expect(try fixture.count == 3)
     }
 
+    @Test("what is committed while the log is copied is copied in the background too: the writer gets the last pages only",
+        .timeLimit(.minutes(1)))
+    func passes() async throws {
+        #expect(TestDisk.isInstalled)
+        let fixture = try Self.fixture(pages: 120)
+        let file = try TestDisk.file(fixture.folder.file())
+        let hold = TestDisk.Hold(file)
+        TestDisk.hold.withLock { $0 = hold }
+        TestDisk.counted.withLock { $0 = (file, [:]) }
+        defer {
+            TestDisk.hold.withLock { $0 = nil }
+            TestDisk.counted.withLock { $0 = (0, [:]) }
+            hold.gate.open()
+        }
+        for number in 0..<6 { try Self.writeBig(fixture, Int64(number)) }
+        while hold.thread == nil {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        // 200 pages: fewer than the writer would wait at, and twenty times what may be left to it.
+        for number in 6..<14 { try Self.writeBig(fixture, Int64(number)) }
+        hold.gate.open()
+        func writes(_ thread: String) -> Int { TestDisk.counted.withLock { $0.writes[thread] ?? 0 } }
+        var id: Int64 = 100
+        while writes("sql-writer") == 0 {
+            try Task.checkCancellation()
+            try fixture.database.writeBlocking { [id] in _ = try $0.run("INSERT INTO things (id) VALUES (?1)", id) }
+            id += 1
+        }
+        #expect(writes("sql-writer") <= 40)
+        #expect(writes("sql-checkpoint") >= 200)
+    }
+
+    @Test("after a sync of the file that failed nothing is written any more, and the log stays: it alone holds everything",
+        .timeLimit(.minutes(1)), arguments: [10, 100])
+    func unsynced(_ pages: Int) throws {
+        #expect(TestDisk.failsSyncs)
+        let fixture = try Fixture {
+            $0.walAutocheckpointPages = pages
+            $0.synchronous = .full
+        }
+        let told = Mutex<[ResultCode?]>([])
+        fixture.database.onDisplacement { error in told.withLock { $0.append(error?.code) } }
+        try fixture.database.checkpoint(truncate: true)
+        let path = fixture.folder.file()
+        let before = try Data(contentsOf: URL(fileURLWithPath: path))
+        TestDisk.unsynced.store(try TestDisk.file(path), ordering: .sequentiallyConsistent)
+        var acknowledged: Int64 = 0
+        #expect(throws: SQLError.self) {
+            for _ in 0..<500 {
+                try Self.writeBig(fixture, acknowledged)
+                acknowledged += 1
+            }
+        }
+        TestDisk.unsynced.store(0, ordering: .sequentiallyConsistent)
+        #expect(TestDisk.failedSyncs.load(ordering: .relaxed) > 0)
+        let refusal = #expect(throws: SQLError.self) { try Self.writeBig(fixture, -1) }
+        #expect(refusal?.code == .ioErrorSync)
+        #expect(refusal?.isUnavailable == true)
+        #expect(told.withLock { $0 } == [.ioErrorSync])
+        #expect(throws: SQLError.self) { try fixture.database.checkpoint(truncate: true) }
+        #expect(try fixture.count == acknowledged)
+        fixture.database.close()
+
+        // As if nothing that was copied had reached the disk.
+        let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+        try handle.write(contentsOf: before)
+        try handle.truncate(atOffset: UInt64(before.count))
+        try handle.close()
+        let again = try Database(path: path)
+        #expect(try countThings(again) == acknowledged)
+        #expect(try again.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } } == "ok")
+        try again.checkpoint(truncate: true)
+    }
+
+    @Test("a log that an old reader keeps from being copied is told of, once, and when it is copied again")
+    func toldOfReader() throws {
+        let fixture = try Self.fixture()
+        let told = Mutex<[LogTrouble?]>([])
+        fixture.database.onLogTrouble { trouble in told.withLock { $0.append(trouble) } }
+        try Self.writeBig(fixture, 0)
+        try fixture.database.snapshot { connection in
+            _ = try connection.first("SELECT count(*) FROM things") { $0.int(0) }
+            for number in 1..<20 { try Self.writeBig(fixture, Int64(number)) }
+        }
+        #expect(told.withLock { $0.count } == 1)
+        let trouble = try #require(told.withLock { $0.first ?? nil })
+        #expect(trouble.reason == nil)
+        #expect(trouble.pages >= 40)
+        for number in 0..<20 { try Self.writeBig(fixture, Int64(number)) }
+        #expect(told.withLock { $0.count } == 2)
+        #expect(told.withLock { $0.last ?? nil } == nil)
+    }
+
+    @Test("a log that can't be copied because the disk is full is told of, nothing is lost, and it is copied when there is room")
+    func toldOfFullDisk() throws {
+        #expect(TestDisk.isInstalled)
+        let fixture = try Self.fixture()
+        let told = Mutex<[LogTrouble?]>([])
+        fixture.database.onLogTrouble { trouble in told.withLock { $0.append(trouble) } }
+        try fixture.database.checkpoint(truncate: true)
+        TestDisk.full.store(try TestDisk.file(fixture.folder.file()), ordering: .sequentiallyConsistent)
+        defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
+        for number in 0..<8 { try Self.writeBig(fixture, Int64(number)) }
+        #expect(told.withLock { $0.map { $0?.reason?.code.primary } } == [.full])
+        #expect(try fixture.count == 8)
+        TestDisk.full.store(0, ordering: .sequentiallyConsistent)
+        for number in 0..<8 { try Self.writeBig(fixture, Int64(number)) }
+        #expect(told.withLock { $0.count } == 2)
+        #expect(try Self.bytes(fixture) > 8 * 200_000)
+    }
+
     @Test("a reader of an old state keeps its state, and the log is begun anew once it is gone")
     func oldReader() throws {
         let fixture = try Self.fixture()
@@ -79,6 +191,7 @@ struct CheckpointerTests {
     func reopened() throws {
         let fixture = try Self.fixture()
         for number in 0..<60 { try Self.writeBig(fixture, Int64(number)) }
+        #expect(try Self.bytes(fixture) > 10 * 200_000, "some of it was copied before the end")
         fixture.database.close()
         #expect(fixture.folder.names == ["test.sqlite"], "the log is in the file")
         let again = try Database(path: fixture.folder.file())
@@ -98,6 +211,7 @@ struct CheckpointerTests {
             try fixture.database.pollForeignChange()
         }
         #expect(notices.current == before)
+        #expect(try Self.bytes(fixture) > 200_000, "some of it was copied")
     }
 
     @Test("a checkpoint that is asked for waits for the copy in the background, and empties the log")

@@ -11,6 +11,11 @@ enum TestDisk {
     /// The file that takes every write four hundred times; 0: none.
     static let slow = Atomic<UInt64>(0)
     static let hold = Mutex<Hold?>(nil)
+    /// The file whose syncs fail, and are not done; 0: none.
+    static let unsynced = Atomic<UInt64>(0)
+    static let failedSyncs = Atomic<Int>(0)
+    /// The file whose writes are counted, by the name of the thread that made them.
+    static let counted = Mutex<(file: UInt64, writes: [String: Int])>((0, [:]))
 
     /// A file that nothing is written to until its gate is open.
     final class Hold: Sendable {
@@ -25,8 +30,7 @@ enum TestDisk {
 
         fileprivate func stand(for file: UInt64) {
             guard file == self.file else { return }
-            let name = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
-            first.withLock { $0 = $0 ?? name?.trimmingCharacters(in: .newlines) ?? "unknown" }
+            first.withLock { $0 = $0 ?? TestDisk.threadName }
             gate.stand()
         }
     }
@@ -42,6 +46,7 @@ enum TestDisk {
                 errno = ENOSPC
                 return -1
             }
+            TestDisk.counted.withLock { if $0.file == file { $0.writes[TestDisk.threadName, default: 0] += 1 } }
             TestDisk.hold.withLock { $0 }?.stand(for: file)
             if file == TestDisk.slow.load(ordering: .sequentiallyConsistent) {
                 for _ in 1..<400 { _ = pwrite(descriptor, bytes, count, offset) }
@@ -54,9 +59,67 @@ enum TestDisk {
         return codes.contains(SQLITE_OK)
     }()
 
+    static var threadName: String {
+        let name = try? String(contentsOfFile: "/proc/thread-self/comm", encoding: .utf8)
+        return name?.trimmingCharacters(in: .newlines) ?? "unknown"
+    }
+
     static func file(_ path: String) throws -> UInt64 {
         var status = stat()
         guard stat(path, &status) == 0 else { throw POSIXError(.ENOENT) }
         return UInt64(status.st_ino)
+    }
+}
+
+/// Syncs are no call of that table: the files get a copy of SQLite's own methods, with another one for the sync.
+extension TestDisk {
+    private typealias Open = @convention(c) (
+        UnsafeMutablePointer<sqlite3_vfs>?, UnsafePointer<CChar>?, UnsafeMutablePointer<sqlite3_file>?, Int32,
+        UnsafeMutablePointer<Int32>?
+    ) -> Int32
+    private typealias Sync = @convention(c) (UnsafeMutablePointer<sqlite3_file>?, Int32) -> Int32
+
+    private static let system = Mutex<(open: Open?, sync: Sync?, methods: UInt?)>((nil, nil, nil))
+    /// Which file an object of SQLite's stands for.
+    private static let objects = Mutex<[UInt: UInt64]>([:])
+
+    /// Before the database is opened whose file's syncs shall fail.
+    static let failsSyncs: Bool = {
+        guard let vfs = sqlite3_vfs_find(nil), let open = vfs.pointee.xOpen else { return false }
+        system.withLock { $0.open = open }
+        vfs.pointee.xOpen = { vfs, name, object, flags, outFlags in
+            guard let open = TestDisk.system.withLock({ $0.open }) else { return SQLITE_CANTOPEN }
+            let code = open(vfs, name, object, flags, outFlags)
+            if code == SQLITE_OK, flags & SQLITE_OPEN_MAIN_DB != 0, let object, let name {
+                TestDisk.replaceSync(of: object, try? TestDisk.file(String(cString: name)))
+            }
+            return code
+        }
+        return true
+    }()
+
+    private static func replaceSync(of object: UnsafeMutablePointer<sqlite3_file>, _ file: UInt64?) {
+        guard let own = object.pointee.pMethods else { return }
+        let methods = system.withLock { system in
+            if let known = system.methods { return known }
+            system.sync = own.pointee.xSync
+            let copy = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
+            copy.initialize(to: own.pointee)
+            copy.pointee.xSync = { object, flags in TestDisk.sync(object, flags) }
+            let address = UInt(bitPattern: copy)
+            system.methods = address
+            return address
+        }
+        objects.withLock { $0[UInt(bitPattern: object)] = file }
+        object.pointee.pMethods = UnsafePointer(bitPattern: methods)
+    }
+
+    private static func sync(_ object: UnsafeMutablePointer<sqlite3_file>?, _ flags: Int32) -> Int32 {
+        let file = objects.withLock { $0[UInt(bitPattern: object)] }
+        guard file == nil || file != unsynced.load(ordering: .sequentiallyConsistent) else {
+            failedSyncs.add(1, ordering: .relaxed)
+            return SQLITE_IOERR | 4 << 8
+        }
+        return system.withLock { $0.sync }?(object, flags) ?? SQLITE_ERROR
     }
 }
