@@ -1,5 +1,6 @@
 /// Every limit of the program, with its unit; docs/limits.md prints them. (The limits of the HTTP head and body are in
-/// HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`.)
+/// HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`, and a deep link's bytes in CampanileCore's
+/// `DeepLink`, because apps hold to them too.)
 package enum Limits {
     // What a producer sends
     static let userIDBytes = 255
@@ -26,6 +27,8 @@ package enum Limits {
     static let androidTokenBytes = 1...1_024
     static let appVersionBytes = 64
     static let localeBytes = 64
+    /// What `GET /client` tells of a User-Agent.
+    static let bridgeComponents = 64
 
     // The list
     static let pageSize = 50

@@ -4,11 +4,13 @@ import HTTPEngine
 /// Which requests come from the app itself and not from a browser: the User-Agent says `Hotwire Native` or `Turbo Native`
 /// (turbo-rails, `hotwire_native_app?`), or one of the configured words.
 struct NativeRequests: Sendable {
+    /// Texts that mark a User-Agent wherever they stand in it.
+    let configured: [[UInt8]]
     private let marks: [[UInt8]]
 
-    /// - Parameter configured: texts that mark a User-Agent wherever they stand in it.
     init(configured: [String]) {
-        marks = (["Hotwire Native", "Turbo Native"] + configured).map { Array($0.utf8) }
+        self.configured = configured.map { Array($0.utf8) }
+        marks = ["Hotwire Native", "Turbo Native"].map { Array($0.utf8) } + self.configured
     }
 
     func isNative(_ request: Request) -> Bool {
