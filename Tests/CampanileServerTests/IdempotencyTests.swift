@@ -46,6 +46,47 @@ import Testing
         }
     }
 
+    /// Configurations that the body below is right for, and what may become of them.
+    private static let renewals: [(fields: String, code: String, before: @Sendable (inout Configuration) -> Void, after: @Sendable (inout Configuration) -> Void)] = [
+        (#""deep_link":"orders/1""#, "unknown_deep_link", { $0.deepLinks = DeepLinkTree([.init("orders", children: [.init(":id")])]) },
+            { $0.deepLinks = DeepLinkTree([.init("purchases", children: [.init(":id")])]) }),
+        (#""deep_link":"orders?a=1""#, "deep_link_query", { _ in }, { $0.deepLinks = DeepLinkTree([.init("orders")]) }),
+        (#""category":"NOTICE""#, "unknown_category", { $0.categories = ["NOTICE": .init()] }, { $0.categoriesOnly = true }),
+    ]
+
+    @Test("the first answer comes again also when the tree or the categories are others by then", arguments: renewals.indices)
+    func renewedConfiguration(_ index: Int) async throws {
+        let renewal = Self.renewals[index]
+        let (folder, clock) = (TemporaryFolder(), HandClock())
+        let body = #"{"user_id":"alice","title":"T",\#(renewal.fields)}"#
+        let server = try await RunningServer(folder: folder, clock: clock, renewal.before)
+        let producer = try server.producer()
+        let first = try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k-77"])
+        #expect(first.status == 201)
+        await server.stop()
+
+        let restarted = try await RunningServer(folder: folder, clock: clock, renewal.after)
+        func post(_ body: String, key: String?) async throws -> HTTPClient.Answer {
+            try await restarted.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": key ?? ""])
+        }
+        let again = try await post(body, key: "k-77")
+        #expect((again.status, again.header("idempotency-replayed")) == (201, "true"))
+        #expect(again.body == first.body)
+        #expect(again.header("location") == first.header("location"))
+        // Controls: the new configuration holds for everything else.
+        for (body, key) in [(body, nil), (body, "other"), (body + " ", "k-77")] {
+            let refused = try await post(body, key: key)
+            #expect((refused.status, refused.code) == (422, "invalid"))
+            #expect(try refused.json["errors"]?.array.map { $0["code"]?.string } == [renewal.code])
+        }
+        // All mistakes at once, where nothing is remembered.
+        let several = try await post(#"{"user_id":"","title":"T",\#(renewal.fields)}"#, key: "new")
+        #expect(Set(several.errorFields) == ["user_id", renewal.fields.contains("category") ? "category" : "deep_link"])
+        clock.advance(seconds: 24 * 3_600)
+        #expect(try await post(body, key: "k-77").status == 422)
+        await restarted.stop()
+    }
+
     @Test("a key whose request is under way is refused with 409; it is free when the work ends, also by an error")
     func underWay() async throws {
         let idempotency = Idempotency()

@@ -16,16 +16,36 @@ struct NotificationResource: Sendable {
 
     func create(_ request: Request, _ producer: Producer) throws -> Reply {
         let key = try Idempotency.key(of: request)
-        let new = try NewNotification(from: JSONObject(of: request), rules: rules[producer.app])
+        let object = try JSONObject(of: request)
+        let new: NewNotification
+        do {
+            new = try NewNotification(from: object, rules: rules[producer.app])
+        } catch let refusal as Problem {
+            // The tree, the categories or a limit may be others than when this body was taken.
+            guard let key, let first = try firstAnswer(to: request, producer, key: key) else { throw refusal }
+            return .now(first.response(isReplay: true))
+        }
         guard let key else {
             return .later { try await create(new, producer).response(isReplay: false) }
         }
-        let fingerprint = Array(SHA256.hash(data: request.body))
+        let fingerprint = NotificationResource.fingerprint(request)
         return .later {
             try await idempotency.once(key, producer: producer.keyID) {
                 try await create(new, producer, key: key, fingerprint: fingerprint)
             }
         }
+    }
+
+    private static func fingerprint(_ request: Request) -> [UInt8] { Array(SHA256.hash(data: request.body)) }
+
+    /// What this very body was answered under its key; nil when it wasn't taken, or too long ago.
+    private func firstAnswer(to request: Request, _ producer: Producer, key: String) throws -> CreateAnswer? {
+        let known = try database.read { connection in
+            try IdempotencyRepository.find(
+                key: key, apiKey: producer.keyID, since: Idempotency.since(world.now()), in: connection)
+        }
+        guard let known, known.fingerprint == NotificationResource.fingerprint(request) else { return nil }
+        return CreateAnswer(location: known.location, body: known.body)
     }
 
     private func create(_ new: NewNotification, _ producer: Producer) async throws -> CreateAnswer {
@@ -40,10 +60,9 @@ struct NotificationResource: Sendable {
         _ new: NewNotification, _ producer: Producer, key: String, fingerprint: [UInt8]
     ) async throws -> Response {
         let now = world.now()
-        let since = Timestamp(milliseconds: now.milliseconds - Limits.idempotencyKeyMilliseconds)
         let (answer, created) = try await database.write { connection -> (CreateAnswer, [Publisher.Created]?) in
             if let known = try IdempotencyRepository.find(
-                key: key, apiKey: producer.keyID, since: since, in: connection)
+                key: key, apiKey: producer.keyID, since: Idempotency.since(now), in: connection)
             {
                 guard known.fingerprint == fingerprint else { throw Problem(.idempotencyMismatch) }
                 return (CreateAnswer(location: known.location, body: known.body), nil)

@@ -1,3 +1,4 @@
+import CampanileCore
 import HTTPEngine
 import Synchronization
 
@@ -25,6 +26,11 @@ final class Idempotency: Sendable {
             key.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C })
         else { throw mistake() }
         return key
+    }
+
+    /// The time of the oldest answer that is still given.
+    static func since(_ now: Timestamp) -> Timestamp {
+        Timestamp(milliseconds: now.milliseconds - Limits.idempotencyKeyMilliseconds)
     }
 
     private static func mistake() -> Problem {
