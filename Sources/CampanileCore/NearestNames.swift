@@ -2,40 +2,73 @@
 ///
 /// Capitals, dashes and underscores don't count, so that `nativeUserAgents` finds `native_user_agents`.
 package func nearestNames(to name: String, among candidates: [String]) -> [String] {
-    let plain = plainName(name)
-    let allowed = plain.count < 6 ? 1 : plain.count < 12 ? 2 : 3
-    let ranked = candidates.compactMap { candidate -> (candidate: String, distance: Int)? in
-        let other = plainName(candidate)
-        // As many must be inserted at least. Without this a long name would cost its length times that of each candidate.
-        guard abs(other.count - plain.count) <= allowed else { return nil }
-        return (candidate, editDistance(plain, other))
-    }
-    return ranked
-        .filter { $0.distance <= allowed && $0.distance < plain.count }
+    let likeness = NameLikeness(to: name)
+    return candidates
+        .compactMap { candidate in likeness.distance(of: candidate).map { (candidate: candidate, distance: $0) } }
         .sorted { ($0.distance, $0.candidate) < ($1.distance, $1.candidate) }
         .map(\.candidate)
 }
 
-private func plainName(_ name: String) -> [Character] {
-    name.lowercased().filter { $0 != "_" && $0 != "-" }.map(\.self)
+/// How nearly names are like a given one, which may be long, and is taken apart only once.
+package struct NameLikeness {
+    private let name: String
+    private let plain: [Unicode.Scalar]
+    /// The edit distance from which on a name is another.
+    private let allowed: Int
+
+    package init(to name: String) {
+        self.name = name
+        plain = plainName(name)
+        allowed = plain.count < 6 ? 1 : plain.count < 12 ? 2 : 3
+    }
+
+    /// Nil for a name that is too far.
+    package func distance(of candidate: String) -> Int? {
+        // As many must be inserted at least, and no scalar is shorter than a byte: most names are told by their length.
+        guard candidate.utf8.count + allowed >= plain.count else { return nil }
+        if candidate == name { return 0 }
+        let other = plainName(candidate)
+        guard abs(other.count - plain.count) <= allowed else { return nil }
+        let distance = editDistance(plain, other)
+        return distance <= allowed && distance < plain.count ? distance : nil
+    }
 }
 
-/// How many characters must be inserted, removed or replaced, or neighbours swapped, to make one text of the other
+private func plainName(_ name: String) -> [Unicode.Scalar] {
+    name.lowercased().unicodeScalars.filter { $0 != "_" && $0 != "-" }.map(\.self)
+}
+
+/// How many scalars must be inserted, removed or replaced, or neighbours swapped, to make one text of the other
 /// (optimal string alignment).
-private func editDistance(_ left: [Character], _ right: [Character]) -> Int {
-    var beforeLast: [Int] = []
-    var last = Array(0...right.count)
-    for (row, leftCharacter) in left.enumerated() {
-        var current = [row + 1]
-        for (column, rightCharacter) in right.enumerated() {
-            let replaced = last[column] + (leftCharacter == rightCharacter ? 0 : 1)
+private func editDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar]) -> Int {
+    var beforeLast = Array(0...right.count)
+    var last = beforeLast
+    var current = beforeLast
+    for (row, leftScalar) in left.enumerated() {
+        current[0] = row + 1
+        for (column, rightScalar) in right.enumerated() {
+            let replaced = last[column] + (leftScalar == rightScalar ? 0 : 1)
             var least = min(replaced, last[column + 1] + 1, current[column] + 1)
-            if row > 0, column > 0, leftCharacter == right[column - 1], left[row - 1] == rightCharacter {
+            if row > 0, column > 0, leftScalar == right[column - 1], left[row - 1] == rightScalar {
                 least = min(least, beforeLast[column - 1] + 1)
             }
-            current.append(least)
+            current[column + 1] = least
         }
-        (beforeLast, last) = (last, current)
+        (beforeLast, last, current) = (last, current, beforeLast)
     }
     return last[right.count]
+}
+
+/// A sentence about two names that Unicode calls the same and that are written with other bytes, which nobody sees; nil for
+/// all others.
+package func lookalikeSentence(given: String, declared: String) -> String? {
+    guard given == declared, ExactText(given) != ExactText(declared) else { return nil }
+    return "\(quotedInSentence(given)) only looks like \(quotedInSentence(declared)): \(PercentEncoding.encode(given)) "
+        + "was given, and \(PercentEncoding.encode(declared)) is declared."
+}
+
+/// The first of some names, and how many there are besides.
+package func fewNames(_ names: [String]) -> String {
+    let shown = names.prefix(8).joined(separator: ", ")
+    return names.count > 8 ? "\(shown) and \(names.count - 8) more" : shown
 }

@@ -27,7 +27,7 @@ import Testing
         ("a%2Fb", "escaped / or \\ in its path, and has “a%2Fb”"), ("a/%5cb", "escaped / or \\"),
         ("a%", "broken escape in “a%”"), ("a/%4", "broken escape"), ("a/%zz", "broken escape"), ("a?b=%4z", "broken escape in “%4z”"),
         ("a%0Ab", "escaped control character"), ("a%00", "escaped control character"), ("a%7f", "escaped control"), ("a%C2%85", "escaped control"),
-        ("a%C0%AF", "must be UTF-8 when its escapes are read"), ("a?b=%FF", "must be UTF-8"), ("%ED%A0%80", "must be UTF-8"),
+        ("a%C0%AF", "must be UTF-8 when its escapes are read"), ("%ED%A0%80", "must be UTF-8"),
         ("a\nb", "must not contain control characters"), ("a\u{7F}", "control characters"), ("a\u{85}", "control characters"),
         ("a?b=\t", "control characters"), ("a b", "must not contain spaces: write %20"), ("a?b= c", "spaces"), (" a", "spaces"),
         ("/" + String(repeating: "x", count: 2_048), "must be at most 2048 bytes"),
@@ -126,9 +126,16 @@ import Testing
         ("homes", "names no screen: there is no “homes”. The nearest: home, resources."),
         ("soptamp/entire-ranking", "names no screen: there is no “soptamp”. The nearest: home/soptamp, home, resources."),
         ("resources/7/details", "names no screen: there is no “details” below “resources/7”. The nearest: resources/:id/detail, resources/:id."),
-        ("home/", "names no screen: a segment of its path below “home” is empty. The nearest: home/soptamp, home/Café."),
+        ("home/", "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."),
+        ("resources/new/", "names no screen: a segment of its path below “resources/new” is empty. The nearest: resources/new."),
+        ("resources/7/?a=b", "names no screen: a segment of its path below “resources/7” is empty. The nearest: resources/:id, resources/:id/detail."),
         ("/", "names no screen: a segment of its path is empty. The nearest: home, resources."),
-        ("home//soptamp", "names no screen: a segment of its path below “home” is empty. The nearest: home/soptamp, home/Café."),
+        ("home//soptamp", "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."),
+        (
+            "home/Cafe%CC%81",
+            "names no screen: there is no “Cafe\u{301}” below “home”. The nearest: home/Café, home, home/soptamp. "
+                + "“Cafe\u{301}” only looks like “Café”: Cafe%CC%81 was given, and Caf%C3%A9 is declared."
+        ),
     ])
     func unknown(text: String, sentence: String) throws {
         #expect(try sentences(text) == [sentence])
@@ -155,6 +162,56 @@ import Testing
     ])
     func queries(text: String, sentences: [String]) throws {
         #expect(try self.sentences(text) == sentences)
+    }
+
+    @Test("of many faults of a query the first eight are told, and how many there are besides")
+    func manyFaults() throws {
+        let keys = (1...32).map { "key\($0)" }
+        let tree = DeepLinkTree([.init("a", query: keys.map { .init($0) })])
+        let link = try DeepLink("a?" + (1...300).map { "x\($0)=1" }.joined(separator: "&"))
+        do throws(DeepLinkTree.Mistake) {
+            _ = try tree.resolve(link)
+            Issue.record("it was taken")
+        } catch {
+            #expect(error.sentences.count == 9)
+            #expect(error.sentences.first == """
+                has the query key “x1”, which this screen doesn't take; it takes \
+                key1, key2, key3, key4, key5, key6, key7, key8 and 24 more.
+                """)
+            #expect(error.sentences.last == "has 292 more faults in its query.")
+        }
+        let one = DeepLinkTree([.init("a", query: (1...10).map { .init("r\($0)", isRequired: true) })])
+        #expect {
+            _ = try one.resolve(DeepLink("a?r1=1"))
+        } throws: { error in
+            (error as? DeepLinkTree.Mistake)?.sentences.last == "has 1 more fault in its query."
+        }
+    }
+
+    @Test("a query whose escapes are no UTF-8 is well-formed; a screen takes no such key and no such value", arguments: [
+        ("resources/1/detail?tab=%E9", ["has “\u{FFFD}” for the query key “tab”, which must be text."]),
+        ("resources/1/detail?%FF=1", ["has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide."]),
+        ("resources/1/detail?%FF&%FE", [
+            "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",
+            "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",
+        ]),
+    ])
+    func bytesInQueries(text: String, sentences: [String]) throws {
+        #expect(try DeepLink(text).text == text)
+        #expect(try self.sentences(text) == sentences)
+        #expect(throws: DeepLinkTree.Mistake.self) {
+            _ = try DeepLinkTree([.init("a", query: [.init("\u{FFFD}")])]).resolve(DeepLink("a?%FF=1"))
+        }
+    }
+
+    @Test("a key that only looks like a declared one is told apart")
+    func lookalikeKey() throws {
+        #expect(throws: DeepLinkTree.Mistake.query([
+            "has the query key “cafe\u{301}”, which this screen doesn't take; it takes café. "
+                + "“cafe\u{301}” only looks like “café”: cafe%CC%81 was given, and caf%C3%A9 is declared.",
+        ])) {
+            _ = try DeepLinkTree([.init("a", query: [.init("caf\u{E9}")])]).resolve(DeepLink("a?cafe%CC%81=1"))
+        }
     }
 
     @Test("integers are taken to the ends of 64 bits", arguments: ["-9223372036854775808", "9223372036854775807", "-0", "007"])

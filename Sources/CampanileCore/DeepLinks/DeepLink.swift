@@ -15,6 +15,8 @@ public struct DeepLink: Sendable {
         public let key: ExactText
         /// Empty where the key stands alone.
         public let value: String
+        /// Whether both are UTF-8, as whatever a screen declares is. What isn't is shown with U+FFFD in it.
+        public let isText: Bool
     }
 
     /// The bytes of a link at most, in UTF-8.
@@ -61,8 +63,10 @@ public struct DeepLink: Sendable {
         guard !relative.isEmpty else { return [] }
         var segments: [ExactText] = []
         for part in relative.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
-            let text = try decoded(part)
+            let (text, isText) = try decoded(part)
             let written = quotedInSentence(String(decoding: part, as: UTF8.self))
+            // Among what isn't are overlong forms of / and of dots, which some readers take for what they look like.
+            guard isText else { throw Mistake("must be UTF-8 when its escapes are read, and \(written) in its path is not.") }
             if text == "." || text == ".." {
                 throw Mistake("must not have the segment \(written): browsers take it for a way out of the path.")
             }
@@ -85,15 +89,16 @@ public struct DeepLink: Sendable {
     private static func items(_ query: [UInt8]) throws(Mistake) -> [QueryItem] {
         var items: [QueryItem] = []
         for part in query.split(separator: UInt8(ascii: "&")) {
-            let key = part.prefix { $0 != UInt8(ascii: "=") }
-            let value = part.dropFirst(key.count).dropFirst()
-            items.append(QueryItem(key: ExactText(try decoded(key)), value: try decoded(value)))
+            let keyPart = part.prefix { $0 != UInt8(ascii: "=") }
+            let (key, isKeyText) = try decoded(keyPart)
+            let (value, isValueText) = try decoded(part.dropFirst(keyPart.count).dropFirst())
+            items.append(QueryItem(key: ExactText(key), value: value, isText: isKeyText && isValueText))
         }
         return items
     }
 
     /// Percent-decoding (RFC 3986 section 2.1). A `+` stays one.
-    private static func decoded(_ part: ArraySlice<UInt8>) throws(Mistake) -> String {
+    private static func decoded(_ part: ArraySlice<UInt8>) throws(Mistake) -> (text: String, isText: Bool) {
         var bytes: [UInt8] = []
         var rest = part
         while let byte = rest.popFirst() {
@@ -108,12 +113,7 @@ public struct DeepLink: Sendable {
             bytes.append(high << 4 | low)
         }
         let text = String(decoding: bytes, as: UTF8.self)
-        guard text.utf8.elementsEqual(bytes) else {
-            // Among them are overlong forms of / and of dots, which some readers take for what they look like.
-            let written = quotedInSentence(String(decoding: part, as: UTF8.self))
-            throw Mistake("must be UTF-8 when its escapes are read, and \(written) is not.")
-        }
-        return text
+        return (text, text.utf8.elementsEqual(bytes))
     }
 
     private static func hexDigit(_ byte: UInt8) -> UInt8? {
@@ -134,7 +134,7 @@ extension DeepLink: Hashable {
 }
 
 /// What somebody wrote, within a sentence: in quotes, cut where it is long, and without anything that a terminal obeys.
-func quotedInSentence(_ text: String) -> String {
+package func quotedInSentence(_ text: String) -> String {
     let shown = text.prefix(80).unicodeScalars.map { scalar in
         switch scalar.properties.generalCategory {
         case .control, .format, .lineSeparator, .paragraphSeparator: "\\u{\(String(scalar.value, radix: 16))}"

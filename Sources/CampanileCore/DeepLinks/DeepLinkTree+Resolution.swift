@@ -26,8 +26,11 @@ extension DeepLinkTree {
         /// The requirement that an app is too old for: that of the deepest screen which the app doesn't have, for a screen
         /// is no older than those above it. Nil where the app has all screens of the chain.
         public func unmetRequirement(of version: String?, on platform: DevicePlatform) -> MinimumVersion? {
-            steps.reversed().compactMap(\.node.minimumVersion).first { !$0.isMet(by: version, on: platform) }
+            requirements.first { !$0.isMet(by: version, on: platform) }
         }
+
+        /// What the screens of the chain require, the deepest first.
+        package var requirements: [MinimumVersion] { steps.reversed().compactMap(\.node.minimumVersion) }
     }
 
     /// A value of the query, of the type that the tree declares.
@@ -56,7 +59,10 @@ extension DeepLinkTree {
                 let what = segment.isEmpty
                     ? "names no screen: a segment of its path\(place) is empty"
                     : "names no screen: there is no \(quotedInSentence(segment))\(place)"
-                return [nearest.isEmpty ? "\(what)." : "\(what). The nearest: \(nearest.joined(separator: ", "))."]
+                guard let first = nearest.first else { return ["\(what)."] }
+                let declared = first.split(separator: "/").last.map(String.init) ?? ""
+                let lookalike = lookalikeSentence(given: segment, declared: declared).map { " \($0)" } ?? ""
+                return ["\(what). The nearest: \(nearest.joined(separator: ", ")).\(lookalike)"]
             case .query(let sentences):
                 return sentences
             }
@@ -94,24 +100,34 @@ extension DeepLinkTree {
 
     private func unknown(_ segment: ExactText?, after steps: [Match.Step]) -> Mistake {
         let below = steps.map(\.segment).joined(separator: "/")
-        let declaredBelow = steps.map(\.node.segment).joined(separator: "/")
+        let above = steps.map(\.node.segment).joined(separator: "/")
         let level = steps.last?.node.children ?? nodes
-        let path = { (segment: String) in declaredBelow.isEmpty ? segment : "\(declaredBelow)/\(segment)" }
-        let here = level.map { path($0.segment) }
-        guard let segment, !segment.text.isEmpty else {
-            return .unknownSegment("", below: below, nearest: Array(here.prefix(DeepLinkTree.nearestShown)))
-        }
-        // What is called nearly so at this place; then what is called so anywhere; then whatever is at this place.
-        let likeHere = nearestNames(to: segment.text, among: level.map(\.segment)).map(path)
-        let likeAnywhere = paths.filter { path in
-            path.split(separator: "/").last.map { !nearestNames(to: segment.text, among: [String($0)]).isEmpty } ?? false
-        }
+        let prefix = above.isEmpty ? "" : above + "/"
         var nearest: [String] = []
-        for path in likeHere + likeAnywhere + (declaredBelow.isEmpty ? here : [declaredBelow] + here)
-        where !nearest.contains(path) {
-            nearest.append(path)
+        /// - Returns: whether there is room for more.
+        func add(_ path: String) -> Bool {
+            if !path.isEmpty, !nearest.contains(where: { ExactText($0) == ExactText(path) }) { nearest.append(path) }
+            return nearest.count < DeepLinkTree.nearestShown
         }
-        return .unknownSegment(segment.text, below: below, nearest: Array(nearest.prefix(DeepLinkTree.nearestShown)))
+        if let segment, !segment.text.isEmpty {
+            // What is called nearly so at this place; then what is called so anywhere.
+            let likeness = NameLikeness(to: segment.text)
+            let here = level.compactMap { node in likeness.distance(of: node.segment).map { ($0, node.segment) } }.sorted(by: <)
+            _ = here.allSatisfy { add(prefix + $0.1) }
+                && DeepLinkTree.walk(nodes, "") { node, prefix in
+                    likeness.distance(of: node.segment) == nil || add(prefix + node.segment)
+                }
+        }
+        // Then whatever is at this place, and the place itself.
+        if nearest.count < DeepLinkTree.nearestShown { _ = add(above) && level.allSatisfy { add(prefix + $0.segment) } }
+        return .unknownSegment(segment?.text ?? "", below: below, nearest: nearest)
+    }
+
+    /// Visits every node with the path before it, parents first, for as long as it is told to go on.
+    private static func walk(_ nodes: [Node], _ prefix: String, _ visit: (Node, String) -> Bool) -> Bool {
+        nodes.allSatisfy { node in
+            visit(node, prefix) && (node.children.isEmpty || walk(node.children, prefix + node.segment + "/", visit))
+        }
     }
 
     /// The path of every node, parents first.
@@ -130,36 +146,56 @@ extension DeepLinkTree.Node {
     fileprivate func values(of items: [DeepLink.QueryItem]) throws(DeepLinkTree.Mistake) -> [ExactText: DeepLinkTree.Value] {
         var values: [ExactText: DeepLinkTree.Value] = [:]
         var given: Set<ExactText> = []
-        var wrong: [String] = []
+        var faults = QueryFaults()
         for item in items {
+            let parameter = query.first { ExactText($0.key) == item.key }
+            // A key that is no UTF-8 is none that is declared, nor the same as another that looks so.
             let key = quotedInSentence(item.key.text)
+            guard let parameter, item.isText || !item.key.text.unicodeScalars.contains("\u{FFFD}") else {
+                faults.add("has the query key \(key), which this screen doesn't take; \(taken(insteadOf: item.key.text))")
+                continue
+            }
             guard given.insert(item.key).inserted else {
-                wrong.append("has the query key \(key) twice.")
+                faults.add("has the query key \(key) twice.")
                 continue
             }
-            guard let parameter = query.first(where: { ExactText($0.key) == item.key }) else {
-                wrong.append("has the query key \(key), which this screen doesn't take; \(taken(insteadOf: item.key.text)).")
-                continue
-            }
-            guard let value = parameter.value(item.value) else {
-                wrong.append(
+            guard item.isText, let value = parameter.value(item.value) else {
+                faults.add(
                     "has \(quotedInSentence(item.value)) for the query key \(key), which must be \(parameter.kind.sentence).")
                 continue
             }
             values[item.key] = value
         }
         for parameter in query where parameter.isRequired && !given.contains(ExactText(parameter.key)) {
-            wrong.append("lacks the query key \(quotedInSentence(parameter.key)), which must be \(parameter.kind.sentence).")
+            faults.add("lacks the query key \(quotedInSentence(parameter.key)), which must be \(parameter.kind.sentence).")
         }
-        guard wrong.isEmpty else { throw .query(wrong) }
+        guard faults.sentences.isEmpty else { throw .query(faults.sentences) }
         return values
     }
 
+    /// What this screen takes instead of a key, the nearest first.
     private func taken(insteadOf key: String) -> String {
         let keys = query.map(\.key)
-        guard !keys.isEmpty else { return "it takes none" }
         let nearest = nearestNames(to: key, among: keys)
-        return "it takes \((nearest + keys.filter { !nearest.contains($0) }).joined(separator: ", "))"
+        guard let first = keys.first else { return "it takes none." }
+        let lookalike = lookalikeSentence(given: key, declared: nearest.first ?? first).map { " \($0)" } ?? ""
+        return "it takes \(fewNames(nearest + keys.filter { !nearest.contains($0) })).\(lookalike)"
+    }
+}
+
+/// What is wrong with a query. Somebody may send hundreds of keys: the first faults are told, and how many more there are.
+private struct QueryFaults {
+    private static let told = 8
+
+    private var first: [String] = []
+    private var more = 0
+
+    mutating func add(_ sentence: @autoclosure () -> String) {
+        if first.count < QueryFaults.told { first.append(sentence()) } else { more += 1 }
+    }
+
+    var sentences: [String] {
+        more == 0 ? first : first + ["has \(more) more fault\(more == 1 ? "" : "s") in its query."]
     }
 }
 
