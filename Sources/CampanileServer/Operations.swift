@@ -76,7 +76,7 @@ package struct Operations: Sendable {
         guard isRevoked else { throw Refusal("There is no valid key named \(name).") }
     }
 
-    static func check(_ app: String) throws {
+    package static func check(_ app: String) throws {
         guard AppName.isValid(app) else {
             throw Refusal("The app must be 1 to \(Limits.appNameBytes) letters, digits, dots, dashes or underscores.")
         }

@@ -15,7 +15,7 @@ struct DeepLinksCommand: AsyncParsableCommand {
         @Option(help: "The app whose screens count.") var app = AppName.standard
 
         func run() async throws {
-            let rules = try common.load().notificationRules(of: app)
+            let rules = try common.rules(of: app)
             let mistakes = rules.sentences(aboutDeepLink: link)
             guard mistakes.isEmpty else { throw Failure(mistakes.joined(separator: "\n")) }
             for line in rules.chain(ofDeepLink: link) { print(line) }
@@ -29,7 +29,19 @@ struct DeepLinksCommand: AsyncParsableCommand {
         @Option(help: "The app whose screens count.") var app = AppName.standard
 
         func run() async throws {
-            for line in try common.load().notificationRules(of: app).table { print(line) }
+            for line in try common.rules(of: app).table { print(line) }
         }
+    }
+}
+
+extension CommonOptions {
+    /// What the configuration says for an app. Of one that it doesn't name it says so: the name may be misspelt.
+    fileprivate func rules(of app: String) throws -> NotificationRules {
+        try Failure.naming { try Operations.check(app) }
+        let configuration = try load()
+        if app != AppName.standard, configuration.apps[app] == nil {
+            say("The configuration has no app \(app): what its top level says counts.")
+        }
+        return configuration.notificationRules(of: app)
     }
 }

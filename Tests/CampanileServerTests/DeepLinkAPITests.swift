@@ -24,7 +24,7 @@ import Testing
     }
 
     @Test("without a tree every well-formed link passes, and reaches the inbox and the device as it was written", arguments: [
-        "home/soptamp/entire-ranking", "/orders/42?tab=parcels", "a/%C3%A9#x",
+        "home/soptamp/entire-ranking", "/orders/42?tab=parcels", "a/%C3%A9#x", "a?b=%E9",
     ])
     func asWritten(link: String) async throws {
         let provider = RecordingProvider()
@@ -32,7 +32,7 @@ import Testing
         let (producer, alice) = (try server.producer(), try await server.user())
         _ = try await server.client.post("/device_tokens", #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#, as: alice)
         let created = try await post(server, producer, #""deep_link":"\#(link)""#)
-        #expect(created.status == 201)
+        try #require(created.status == 201)
         #expect(try created.json["deep_link"]?.string == link)
         while provider.messages.isEmpty { await Task.yield() }
         guard case .alert(let alert)? = provider.messages.first?.kind else {
@@ -45,9 +45,9 @@ import Testing
 
     @Test("what is no deep link is refused and named, with a tree and without", arguments: [
         "https://evil.example/", "//evil.example", "a/../b", "a b", "a%2Fb", "",
-    ])
-    func malformed(link: String) async throws {
-        try await withServer { server in
+    ], [false, true])
+    func malformed(link: String, hasTree: Bool) async throws {
+        try await withServer({ if hasTree { $0.deepLinks = Self.tree } }) { server in
             let answer = try await post(server, try server.producer(), #""deep_link":"\#(link)""#)
             #expect((answer.status, answer.code, answer.errorFields) == (422, "invalid", ["deep_link"]))
         }
@@ -82,7 +82,10 @@ import Testing
             #expect(try await post(server, producer, #""push":true"#).status == 201)
             let other = try await post(server, producer, #""category":"NOTICES""#)
             #expect(other.status == (isOnly ? 422 : 201))
+            let far = try await post(server, producer, #""category":"X""#)
+            #expect(far.status == (isOnly ? 422 : 201))
             if isOnly {
+                #expect(try errors(far) == ["category unknown_category: category must be one that is declared: NOTICE."])
                 #expect(try errors(other) == ["category unknown_category: category must be one that is declared; did you mean NOTICE?"])
             }
         }
@@ -140,5 +143,115 @@ import Testing
             #expect(try await server.client.get("/deep_links?app=%FF").errorFields == ["app"])
             #expect(answer.header("access-control-allow-origin") == "*")
         }
+    }
+
+    @Test("of many declared categories the first eight are told")
+    func manyCategories() async throws {
+        try await withServer({
+            $0.categories = Dictionary(uniqueKeysWithValues: (1...12).map { (ExactText("CATEGORY-\($0 + 10)"), .init()) })
+            $0.categoriesOnly = true
+        }) { server in
+            let answer = try await post(server, try server.producer(), #""category":"X""#)
+            let names = (11...18).map { "CATEGORY-\($0)" }.joined(separator: ", ")
+            #expect(try errors(answer) == ["category unknown_category: category must be one that is declared: \(names) and 4 more."])
+        }
+        try await withServer({ $0.categoriesOnly = true }) { server in
+            let answer = try await post(server, try server.producer(), #""category":"X""#)
+            #expect(try errors(answer) == ["category unknown_category: category must be one that is declared, and none is."])
+        }
+    }
+
+    @Test("the open documents answer HEAD as they answer GET, and no other method", arguments: [
+        "/deep_links", "/configurations/ios_v1.json", "/client",
+    ])
+    func methods(path: String) async throws {
+        try await withServer({
+            $0.pathConfiguration.ios = ["v1": .init()]
+            $0.allowedOrigins = ["https://app.example.com"]
+        }) { server in
+            let origin = ["Origin": "https://app.example.com"]
+            let (get, head) = (try await server.client.get(path, headers: origin), try await server.client.send("HEAD", path, headers: origin))
+            #expect((get.status, head.status, head.body.count) == (200, 200, 0))
+            #expect(head.header("content-length") == "\(get.body.count)")
+            #expect(head.header("etag") == get.header("etag"))
+            // The documents are anybody's; what a User-Agent says goes to the pages that are named.
+            #expect(get.header("access-control-allow-origin") == (path == "/client" ? "https://app.example.com" : "*"))
+            let post = try await server.client.post(path, "{}")
+            #expect((post.status, post.code, post.header("allow")) == (405, "method_not_allowed", "GET, HEAD, OPTIONS"))
+        }
+    }
+}
+
+/// The rules of a running server's configuration, in the pushes that it sends.
+@Suite struct ConfiguredPushTests {
+    private static let new = DeepLinkTree([
+        .init("new", minimumVersion: .init(ios: AppVersion("2"))),
+        .init("secret", minimumVersion: .init(ios: AppVersion("2"), otherwise: .noPush)),
+    ])
+
+    private func alerts(_ provider: RecordingProvider, _ count: Int) async -> [PushAlert] {
+        while provider.messages.count < count { await Task.yield() }
+        return provider.messages.compactMap { message in
+            guard case .alert(let alert) = message.kind else { return nil }
+            return alert
+        }
+    }
+
+    @Test("pushes are held to the tree and the categories of their own app")
+    func perApp() async throws {
+        let provider = RecordingProvider()
+        let server = try await RunningServer(provider: provider) {
+            $0.deepLinks = Self.new
+            $0.categories = ["NOTICE": .init(interruptionLevel: .passive)]
+            var shop = Configuration.App()
+            shop.deepLinks = DeepLinkTree([.init("new")])
+            shop.categories = ["NOTICE": .init(interruptionLevel: .timeSensitive)]
+            $0.apps = ["shop": shop]
+        }
+        for (app, letter) in [("default", "a"), ("shop", "b"), ("other", "c")] as [(String, Character)] {
+            let user = try await server.user(app: app)
+            let device = #"{"token":"\#(Fixture.token(letter))","platform":"ios","app_version":"1.9"}"#
+            #expect(try await server.client.post("/device_tokens", device, as: user).status == 201)
+            let body = #"{"user_id":"alice","title":"T","deep_link":"new","category":"NOTICE"}"#
+            let producer = try server.producer("p-\(app)", app: app)
+            #expect(try await server.client.post("/notifications", body, as: producer).status == 201)
+            _ = await alerts(provider, 1)
+            let sent = await alerts(provider, 1)
+            #expect(sent.map(\.deepLink) == [app == "shop" ? "new" : nil], "\(app)")
+            #expect(sent.map(\.interruptionLevel) == [app == "shop" ? .timeSensitive : .passive], "\(app)")
+            provider.forget()
+        }
+        await server.stop()
+    }
+
+    @Test("what is kept from older apps stands in the deliveries, for one user and for many", arguments: [false, true])
+    func deliveries(isForMany: Bool) async throws {
+        let provider = RecordingProvider()
+        let server = try await RunningServer(provider: provider) { $0.deepLinks = Self.new }
+        let (producer, alice) = (try server.producer(), try await server.user())
+        for (letter, version) in [("a", "1.9"), ("b", "2.0")] as [(Character, String)] {
+            let device = #"{"token":"\#(Fixture.token(letter))","platform":"ios","app_version":"\#(version)"}"#
+            #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
+        }
+        let recipients = isForMany ? #""user_ids":["alice"]"# : #""user_id":"alice""#
+        func deliveries(_ link: String) async throws -> [[String?]] {
+            let created = try await server.client.post("/notifications", #"{\#(recipients),"title":"T","deep_link":"\#(link)"}"#, as: producer)
+            #expect(created.status == 201)
+            let one = try isForMany ? created.json["notifications"]?.array.first : created.json
+            let id = try #require(one?["id"]?.string)
+            while true {
+                let found = try await server.client.get("/notifications/\(id)/deliveries", as: producer).json["deliveries"]?.array ?? []
+                if found.contains(where: { ["owed", "sending"].contains($0["state"]?.string) }) {
+                    await Task.yield()
+                    continue
+                }
+                return found.map { [$0["state"]?.string, $0["reason"]?.string] }
+            }
+        }
+        #expect(try await deliveries("secret") == [["withheld", "app_version"], ["accepted", nil]])
+        #expect(try await deliveries("new") == [["accepted", "without_link"], ["accepted", nil]])
+        let sent = provider.messages.filter { if case .alert = $0.kind { true } else { false } }
+        #expect(sent.map { $0.device.token.prefix(1) }.sorted() == ["a", "b", "b"])
+        await server.stop()
     }
 }

@@ -158,12 +158,24 @@ struct ProgramTests {
             return (try status == 0 ? ChildProgram.output(of: Self.path, command) : "", running.lines, status)
         }
         let good = try run(["check", "/home/a%20b?page=7"])
-        #expect(good.output == "home\tHome | Start\nid is a b\tiOS 2.1; older: without_link\npage is 7\n")
+        #expect(good.output == "home\tHome | Start\nid is “a b”\tiOS 2.1; older: without_link\npage is 7\n")
+        // Nothing that a terminal obeys comes out of a link.
+        let hostile = try run(["check", "home/%E2%80%AE?page=1&tab=%1B%5B2J%0Aid%20is%201"])
+        #expect(hostile.output == "home\tHome | Start\nid is “\\u{202e}”\tiOS 2.1; older: without_link\npage is 1\ntab is “\\u{1b}[2J\\u{a}id is 1”\n")
         let bad = try run(["check", "home/1/2"])
         #expect(bad.status == 1)
         #expect(bad.errors == ["Error: deep_link names no screen: there is no “2” below “home/1”. The nearest: home/:id."])
         #expect(try run(["check", "home", "--app", "shop"]).status == 1)
         #expect(try run(["check", "cart", "--app", "shop"]).output == "cart\n")
+        for command in [["check", "home"], ["table"]] {
+            let wrong = try run(command + ["--app", "a b"])
+            #expect(wrong.status == 1)
+            #expect(wrong.errors == ["Error: The app must be 1 to 64 letters, digits, dots, dashes or underscores."])
+            let unknown = try run(command + ["--app", "nosuch"])
+            #expect(unknown.status == 0)
+            #expect(unknown.errors == ["The configuration has no app nosuch: what its top level says counts."])
+            #expect(try run(command).errors == [])
+        }
         #expect(try run(["table"]).output == """
             | link | title | query | web | from version |
             |---|---|---|---|---|

@@ -106,6 +106,57 @@ import Testing
         #expect(try deliveries(id, fixture).map(\.state) == [.accepted])
     }
 
+    @Test("a retry that goes to an app renewed meanwhile has its link, and says nothing any more of one left out")
+    func renewedBeforeRetry() async throws {
+        let fixture = try fixture()
+        try await fixture.register("a", appVersion: "1")
+        let id = try await fixture.create(deepLink: "home/new")
+        fixture.provider.answer { _ in PushAnswer(outcome: .unavailable(afterMilliseconds: nil), status: 503, reason: nil) }
+        _ = try await fixture.sent()
+        #expect(try deliveries(id, fixture).map(\.state) == [.owed])
+        #expect(try deliveries(id, fixture).map(\.reason) == [.withoutLink])
+        try await fixture.register("a", appVersion: "2.1")
+        fixture.provider.answer { _ in .accepted }
+        fixture.clock.advance(seconds: 120)
+        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(alerts(fixture).map(\.deepLink) == ["home/new"])
+        let records = try deliveries(id, fixture)
+        #expect(records.map(\.state) == [.accepted])
+        #expect(records.map(\.reason) == [nil])
+        #expect(records.map(\.attempts) == [2])
+    }
+
+    @Test("a retry that would go to an app put back meanwhile is withheld, and keeps its attempts")
+    func putBackBeforeRetry() async throws {
+        let fixture = try fixture()
+        try await fixture.register("a", appVersion: "2.1")
+        let id = try await fixture.create(deepLink: "home/secret")
+        fixture.provider.answer { _ in PushAnswer(outcome: .unavailable(afterMilliseconds: nil), status: 503, reason: nil) }
+        _ = try await fixture.sent()
+        try await fixture.register("a", appVersion: "2.0")
+        fixture.provider.answer { _ in .accepted }
+        fixture.clock.advance(seconds: 120)
+        #expect(try await fixture.sent().allSatisfy { !$0.hasPrefix("alert") })
+        let records = try deliveries(id, fixture)
+        #expect(records.map(\.state) == [.withheld])
+        #expect(records.map(\.reason) == [.appVersion])
+        #expect(records.map(\.attempts) == [1])
+    }
+
+    @Test("each of many devices gets what its own version can show, at the creation and by the courier", arguments: [false, true])
+    func manyDevices(claimsAtCreation: Bool) async throws {
+        let fixture = try fixture(claimsAtCreation: claimsAtCreation)
+        let letters = "abcdefghijkl"
+        for (index, letter) in letters.enumerated() {
+            try await fixture.register(letter, appVersion: index.isMultiple(of: 2) ? "2.0.\(index)" : "2.1.\(index)")
+        }
+        let id = try await fixture.create(deepLink: "home/new?" + String(repeating: "x", count: 1_900))
+        try await send(fixture)
+        #expect(alerts(fixture).count(where: { $0.deepLink == nil }) == 6)
+        #expect(alerts(fixture).count == 12)
+        #expect(try deliveries(id, fixture).map(\.reason) == letters.indices.enumerated().map { $0.offset.isMultiple(of: 2) ? .withoutLink : nil })
+    }
+
     @Test("a number that the device refused before is told when the push that would have told the next one is withheld")
     func refusedBefore() async throws {
         let fixture = try fixture()

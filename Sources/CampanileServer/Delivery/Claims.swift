@@ -42,21 +42,23 @@ package struct Claims: Sendable {
         _ lane: Lane, limit: Int, looks: Int, now: Timestamp, in connection: Connection
     ) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
+        var terms = RememberedTerms()
         let due = try DeviceTokenRepository.due(lane, at: now, limit: looks, policy: badgePushes.policy, in: connection)
         for device in due {
-            let push = try claim(device, maySend: claimed.count < limit, now: now, in: connection)
+            let push = try claim(device, &terms, maySend: claimed.count < limit, now: now, in: connection)
             if let push { claimed.append(push) }
         }
         return claimed
     }
 
     /// The alert of a notification that is being created, for a device that nothing is owed to: owed and claimed in one.
+    /// - Parameter terms: those of the notification.
     /// - Returns: nil when the alert doesn't go to an app so old; then nothing was written.
     func claim(
-        _ device: PushableDevice, _ notification: NotificationRecord, inbox: Int64, app: String, userID: String,
+        _ device: PushableDevice, _ notification: NotificationRecord, _ terms: PushTerms, inbox: Int64, app: String, userID: String,
         badge: Badge, now: Timestamp, in connection: Connection
     ) throws -> ClaimedPush? {
-        guard let offer = offer(notification, app: app, platform: device.target.platform, appVersion: device.appVersion)
+        guard let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
         let delivery = DueDelivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
         try DeliveryRepository.insert(
@@ -74,11 +76,11 @@ package struct Claims: Sendable {
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
     /// - Parameter maySend: false leaves what is to be sent as it is, due.
     private func claim(
-        _ device: DueDevice, maySend: Bool, now: Timestamp, in connection: Connection
+        _ device: DueDevice, _ terms: inout RememberedTerms, maySend: Bool, now: Timestamp, in connection: Connection
     ) throws -> ClaimedPush? {
         var schedule = device.schedule
         var isOvertaken = false
-        if let (delivery, offer) = try nextAlert(of: device, isOvertaken: &isOvertaken, now: now, in: connection) {
+        if let (delivery, offer) = try nextAlert(of: device, &terms, isOvertaken: &isOvertaken, now: now, in: connection) {
             guard maySend else { return nil }
             try DeliveryRepository.claim(
                 notification: delivery.notificationID, device: schedule.id, reason: offer.reason, in: connection)
@@ -109,7 +111,7 @@ package struct Claims: Sendable {
     /// The first of a device's alerts that are due and have a point; what stands before it is settled.
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
-        of device: DueDevice, isOvertaken: inout Bool, now: Timestamp, in connection: Connection
+        of device: DueDevice, _ terms: inout RememberedTerms, isOvertaken: inout Bool, now: Timestamp, in connection: Connection
     ) throws -> (delivery: DueDelivery, offer: Offer)? {
         let id = device.schedule.id
         var next = device.alert
@@ -118,7 +120,7 @@ package struct Claims: Sendable {
                 // The token moved while a push of its old owner's was under way: it must not go to the new one.
                 try DeliveryRepository.settle(
                     notification: due.delivery.notificationID, device: id, .gone, at: now, answer: nil, in: connection)
-            } else if let offer = try offer(due, to: device, now: now, in: connection) {
+            } else if let offer = try offer(due, to: device, &terms, now: now, in: connection) {
                 return (due.delivery, offer)
             } else {
                 isOvertaken = true
@@ -160,13 +162,24 @@ package struct Claims: Sendable {
         let reason: DeliveryReason?
     }
 
+    /// The terms of the notification that was looked at last: one user's devices are mostly due one after the other.
+    private struct RememberedTerms {
+        private var last: (notification: UUIDv7, terms: PushTerms)?
+
+        mutating func of(_ notification: NotificationRecord, _ rules: @autoclosure () -> NotificationRules) -> PushTerms {
+            if let last, last.notification == notification.id { return last.terms }
+            let terms = rules().terms(of: notification.content)
+            last = (notification.id, terms)
+            return terms
+        }
+    }
+
     /// What an app of a version is shown; nil when the push is kept from it.
     private func offer(
-        _ notification: NotificationRecord, app: String, platform: DevicePlatform, appVersion: String?
+        _ notification: NotificationRecord, _ terms: PushTerms, platform: DevicePlatform, appVersion: String?
     ) -> Offer? {
-        let (rules, content) = (rules[app], notification.content)
-        let category = rules.category(content.category)
-        switch rules.shortfall(of: content.deepLink, platform: platform, appVersion: appVersion) {
+        let category = terms.category
+        switch terms.shortfall(platform: platform, appVersion: appVersion) {
         case nil: return Offer(alert: PushAlert(notification, category), reason: nil)
         case .withoutLink: return Offer(alert: PushAlert(notification, category, hasLink: false), reason: .withoutLink)
         case .noPush: return nil
@@ -177,7 +190,7 @@ package struct Claims: Sendable {
     /// superseded, one that was attempted and has expired or lost its notification can't go on, one that the app is too old
     /// for is withheld.
     private func offer(
-        _ due: DueAlert, to device: DueDevice, now: Timestamp, in connection: Connection
+        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, now: Timestamp, in connection: Connection
     ) throws -> Offer? {
         let (delivery, notification, id) = (due.delivery, due.notification, device.schedule.id)
         let isExpired = notification?.push.expiresAt.map { $0 <= now } ?? false
@@ -188,7 +201,8 @@ package struct Claims: Sendable {
                 at: now, answer: nil, in: connection)
             return nil
         }
-        let offer = offer(notification, app: device.app, platform: device.target.platform, appVersion: device.appVersion)
+        let terms = terms.of(notification, rules[device.app])
+        let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         if offer == nil {
             try DeliveryRepository.withhold(notification: notification.id, device: id, .appVersion, at: now, in: connection)
         }

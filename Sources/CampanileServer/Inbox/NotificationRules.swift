@@ -43,20 +43,39 @@ package struct NotificationRules: Sendable {
     /// Why a category can't be taken; nil when it can.
     func mistake(inCategory name: String) -> String? {
         guard categoriesOnly, categories[ExactText(name)] == nil else { return nil }
-        let nearest = nearestNames(to: name, among: categories.keys.map(\.text)).first
-        return "category must be one that is declared\(nearest.map { "; did you mean \($0)?" } ?? ".")"
+        let names = categories.keys.map(\.text)
+        guard !names.isEmpty else { return "category must be one that is declared, and none is." }
+        guard let nearest = nearestNames(to: name, among: names).first else {
+            return "category must be one that is declared: \(fewNames(names.sorted()))."
+        }
+        let lookalike = lookalikeSentence(given: name, declared: nearest).map { " \($0)" } ?? ""
+        return "category must be one that is declared; did you mean \(nearest)?\(lookalike)"
+    }
+}
+
+/// What the rules say of a notification's pushes, found out once for all of its devices.
+struct PushTerms: Sendable {
+    /// What the configuration says of its category, if anything.
+    let category: Configuration.Category?
+    /// The versions that the screens of its deep link ask for, the deepest first.
+    fileprivate let requirements: [DeepLinkTree.MinimumVersion]
+
+    /// What becomes of the push to an app that is too old for a screen of the deep link; nil when the app has them all.
+    func shortfall(platform: DevicePlatform, appVersion: String?) -> DeepLinkTree.MinimumVersion.Otherwise? {
+        requirements.first { !$0.isMet(by: appVersion, on: platform) }?.otherwise
     }
 }
 
 extension NotificationRules {
-    /// What becomes of a push whose deep link names a screen that the device's app is too old for; nil when the app has the
-    /// screen. To be asked when the push is to go, because an app may be renewed while it waits. The tree may be another
-    /// by then than when the link was taken: as much as it knows of the link counts.
-    func shortfall(
-        of link: String?, platform: DevicePlatform, appVersion: String?
-    ) -> DeepLinkTree.MinimumVersion.Otherwise? {
-        guard deepLinks.requiresVersions, let link, let parsed = try? DeepLink(link) else { return nil }
-        return deepLinks.knownPart(of: parsed).unmetRequirement(of: appVersion, on: platform)?.otherwise
+    /// To be asked when pushes are to go, because an app may be renewed while one waits. The tree may be another by then
+    /// than when the link was taken: as much as it knows of the link counts.
+    func terms(of content: NotificationContent) -> PushTerms {
+        PushTerms(category: category(content.category), requirements: requirements(of: content.deepLink))
+    }
+
+    private func requirements(of link: String?) -> [DeepLinkTree.MinimumVersion] {
+        guard deepLinks.requiresVersions, let link, let parsed = try? DeepLink(link) else { return [] }
+        return deepLinks.knownPart(of: parsed).requirements
     }
 }
 
@@ -103,7 +122,7 @@ extension NotificationRules {
             return ["No screens are declared: every well-formed link passes."]
         }
         let screens = match.steps.map { step in
-            let meaning = step.node.parameter.map { "\($0) is \(step.segment)" } ?? step.segment
+            let meaning = step.node.parameter.map { "\($0) is \(quotedInSentence(step.segment))" } ?? step.segment
             return [meaning, step.node.title, step.node.minimumVersion?.text].compactMap(\.self).joined(separator: "\t")
         }
         let values = match.query.map { "\($0.key) is \($0.value.text)" }
@@ -145,7 +164,7 @@ extension DeepLinkTree.MinimumVersion {
 extension DeepLinkTree.Value {
     fileprivate var text: String {
         switch self {
-        case .string(let text): text
+        case .string(let text): quotedInSentence(text)
         case .integer(let number): String(number)
         case .boolean(let value): String(value)
         }

@@ -120,12 +120,14 @@ package struct Publisher: Sendable {
             try DeliveryRepository.insertNone(
                 notification: created.id, inbox: inbox, reason: .noDevices, at: now, in: connection)
         }
+        // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
+        let terms = mayClaim && !devices.isEmpty ? courier?.claims.rules[app].terms(of: created.notification.content) : nil
         for device in devices {
             var schedule = device.schedule
-            if mayClaim, let courier, schedule.isFree(at: now),
+            if let terms, let courier, schedule.isFree(at: now),
                 let place = courier.reserve(Lane(app: app, provider: device.target.provider)),
                 let push = try courier.claims.claim(
-                    device, created.notification, inbox: inbox, app: app, userID: created.userID, badge: badge,
+                    device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
                     now: now, in: connection)
             {
                 created.claimed.append(ReservedPush(push: push, place: place))
