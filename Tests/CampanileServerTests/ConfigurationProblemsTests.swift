@@ -143,12 +143,20 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init(
             "deep_links: {a: {query: {\((0...32).map { "k\($0): string" }.joined(separator: ", "))}}}",
             "file:1: deep_links.a.query must hold at most 32 keys"),
+        .init("deep_links: {a: {min_app_version: 2.1}}", "file:1: deep_links.a.min_app_version must be a map of settings"),
+        .init(
+            "deep_links: {a: {children: {\(String(repeating: "b", count: 129)): {}}, query: {\(String(repeating: "c", count: 129)): string}}}",
+            #"file:1: a key of deep_links.a.query must be at most 128 bytes, and is "\#(String(repeating: "c", count: 60))…""#,
+            #"file:1: the name of a screen in deep_links.a.children must be at most 128 bytes, and is "\#(String(repeating: "b", count: 60))…""#),
+        .init(
+            "deep_links: {a: {children: {\((1...500).map { "a\($0): {}" }.joined(separator: ", "))}}, b: {children: {\((1...499).map { "b\($0): {}" }.joined(separator: ", "))}}}",
+            "file:1: deep_links must hold at most 1000 screens, and holds 1001"),
         .init(
             "deep_links:\n  a:\n    children:\n      b:\n        titel: x",
             #"file:5: there is no setting "titel" in deep_links.a.children.b; did you mean title?"#),
         .init(
             "path_configuration: {ios: {v 1: {}}}",
-            #"file:1: the name of a version in path_configuration.ios must be letters, digits and _ -, such as v1, and is "v 1""#),
+            #"file:1: the name of a version in path_configuration.ios must be v1, v2 and so on, and is "v 1""#),
         .init(
             "path_configuration:\n  ios:\n    v1:\n      rules:\n        - patterns: ['(']\n          properties: {}\n",
             #"file:5: path_configuration.ios.v1.rules[0].patterns[0] must be a regular expression, and is "(""#),
@@ -176,6 +184,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init("policy: unread", #"file:1: there is no setting "policy"; did you mean badge.policy?"#),
         .init("jwt: {secrets: x}", #"file:1: there is no setting "secrets" in jwt; did you mean secret?"#),
         .init("zzzzz: 1", #"file:1: there is no setting "zzzzz""#),
+        .init("jwt: {console: x}", #"file:1: there is no setting "console" in jwt; did you mean console at the top level?"#),
         .init("path_configuration: {windows: {}}", #"file:1: there is no setting "windows" in path_configuration"#),
     ]
 

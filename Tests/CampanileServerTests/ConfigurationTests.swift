@@ -455,6 +455,30 @@ struct ConfigurationTests {
         #expect(apps["b"]?.fcm != nil)
     }
 
+    @Test("In an app an empty deep_links, categories or path_configuration is none of its own, and {} is one with nothing in it")
+    func emptySections() throws {
+        let yaml = """
+            deep_links: {home: {}}
+            categories: {NOTICE: {}}
+            path_configuration: {ios: {v1: {}}}
+            apps:
+              null:
+                deep_links:
+                categories: ~
+                path_configuration: null
+              own: {deep_links: {}, categories: {}, path_configuration: {}}
+            """
+        let apps = try folder.load(yaml).apps
+        let (unwritten, own) = (try #require(apps["null"]), try #require(apps["own"]))
+        #expect(unwritten == Configuration.App())
+        #expect(own.deepLinks == DeepLinkTree())
+        #expect(own.categories == [:])
+        #expect(own.pathConfiguration == Configuration.PathConfiguration())
+        let configuration = try folder.load(yaml)
+        #expect(configuration.notificationRules(of: "null").deepLinks.paths == ["home"])
+        #expect(configuration.notificationRules(of: "own").deepLinks.paths == [])
+    }
+
     @Test("A byte order mark and lines that end as on Windows are read over")
     func markAndLines() throws {
         let configuration = try folder.load("\u{FEFF}port: 4000\r\nhost: ::1\r\n")

@@ -33,11 +33,14 @@ extension Configuration.PathConfiguration.Version {
         ])
     }
 
-    private func madeRules(_ platform: DevicePlatform) -> [Configuration.PathConfiguration.Rule] {
+    /// Where a session begins.
+    static let signingIn = ["/sign_in", "/sign_up"]
+
+    func madeRules(_ platform: DevicePlatform) -> [Configuration.PathConfiguration.Rule] {
         // On Android every rule names the screen that shows the page.
         let web: [String: Configuration.Value] = platform == .android ? ["uri": .text("hotwire://fragment/web")] : [:]
         let signIn = Configuration.PathConfiguration.Rule(
-            patterns: ["^/sign_in", "^/sign_up"], properties: web.merging(["context": .text("modal")]) { $1 })
+            patterns: Self.signingIn.map { "^\($0)" }, properties: web.merging(["context": .text("modal")]) { $1 })
         guard !tabs.isEmpty else { return [signIn] }
         let tab = Configuration.PathConfiguration.Rule(
             patterns: tabs.map(\.pattern), properties: web.merging(["presentation": .text("replace")]) { $1 })

@@ -7,38 +7,23 @@ extension Configuration.PathConfiguration {
     init(_ section: ConfigurationSection) {
         self.init()
         section.reader.know(fileOnly: section.path)
-        ios = Self.versions(in: section, under: "ios")
-        android = Self.versions(in: section, under: "android")
+        ios = Self.versions(in: section, under: .ios)
+        android = Self.versions(in: section, under: .android)
         section.close()
     }
 
-    private static func versions(in section: ConfigurationSection, under platform: String) -> [String: Version] {
+    private static func versions(in section: ConfigurationSection, under platform: DevicePlatform) -> [String: Version] {
         var versions: [String: Version] = [:]
-        for (name, below) in section.namedSections(platform, .versionName, called: "a version") {
+        for (name, below) in section.namedSections(platform.rawValue, .versionName, called: "a version") {
             let version = Version(
-                settings: below.object("settings", except: "tabs"), tabs: below.tabs(), rules: below.rules("rules"))
+                settings: below.object("settings", except: "tabs"), tabs: below.tabs(), rules: below.rules("rules", platform))
             // Of rules that can't be read nothing more is said.
             let isWhole = version.rules.count == below.written("rules")
-            if platform == "android", isWhole, !version.givesEveryPathAURI { below.complain(Version.uriMissing) }
+            if isWhole { for complaint in version.complaints(on: platform) { below.complain(complaint) } }
             below.close()
             versions[name] = version
         }
         return versions
-    }
-}
-
-extension Configuration.PathConfiguration.Version {
-    fileprivate static let uriMissing = """
-        Android needs an uri for every path: add a rule such as \
-        { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }
-        """
-
-    /// Hotwire Native for Android stops at a path whose properties have no `uri`. That of any rule which matches will do.
-    fileprivate var givesEveryPathAURI: Bool {
-        let withURI = rules.filter { $0.properties["uri"] != nil }.flatMap(\.patterns)
-        return ["/", "/a", "/any/path/of-the_site.html?with=a&query=too"].allSatisfy { path in
-            withURI.contains { path.range(of: $0, options: [.regularExpression, .caseInsensitive]) != nil }
-        }
     }
 }
 
@@ -59,8 +44,18 @@ extension ConfigurationSection {
             reader.report(entry.origin, "\(name) must be a list of tabs")
             return []
         }
+        let limit = ConfigurationLimits.pathTabs
+        if elements.count > limit { reader.report(entry.origin, "\(name) must hold at most \(limit) tabs") }
+        var places: [String: Int] = [:]
         let tabs = elements.enumerated().compactMap { index, element in
-            tab(element, path: path + ["settings", "tabs[\(index)]"])
+            let tab = tab(element, path: path + ["settings", "tabs[\(index)]"])
+            if let tab, let other = places[tab.path] {
+                let wrong = "is that of tabs[\(other)] already: each tab must have a path of its own"
+                reader.report(element.origin, "\(name)[\(index)].path \(wrong)")
+            } else if let tab {
+                places[tab.path] = index
+            }
+            return tab
         }
         if tabs.count(where: \.isNotifications) > 1 {
             reader.report(entry.origin, "\(name) must have one tab with notifications: true at most")
@@ -90,18 +85,22 @@ extension ConfigurationSection {
         return elements.count
     }
 
-    fileprivate func rules(_ key: String) -> [Configuration.PathConfiguration.Rule] {
+    fileprivate func rules(_ key: String, _ platform: DevicePlatform) -> [Configuration.PathConfiguration.Rule] {
         guard let entry = entry(key) else { return [] }
         guard case .list(let elements) = entry.value.content else {
             reader.report(entry.origin, "\(name(key)) must be a list of rules")
             return []
         }
+        let limit = ConfigurationLimits.pathRules
+        if elements.count > limit { reader.report(entry.origin, "\(name(key)) must hold at most \(limit) rules") }
         return elements.enumerated().compactMap { index, element in
-            rule(element, path: path + ["\(key)[\(index)]"])
+            rule(element, platform, path: path + ["\(key)[\(index)]"])
         }
     }
 
-    private func rule(_ written: WrittenValue, path: [String]) -> Configuration.PathConfiguration.Rule? {
+    private func rule(
+        _ written: WrittenValue, _ platform: DevicePlatform, path: [String]
+    ) -> Configuration.PathConfiguration.Rule? {
         let name = path.joined(separator: ".")
         guard let section = inner(written, path: path, with: "patterns and properties") else { return nil }
         let patterns = section.list("patterns", .pattern)
@@ -111,13 +110,17 @@ extension ConfigurationSection {
         let properties = section.object("properties")
         if let entry = section.entry("properties") {
             for (key, value) in properties.sorted(by: { $0.key < $1.key }) {
-                guard let complaint = PathProperty.complaint(key, value) else { continue }
+                guard let complaint = PathProperty.complaint(key, value, on: platform) else { continue }
                 reader.report(entry.origin, "\(name).properties.\(key) \(complaint)")
             }
         } else {
             reader.report(written.origin, "\(name) must have properties")
         }
         section.close()
+        if let complaint = PathProperty.complaint(properties, on: platform) {
+            reader.report(section.entry("properties")?.origin ?? written.origin, "\(name).properties has \(complaint)")
+            return nil
+        }
         return patterns.map { Configuration.PathConfiguration.Rule(patterns: $0.value, properties: properties) }
     }
 
@@ -185,37 +188,12 @@ extension Configuration.Value {
     }
 }
 
-/// The properties that Hotwire Native itself reads. Others are the app's own, and may be anything.
-private enum PathProperty {
-    private static let words: [String: [String]] = [
-        "context": ["default", "modal"],
-        "presentation": ["default", "push", "pop", "replace", "replace_root", "clear_all", "refresh", "none"],
-        "query_string_presentation": ["default", "replace"],
-        "modal_style": ["large", "medium", "full", "page_sheet", "form_sheet"],
-    ]
-    private static let booleans: Set = [
-        "pull_to_refresh_enabled", "animated", "historical_location", "modal_dismiss_gesture_enabled",
-    ]
-    private static let texts: Set = ["view_controller", "uri", "fallback_uri", "title"]
-
-    static func complaint(_ key: String, _ value: Configuration.Value) -> String? {
-        if let words = words[key] {
-            guard case .text(let text) = value, words.contains(text) else { return "must be \(words.joined(separator: " or "))" }
-        } else if booleans.contains(key) {
-            guard case .bool = value else { return "must be true or false" }
-        } else if texts.contains(key) {
-            guard case .text(let text) = value, !text.isEmpty else { return "must be text" }
-        }
-        return nil
-    }
-}
-
 extension SettingType where Value == String {
     /// What stands in the file name that an app fetches, such as `ios_v1.json`.
     fileprivate static var versionName: Self {
         refined { name in
-            let isName = name.wholeMatch(of: #/[A-Za-z0-9][A-Za-z0-9_\-]*/#) != nil
-            return isName ? nil : "must be letters, digits and _ -, such as v1, and is \(quotedForMessage(name))"
+            let isName = name.wholeMatch(of: #/v[1-9][0-9]*/#) != nil
+            return isName ? nil : "must be v1, v2 and so on, and is \(quotedForMessage(name))"
         }
     }
 

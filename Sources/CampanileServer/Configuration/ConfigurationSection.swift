@@ -147,6 +147,11 @@ final class ConfigurationSection {
         return entries.first { $0.key == key }
     }
 
+    /// Whether there is something under `key`: a name with nothing behind it, where all is commented out, is not.
+    func isWritten(_ key: String) -> Bool {
+        entry(key).map { !$0.value.isNull } ?? false
+    }
+
     /// Reports what is missing here, and what was written here and never asked for. To be called after all else.
     func close() {
         if let origin {

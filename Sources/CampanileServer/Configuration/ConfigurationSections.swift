@@ -64,7 +64,7 @@ extension Configuration.App {
         deepLinks = DeepLinkTree(section)
         categories = Configuration.Category.all(in: section)
         categoriesOnly = section.value("categories_only", .boolean)?.value
-        if section.entry("path_configuration") != nil {
+        if section.isWritten("path_configuration") {
             pathConfiguration = Configuration.PathConfiguration(section.section("path_configuration"))
         }
         section.close()
@@ -161,7 +161,7 @@ extension Configuration.Category {
             android.close()
             section.close()
         }
-        return parent.entry("categories") == nil ? nil : categories
+        return parent.isWritten("categories") ? categories : nil
     }
 }
 

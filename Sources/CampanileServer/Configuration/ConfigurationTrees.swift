@@ -6,8 +6,13 @@ extension DeepLinkTree {
     /// The tree under `deep_links`; nil if nobody wrote it.
     init?(_ section: ConfigurationSection) {
         if section.takesEnvironment { section.reader.know(fileOnly: section.path + ["deep_links"]) }
-        guard section.entry("deep_links") != nil else { return nil }
+        guard let entry = section.entry("deep_links"), section.isWritten("deep_links") else { return nil }
         self.init(DeepLinkTree.level(in: section, under: "deep_links", above: [], depth: 1))
+        let (limit, count) = (ConfigurationLimits.deepLinkNodes, paths.count)
+        if count > limit {
+            let name = section.name("deep_links")
+            section.reader.report(entry.origin, "\(name) must hold at most \(limit) screens, and holds \(count)")
+        }
     }
 
     /// - Parameter above: the parameters' names on the way here.
@@ -51,7 +56,7 @@ extension ConfigurationSection {
             reader.report(entry.origin, "\(name("query")) must hold at most \(ConfigurationLimits.deepLinkQueryKeys) keys")
         }
         return entries.compactMap { entry in
-            guard check(entry, .text, named: "a key of \(name("query"))") else { return nil }
+            guard check(entry, .queryKey, named: "a key of \(name("query"))") else { return nil }
             let types = SettingType.word(DeepLinkTree.QueryParameter.Kind.self)
             if case .scalar = entry.value.content {
                 let kind = scalar(entry.value, types, named: "\(name("query")).\(entry.key)")
@@ -66,13 +71,15 @@ extension ConfigurationSection {
     }
 
     fileprivate func minimumVersion() -> DeepLinkTree.MinimumVersion? {
+        guard let entry = entry("min_app_version") else { return nil }
         let below = section("min_app_version")
         let ios = below.value("ios", .appVersion)
         let android = below.value("android", .appVersion)
         let otherwise = below.value("otherwise", .word(DeepLinkTree.MinimumVersion.Otherwise.self))
         below.close()
-        guard below.origin != nil else { return nil }
-        if below.entry("ios") == nil, below.entry("android") == nil {
+        // Of what is no map that has been said already.
+        let isMap = if case .map = entry.value.content { true } else { entry.value.isNull }
+        if isMap, below.entry("ios") == nil, below.entry("android") == nil {
             below.complain("no version is named: write ios, android or both")
         }
         return DeepLinkTree.MinimumVersion(
@@ -94,9 +101,19 @@ extension SettingType where Value == String {
             // What the path of a link can't hold, and what would have to be escaped there to mean itself.
             let isLiteral = name != "." && name != ".." && !name.utf8.contains { "/\\?#%:".utf8.contains($0) }
                 && !name.unicodeScalars.contains { $0.properties.isWhitespace || $0.properties.generalCategory == .control }
+            if let complaint = tooLong(name) { return complaint }
             let rule = "must be one segment of a path, without spaces and any of / \\ ? # % :, or a parameter such as :id"
             return isParameter || isLiteral ? nil : "\(rule), and is \(quotedForMessage(name))"
         }
+    }
+
+    /// A key of a link's query as it is read, without escapes.
+    fileprivate static var queryKey: Self { refined(tooLong) }
+
+    /// Names stand in answers about links that have others.
+    private static func tooLong(_ name: String) -> String? {
+        let limit = ConfigurationLimits.deepLinkNameBytes
+        return name.utf8.count > limit ? "must be at most \(limit) bytes, and is \(quotedForMessage(name))" : nil
     }
 
     /// A page of the app's own web site. The parameters of the screen's path may stand in it, as `:id`.

@@ -15,8 +15,15 @@ enum ConfigurationLimits {
     static let tokenBytes = 16
     /// Levels of `deep_links`: what reads the table as JSON takes no deeper nesting.
     static let deepLinkLevels = 12
+    /// Screens of one app: all are looked through for the nearest to a link that is refused.
+    static let deepLinkNodes = 1_000
     /// Keys of the query of one screen.
     static let deepLinkQueryKeys = 32
+    /// Bytes of a segment's name and of a query's key.
+    static let deepLinkNameBytes = 128
+    /// Tabs and rules of one path configuration.
+    static let pathTabs = 20
+    static let pathRules = 500
 }
 
 /// What is wrong with a value: a predicate, such as "must be true or false", that the setting's name goes before.

@@ -1,0 +1,101 @@
+import CampanileCore
+import Foundation
+
+/// The properties that Hotwire Native itself reads. Others are the app's own, and may be anything.
+enum PathProperty {
+    private static let presentations = ["default", "pop", "replace", "replace_root", "clear_all", "refresh", "none"]
+    private static let words: [String: [String]] = [
+        "context": ["default", "modal"],
+        "query_string_presentation": ["default", "replace"],
+        "modal_style": ["large", "medium", "full", "page_sheet", "form_sheet"],
+    ]
+    private static let booleans: Set = [
+        "pull_to_refresh_enabled", "animated", "historical_location", "modal_dismiss_gesture_enabled",
+    ]
+    private static let texts: Set = ["view_controller", "uri", "fallback_uri", "title"]
+
+    static func complaint(_ key: String, _ value: Configuration.Value, on platform: DevicePlatform) -> String? {
+        if let words = key == "presentation" ? presentations(on: platform) : words[key] {
+            guard case .text(let text) = value, words.contains(text) else { return "must be \(words.joined(separator: " or "))" }
+        } else if booleans.contains(key) {
+            guard case .bool = value else { return "must be true or false" }
+        } else if texts.contains(key) {
+            guard case .text(let text) = value, !text.isEmpty else { return "must be text" }
+        }
+        return nil
+    }
+
+    /// Android's knows one more.
+    private static func presentations(on platform: DevicePlatform) -> [String] {
+        platform == .android ? presentations + ["push"] : presentations
+    }
+
+    /// What of a rule's properties, or of a path's, doesn't go together.
+    static func complaint(_ properties: [String: Configuration.Value], on platform: DevicePlatform) -> String? {
+        guard platform == .android, properties["context"] == .text("modal"),
+            properties["presentation"] == .text("replace_root")
+        else { return nil }
+        return "context: modal with presentation: replace_root, at which Hotwire Native for Android throws"
+    }
+}
+
+// MARK: - What comes of a path
+
+extension Configuration.PathConfiguration.Version {
+    /// What would go wrong in an app that reads this.
+    func complaints(on platform: DevicePlatform) -> [String] {
+        let rules = (madeRules(platform) + rules).map { CompiledRule($0, platform) }
+        func properties(of path: String) -> [String: Configuration.Value] {
+            rules.filter { $0.matches(path) }.reduce(into: [:]) { found, rule in
+                found.merge(rule.properties) { $1 }
+            }
+        }
+        let tabPaths = tabs.map(\.path)
+        switch platform {
+        case .ios:
+            // It pops to the root, which isn't there yet, and pushes nothing.
+            let blank = tabPaths.first { properties(of: $0)["presentation"] == .text("clear_all") }
+            return blank.map { ["the tab \($0) would be clear_all and stay blank: give it another presentation"] } ?? []
+        case .android:
+            let throwing = (Self.signingIn + tabPaths).first { PathProperty.complaint(properties(of: $0), on: .android) != nil }
+            let complaint = throwing.map {
+                "\($0) would be modal and replace_root, at which Hotwire Native for Android throws: give it another presentation"
+            }
+            return [givesEveryPathAURI ? nil : Self.uriMissing, complaint].compactMap(\.self)
+        }
+    }
+
+    private static let uriMissing = """
+        Android needs an uri for every path: begin with a rule such as \
+        { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }
+        """
+
+    /// Hotwire Native for Android shows its default destination for a path whose properties have no `uri`, which is hardly
+    /// ever what was meant. That every path has one can only be seen of a pattern that every path matches.
+    private var givesEveryPathAURI: Bool {
+        let everything = #/(\^?/?|\^|\^?/?\.\*|\^?\.\+|\^?\(\.\*\))\$?/#
+        return rules.contains { rule in
+            rule.properties["uri"] != nil && rule.patterns.contains { pattern in
+                pattern.wholeMatch(of: everything) != nil && !["^/$", "/$", "^$"].contains(pattern)
+            }
+        }
+    }
+}
+
+/// A rule as a platform holds it against paths.
+private struct CompiledRule {
+    let properties: [String: Configuration.Value]
+    private let patterns: [NSRegularExpression]
+
+    init(_ rule: Configuration.PathConfiguration.Rule, _ platform: DevicePlatform) {
+        properties = rule.properties
+        let options: NSRegularExpression.Options = platform == .android ? .caseInsensitive : []
+        // Each compiles: it was read as a pattern.
+        patterns = rule.patterns.compactMap { try? NSRegularExpression(pattern: $0, options: options) }
+    }
+
+    func matches(_ path: String) -> Bool {
+        let whole = NSRange(location: 0, length: path.utf16.count)
+        return patterns.contains { $0.firstMatch(in: path, range: whole) != nil }
+    }
+}
