@@ -30,6 +30,7 @@ DELETES_AT_MOST = 15_000      # a second: so many notifications there must be
 LISTENERS = 12                # others with a cable and a stream each: so many slots do the cable's pings have
 WITHIN_MS, PING_MS = 1_000, 4_000
 PAGES_FOLLOWED = 5_000        # of a filter, by next_cursor
+AGENT_BYTES = 15_600          # with the other fields just below the limit of a request's head
 STREAM_KEY = "0123456789abcdef" * 4
 
 
@@ -234,6 +235,12 @@ class Bench:
                      for number in range(self.options.rounds)]
             self._loaded("DELETE of one notification after the other, 4 connections", scene, 4, lambda number: paths[number])
 
+    def client(self) -> None:
+        with self._scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
+            agents = [text * (AGENT_BYTES // len(text)) for text in ("bridge-components: [", "(", "Hotwire Native ")]
+            path = scene.write("client", [scene.request("GET", "/client", agent=agent) for agent in agents])
+            self._loaded(f"GET /client with a User-Agent of {AGENT_BYTES:,} bytes, 4 connections", scene, 4, lambda _: path)
+
     # ---- streams beside streams ----
 
     def cable(self) -> None:
@@ -329,4 +336,4 @@ class Bench:
 
 MEASURES = {"filters": Bench.filters, "unread": Bench.unread, "mark-none": Bench.mark_none, "mark-ends": Bench.mark_ends,
             "mark-all": Bench.mark_all, "cable": Bench.cable, "visitors": Bench.visitors, "streams": Bench.streams,
-            "creates": Bench.creates, "deletes": Bench.deletes}
+            "creates": Bench.creates, "deletes": Bench.deletes, "client": Bench.client}

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from load import HERE, BenchError, request, user_token, write_requests
+from load import BROWSER, HERE, BenchError, request, user_token, write_requests
 from processes import Programs
 from seed import fill_inboxes, notification
 
@@ -103,8 +103,8 @@ class Scene:
     def ask(self, method: str, target: str, user: str | None = None, body: bytes | None = None) -> dict:
         return json.loads(self.server.call(method, target, self.token(user or self.owner), body))
 
-    def request(self, method: str, target: str, user: str | None = None, body: bytes | None = None) -> bytes:
-        return request(method, target, self.token(user or self.owner), body)
+    def request(self, method: str, target: str, user: str | None = None, body: bytes | None = None, agent: str = BROWSER) -> bytes:
+        return request(method, target, self.token(user or self.owner), body, agent)
 
     def create(self, **content) -> bytes:
         return request("POST", "/notifications", self.key, json.dumps({**notification(4711, 100), **content}).encode())

@@ -6,6 +6,7 @@ import copy
 import json
 import os
 import pathlib
+import re
 import sys
 import threading
 import uuid
@@ -21,6 +22,8 @@ USER = os.environ["CONTRACT_USER"]
 DEVICE_TOKEN = os.environ["CONTRACT_DEVICE_TOKEN"]
 NATIVE_USER_AGENT = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA_JSON_MARGIN = 128   # the server's JSON may be longer than Python's: it escapes and writes numbers differently
+PATH_ESCAPES = ["%25", "%20", "%C3%A9", "%3F", "%23", "%3a", "%EF%BF%BD", "%41"]   # whole, and no mark that a path can't have
+QUERY_ESCAPES = ["%2F", "%5C", "%E9", "%FF", "%0A", "%00"]
 PROBES_PER_OPERATION = 25  # requests that a check of this file adds; more would only repeat themselves
 
 _byte_limits = {}
@@ -113,9 +116,22 @@ def _fit_body(body):
 
 
 def _fit_deep_link(link):
-    """`link` without escapes, which must be whole, and without dots, which may make a segment that leads elsewhere."""
-    path = link.replace("%", "").replace(".", "")
-    return path if path and not path.startswith("//") else "x" + path
+    """`link` with escapes that are whole, and without segments of dots. What an escape is depends on where it stands, so that a
+    case can be made again; in the query it may also be no UTF-8."""
+    escaped, room, is_path = [], _byte_limits["deep_link"] - len(link.encode()), True
+    for place, character in enumerate(link):
+        is_path = is_path and character not in "?#"
+        if character == "%":
+            escapes = PATH_ESCAPES if is_path else PATH_ESCAPES + QUERY_ESCAPES
+            character = escapes[place % len(escapes)]
+            room -= len(character) - 1
+            if room < 0:
+                continue
+        escaped.append(character)
+    path, mark, rest = re.match(r"([^?#]*)([?#]?)(.*)", "".join(escaped), re.DOTALL).groups()
+    path = "/".join("x" * len(segment) if segment in (".", "..") else segment for segment in path.split("/"))
+    link = path + mark + rest
+    return "x" + link[1:] if not link or link.startswith("//") else link
 
 
 def _is_positive(case):

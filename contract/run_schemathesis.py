@@ -21,6 +21,20 @@ USER = "alice"
 DEVICE_TOKEN = "00fc13adff785122b4ad28809a3420982341241421348097878e577c991de8f0"
 
 
+# So that the documents have something in them. The tree is another app's: a random link would be none of its screens.
+CONFIGURATION = """
+path_configuration:
+  ios:
+    v1:
+      settings: {search: true, tabs: [{title: Home, path: /}, {icon: bell, path: /notifications, notifications: true}]}
+      rules: [{patterns: [/new$], properties: {context: modal}}]
+  android: {v1: {rules: [{patterns: [.*], properties: {uri: "hotwire://fragment/web"}}]}}
+apps:
+  shop:
+    deep_links: {home: {title: Home, web: /, children: {":id": {query: {page: integer}, min_app_version: {ios: 2.1}}}}}
+"""
+
+
 def parse():
     parser = argparse.ArgumentParser(
         prog="contract/schemathesis.sh", description=__doc__.split("\n\n")[0],
@@ -98,6 +112,7 @@ def main():
     options = parse()
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
     with temporary_folder("campanile-contract-") as folder:
+        pathlib.Path(folder, "campanile.yaml").write_text(CONFIGURATION, encoding="utf-8")
         server = Campanile(str(options.binary), f"{folder}/contract.sqlite", folder, {"CAMPANILE_CONSOLE": "true"})
         server.start()
         try:
