@@ -99,10 +99,11 @@ public final class CampanileAPI: Sendable {
         try await call("GET", "/badge", Badge.init(json:))
     }
 
-    /// The user has seen what is there: the number is 0 on every device.
+    /// The user has seen what is there: the number is 0 on every device. Not repeated after a failure, because by then it would
+    /// clear what nobody has seen; `BadgeStore.clear` makes up for it.
     @discardableResult
     public func clearBadge() async throws -> Badge {
-        try await call("DELETE", "/badge", Badge.init(json:))
+        try await call("DELETE", "/badge", repeats: false, Badge.init(json:))
     }
 
     // MARK: - Devices
