@@ -34,36 +34,18 @@ struct BadgeTests {
         }
     }
 
-    @Test("what one process took, another with the same storage knows, also after a start")
-    func processes() {
-        let storage = ClientStorage.memory()
-        let app = BadgeStore(storage: storage)
-        let serviceExtension = BadgeStore(storage: storage)
-        serviceExtension.apply(count: 5, version: 8)
-        #expect(app.count == 5)
-        #expect(!app.apply(count: 4, version: 7))
-        #expect(BadgeStore(storage: storage).count == 5)
-    }
-
-    @Test("clearing shows 0 at once, and a push from before doesn't bring the old number back")
+    @Test("clearing shows 0 at once, and nothing of the cleared version brings the old number back: no push, stream or answer")
     func clearing() {
         let store = BadgeStore(storage: .memory())
         store.apply(count: 3, version: 20)
         store.clear()
         #expect(store.count == 0)
         #expect(!store.apply(count: 2, version: 19))
-        #expect(store.count == 0)
-        store.apply(count: 1, version: 22)
+        #expect(!store.apply(PushPayload(badge: 3, badgeVersion: 20)))
+        #expect(!store.apply(Badge(count: 3, unreadCount: 3, version: 20, updatedAt: nil)))
+        #expect(store.count == 0 && store.version == 20)
+        #expect(store.apply(count: 1, version: 22))
         #expect(store.count == 1)
-    }
-
-    @Test("after a sign-out every version counts again")
-    func signOut() {
-        let store = BadgeStore(storage: .memory())
-        store.apply(count: 3, version: 2_000)
-        store.signedOut()
-        #expect(store.count == 0)
-        #expect(store.apply(count: 1, version: 5))
     }
 
     @Test("an answer that comes after a sign-out isn't the next user's")
@@ -74,6 +56,7 @@ struct BadgeTests {
             return Badge(count: 7, unreadCount: 7, version: 2_000, updatedAt: nil)
         }
         #expect(store.count == 0 && store.version == 0)
+        store.signedIn("bob")
         try await store.update { Badge(count: 2, unreadCount: 2, version: 5, updatedAt: nil) }
         #expect(store.count == 2)
         try await store.update { Badge(count: 9, unreadCount: 9, version: 4, updatedAt: nil) }
@@ -89,14 +72,52 @@ struct BadgeTests {
         store.apply(count: 2, version: 2)
         store.apply(count: 9, version: 1)
         store.clear()
-        store.reassert()
-        #expect(heard.withLock { $0 } == [1, 2, 0, 0])
+        #expect(heard.withLock { $0 } == [1, 2, 0])
         observation?.cancel()
         store.apply(count: 3, version: 3)
         observation = nil
         store.apply(count: 4, version: 4)
-        #expect(heard.withLock { $0 } == [1, 2, 0, 0])
+        #expect(heard.withLock { $0 } == [1, 2, 0])
         #expect(observation == nil)
+    }
+
+    @Test("an observer may call the store, and end its own observation or let go of it")
+    func observersCall() {
+        let store = BadgeStore(storage: .memory())
+        let heard = Locked<[Int]>([])
+        let observations = Locked<[BadgeObservation]>([])
+        let observation = store.observe { [store] count in
+            heard.withLock { $0.append(count) }
+            if count == 1 { store.apply(count: 2, version: 2) }
+            if count == 2 {
+                let kept = observations.withLock { observations in
+                    defer { observations = [] }
+                    return observations
+                }
+                for observation in kept { observation.cancel() }
+            }
+        }
+        observations.withLock { $0 = [observation] }
+        store.apply(count: 1, version: 1)
+        store.apply(count: 3, version: 3)
+        #expect(heard.withLock { $0 } == [0, 1, 2])
+    }
+
+    @Test("observers on several threads hear every number once and in order, the newest last")
+    func observersInOrder() async {
+        let store = BadgeStore(storage: .memory())
+        let heard = Locked<[Int]>([])
+        let observation = store.observe { count in heard.withLock { $0.append(count) } }
+        await withTaskGroup(of: Void.self) { group in
+            for first in 1...4 {
+                group.addTask {
+                    for number in stride(from: Int64(first), through: 400, by: 4) { store.apply(count: number, version: number) }
+                }
+            }
+        }
+        let all = heard.withLock { $0 }
+        #expect(all == all.sorted() && Set(all).count == all.count && all.last == 400)
+        observation.cancel()
     }
 
     @Test("a stored text that isn't a badge counts as none")

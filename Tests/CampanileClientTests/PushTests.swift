@@ -6,7 +6,11 @@ import Testing
 @MainActor
 private final class Screens: PushScreens {
     var isShowingInbox = false
-    var shown: [String] = []
+    var shown: [String] = [] {
+        didSet { story.withLock { $0.append("screen") } }
+    }
+    /// What happened, in order: screens, and the server's answers.
+    let story = Locked<[String]>([])
 
     func showInbox() { shown.append("inbox") }
     func open(_ payload: PushPayload) { shown.append(payload.deepLink ?? "") }
@@ -22,19 +26,37 @@ private struct Scene {
     let failures = Locked<[ClientFailure]>([])
     let handler: PushHandler
 
-    init(count: Int = 2, _ script: ScriptedTransport.Script? = nil) {
-        transport = ScriptedTransport(script ?? { call, _ in
-            switch call.method {
-            case "PATCH": .notification
-            case "DELETE": .badge(0, version: 50)
-            default: .badge(count, version: 40)
+    /// - Parameter isPatient: whether a tap's screen waits for the server without end, or not at all.
+    init(
+        count: Int = 2, delivered: [PushPayload] = [], isPatient: Bool = true, _ script: ScriptedTransport.Script? = nil
+    ) {
+        let story = screens.story
+        transport = ScriptedTransport { call, number in
+            // Late, as a network is.
+            for _ in 0..<20 { await Task.yield() }
+            let answer: HTTPAnswer
+            if let script {
+                answer = try await script(call, number)
+            } else {
+                switch call.method {
+                case "PATCH": answer = .notification
+                case "DELETE": answer = .badge(0, version: 50)
+                default: answer = .badge(count, version: 40)
+                }
             }
-        })
+            story.withLock { $0.append(call.method) }
+            return answer
+        }
         let icon = icon
         let failures = failures
         handler = PushHandler(
             api: .scripted(transport), badge: store,
-            icon: BadgeIcon(store) { count in icon.withLock { $0.append(count) } },
+            icon: BadgeIcon(store) { count in
+                icon.withLock { $0.append(count) }
+            } delivered: {
+                delivered
+            },
+            sleep: { _ in if isPatient { try await Task.sleep(for: .seconds(3_600)) } },
             report: { failure in failures.withLock { $0.append(failure) } })
         handler.screens = screens
         store.apply(count: 3, version: 30)
@@ -50,20 +72,46 @@ struct PushTests {
         await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home/soptamp"))
         #expect(scene.transport.summary == ["PATCH /notifications/n1", "GET /badge"])
         #expect(scene.screens.shown == ["home/soptamp"])
+        #expect(scene.screens.story.withLock { $0 } == ["PATCH", "screen", "GET"])
         #expect(scene.store.count == 2 && scene.icon.withLock { $0.last } == 2)
     }
 
-    @Test("the screen opens while the server hasn't answered yet")
+    @Test("the system is answered when the screen is open, and not after the server; a push that is put away opens and reads nothing")
+    func answered() async {
+        let scene = Scene(isPatient: false)
+        let story = scene.screens.story
+        let push = PushPayload(id: "n1", deepLink: "home")
+        await scene.handler.responded(to: push, isDismissed: false) { story.withLock { $0.append("answer") } }
+        #expect(story.withLock { $0 } == ["screen", "answer", "PATCH", "GET"])
+        await scene.handler.responded(to: push, isDismissed: true) { story.withLock { $0.append("answer") } }
+        #expect(story.withLock { $0.last } == "answer" && scene.transport.calls.count == 2 && scene.screens.shown == ["home"])
+    }
+
+    @Test("of two taps the newer one's screen stays, whichever the server answers first")
+    func newestTap() async {
+        let (gate, open) = AsyncStream.makeStream(of: Void.self)
+        let scene = Scene { call, _ in
+            if call.url.path.hasSuffix("/n1") { for await _ in gate { break } }
+            return call.method == "PATCH" ? .notification : .badge(1, version: 40)
+        }
+        let first = Task { await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home")) }
+        while scene.transport.calls.isEmpty { await Task.yield() }
+        await scene.handler.tapped(PushPayload(id: "n2", deepLink: "home/soptamp"))
+        open.yield()
+        await first.value
+        #expect(scene.screens.shown == ["home/soptamp"])
+    }
+
+    @Test("when patience has ended the screen opens while the server hasn't answered yet")
     func tapWithoutWaiting() async {
         let screens = Screens()
-        let seen = Locked<[String]>([])
-        let scene = Scene { call, _ in
-            await MainActor.run { seen.withLock { $0 = screens.shown } }
+        let scene = Scene(isPatient: false) { call, _ in
+            while await MainActor.run(body: { screens.shown.isEmpty }) { await Task.yield() }
             return call.method == "PATCH" ? .notification : .badge(1, version: 40)
         }
         scene.handler.screens = screens
         await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home"))
-        #expect(seen.withLock { $0 } == ["home"])
+        #expect(screens.shown == ["home"] && scene.transport.summary == ["PATCH /notifications/n1", "GET /badge"])
     }
 
     @Test("a link to the inbox selects its tab and clears the number", arguments: [
@@ -130,16 +178,70 @@ struct PushTests {
         #expect(scene.store.count == 0 && scene.icon.withLock { $0.last } == 0)
     }
 
-    @Test("in the foreground the icon gets the store's number back, and the server is asked; an inbox that shows is cleared")
+    @Test("in the foreground the icon gets the number that the server answers, and none before; an inbox that shows is cleared")
     func cameToForeground() async {
         let scene = Scene()
+        for _ in 0..<20 { await Task.yield() }
         scene.icon.withLock { $0 = [] }
         await scene.handler.cameToForeground()
         #expect(scene.transport.summary == ["GET /badge"])
-        #expect(scene.icon.withLock { $0.last } == 2)
+        #expect(Set(scene.icon.withLock { $0 }) == [2])
         scene.screens.isShowingInbox = true
         await scene.handler.cameToForeground()
         #expect(scene.transport.summary.last == "DELETE /badge" && scene.store.count == 0)
+    }
+
+    @Test("the foreground takes the newest number of what iOS has shown without the app; offline the icon keeps what iOS set")
+    func delivered() async {
+        let delivered = [
+            PushPayload(id: "n4", badge: 4, badgeVersion: 34), PushPayload(id: "n5", badge: 5, badgeVersion: 35), PushPayload(id: "x"),
+        ]
+        let scene = Scene(delivered: delivered) { _, _ in throw URLError(.notConnectedToInternet) }
+        for _ in 0..<20 { await Task.yield() }
+        scene.icon.withLock { $0 = [] }
+        let heard = Locked<[Int]>([])
+        let observation = scene.store.observe { count in heard.withLock { $0.append(count) } }
+        await scene.handler.cameToForeground()
+        for _ in 0..<20 { await Task.yield() }
+        #expect(scene.store.count == 5 && scene.store.version == 35)
+        #expect(heard.withLock { $0 } == [3, 5] && scene.icon.withLock { $0 }.isEmpty)
+        observation.cancel()
+    }
+
+    @Test("in the foreground the app shows what its extension took meanwhile")
+    func fromExtension() async {
+        let storage = ClientStorage.memory()
+        let app = BadgeStore(storage: storage)
+        let heard = Locked<[Int]>([])
+        let observation = app.observe { count in heard.withLock { $0.append(count) } }
+        BadgeStore(storage: storage).apply(count: 6, version: 60)
+        await BadgeIcon(app) { _ in }.notice()
+        #expect(heard.withLock { $0 } == [0, 6])
+        observation.cancel()
+    }
+
+    @Test("a clearing that fails looks first whether something came, and then clears again")
+    func clearingFails() async {
+        let scene = Scene { call, number in
+            if number == 1 { throw URLError(.networkConnectionLost) }
+            return call.method == "DELETE" ? .badge(0, version: 31) : .badge(3, version: 30)
+        }
+        await scene.handler.inboxAppeared()
+        #expect(scene.transport.summary == ["DELETE /badge", "GET /badge", "DELETE /badge"])
+        #expect(scene.store.count == 0 && scene.store.version == 31 && scene.icon.withLock { $0.last } == 0)
+    }
+
+    @Test("an icon that is made doesn't set the number that was kept, since iOS may have set a newer one")
+    func launch() async {
+        let store = BadgeStore(storage: .memory())
+        store.apply(count: 3, version: 30)
+        let shown = Locked<[Int]>([])
+        let icon = BadgeIcon(store) { count in shown.withLock { $0.append(count) } }
+        for _ in 0..<20 { await Task.yield() }
+        #expect(shown.withLock { $0 }.isEmpty)
+        store.apply(count: 4, version: 31)
+        await icon.update()
+        #expect(shown.withLock { $0.last } == 4)
     }
 
     @Test("Firebase's messages say the same: a data message is a badge, a notification is an alert")

@@ -8,6 +8,10 @@ extension BadgeIcon {
         BadgeIcon(store) { count in
             // Fails while the user allows no badges: then there is no number to show.
             try? await UNUserNotificationCenter.current().setBadgeCount(count)
+        } delivered: {
+            await UNUserNotificationCenter.current().deliveredNotifications().map {
+                PushPayload(userInfo: $0.request.content.userInfo)
+            }
         }
     }
 }
@@ -17,9 +21,7 @@ extension UNMutableNotificationContent {
     /// older one that comes late.
     /// - Parameter store: with the storage of the app group that the app uses too.
     public func showNewestBadge(of store: BadgeStore) {
-        store.apply(PushPayload(userInfo: userInfo))
-        // A 0 would take the app's other notifications off the screen.
-        badge = store.count == 0 ? nil : NSNumber(value: store.count)
+        badge = store.number(onIconOf: PushPayload(userInfo: userInfo)).map { NSNumber(value: $0) }
     }
 }
 #endif

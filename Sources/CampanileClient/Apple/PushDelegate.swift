@@ -34,8 +34,7 @@ public final class PushDelegate: NSObject, UNUserNotificationCenterDelegate, Sen
         let isDismissed = response.actionIdentifier == UNNotificationDismissActionIdentifier
         let answer = SystemAnswer<Void>(completionHandler)
         Task { @MainActor [handler] in
-            if !isDismissed { await handler.tapped(payload) }
-            answer.give(())
+            await handler.responded(to: payload, isDismissed: isDismissed) { answer.give(()) }
         }
     }
 }

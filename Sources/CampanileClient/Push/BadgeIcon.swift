@@ -1,16 +1,27 @@
 /// Sets the number on the app's icon, after each change of the store's number. Two settings never overtake each other: the
 /// last that is made is of the newest number.
+///
+/// iOS sets the icon too, from every push, also one that the app never sees. So the icon isn't set at the start, nor when the
+/// app comes to the foreground, before the server has said which number is the newest.
 public actor BadgeIcon {
     private let store: BadgeStore
     private let set: @Sendable (Int) async -> Void
+    private let delivered: @Sendable () async -> [PushPayload]
     private var current: Task<Void, Never>?
-    private var observation: BadgeObservation?
+    private let observation = Locked<BadgeObservation?>(nil)
 
-    /// - Parameter set: sets the number of the icon; returns when it stands there.
-    public init(_ store: BadgeStore, set: @escaping @Sendable (Int) async -> Void) {
+    /// - Parameters:
+    ///   - set: sets the number of the icon; returns when it stands there.
+    ///   - delivered: what stands in the notification center.
+    public init(
+        _ store: BadgeStore, set: @escaping @Sendable (Int) async -> Void,
+        delivered: @escaping @Sendable () async -> [PushPayload] = { [] }
+    ) {
         self.store = store
         self.set = set
-        Task { await self.observe() }
+        self.delivered = delivered
+        let observing = store.observe(isIcon: true) { [weak self] _ in Task { await self?.update() } }
+        observation.withLock { $0 = observing }
     }
 
     /// Returns when the icon shows the number that the store had at the call, or a newer one.
@@ -24,7 +35,6 @@ public actor BadgeIcon {
         await task.value
     }
 
-    private func observe() {
-        observation = store.observe { [weak self] _ in Task { await self?.update() } }
-    }
+    /// The store learns what iOS has shown without the app.
+    func notice() async { store.notice(await delivered()) }
 }

@@ -2,19 +2,32 @@ public import CampanileCore
 
 /// The one number of the app, wherever it is shown: on the icon, the bell, the tab.
 ///
-/// It is versioned: pushes, answers and streams overtake each other, and a number of an older version never replaces a newer
-/// one. It is kept over launches, and shared with a service extension through the storage.
+/// It belongs to one user, and it is versioned: pushes, answers and streams overtake each other, and a number of an older
+/// version never replaces a newer one. It is kept over launches, and an app and its service extension share it through
+/// `ClientStorage.appGroup`.
 public final class BadgeStore: Sendable {
     private struct Watcher: Sendable {
         let id: Int
+        let isIcon: Bool
         let tell: @Sendable (Int) -> Void
+    }
+
+    /// A number on its way to the observers.
+    private struct News: Sendable {
+        let count: Int
+        /// nil: to all of them.
+        var to: Int?
+        /// Not to the icon, which has it from iOS, or a newer one.
+        var isOnIcon = false
     }
 
     private struct State: Sendable {
         var watchers: [Watcher] = []
         var nextID = 0
-        /// Sign-outs of this run.
-        var signOuts = 0
+        var untold: [News] = []
+        var isTelling = false
+        /// Clearings that the server is being told of.
+        var clearings = 0
     }
 
     private let storage: ClientStorage
@@ -24,90 +37,185 @@ public final class BadgeStore: Sendable {
     public init(storage: ClientStorage = .userDefaults()) { self.storage = storage }
 
     /// The number to show; `BadgeText` makes the bell's and the tab's text of it.
-    public var count: Int { stored.count }
+    public var count: Int { record.count }
 
     /// The version of the newest number that was seen; 0: none.
-    public var version: Int64 { stored.version }
+    public var version: Int64 { record.version }
 
-    /// Takes a number that came with its version.
-    /// - Returns: false for an older one, which changes nothing.
+    // MARK: - Whose number it is
+
+    /// A page, or your backend, says who is signed in: call it whenever it does, at a launch too, or use
+    /// `DeviceRegistration.signedIn`. Somebody else than before begins with 0, and a push may set their number once the server
+    /// has answered them, as it does to `refresh`: before that it may be the former user's.
+    /// - Returns: whether it is somebody else than before.
     @discardableResult
-    public func apply(count: Int64, version: Int64) -> Bool {
-        change { stored in version >= stored.version ? (BadgeStore.shown(count), version) : nil }
-    }
+    public func signedIn(_ user: String) -> Bool { change { $0.change(owner: .user(user)) } }
 
-    /// Takes the number of an answer or of a stream.
-    /// - Returns: false for an older one, which changes nothing.
+    /// The number is forgotten, and nothing sets another one until `signedIn(_:)`: what is under way is the former user's.
+    public func signedOut() { change { $0.change(owner: .nobody) } }
+
+    // MARK: - What sets it
+
+    /// Takes a number that was pushed with its version.
+    /// - Returns: false for one that changes nothing: an older one, or one that may be another user's.
     @discardableResult
-    public func apply(_ badge: Badge) -> Bool { apply(count: badge.count, version: badge.version) }
-
-    /// Asks the server and takes its answer, unless the user has signed out before it came: it isn't the next one's.
-    ///
-    ///     try await badge.update { try await api.clearBadge() }
-    public func update(_ ask: @Sendable () async throws -> Badge) async throws {
-        let signOuts = state.withLock { $0.signOuts }
-        let answer = try await ask()
-        change(unlessSignedOutSince: signOuts) { stored in
-            answer.version >= stored.version ? (BadgeStore.shown(answer.count), answer.version) : nil
-        }
-    }
+    public func apply(count: Int64, version: Int64) -> Bool { change { $0.hear(count, version) } }
 
     /// Takes the number of a push. An alert that has a version and no number has the number 0, which no alert carries.
-    /// - Returns: false for an older one, and for a push without a version, which change nothing.
+    /// - Returns: false for one that changes nothing: an older one, one that may be another user's, one without a version.
     @discardableResult
-    public func apply(_ payload: PushPayload) -> Bool {
-        guard let version = payload.badgeVersion, payload.badge != nil || payload.isAlert else { return false }
-        return apply(count: payload.badge ?? 0, version: version)
+    public func apply(_ payload: PushPayload) -> Bool { change { $0.hear(payload) } }
+
+    /// Takes the number of an answer that the user who is signed in now has asked for. Where the user may have changed
+    /// meanwhile, `update` and `follow` look at that.
+    /// - Returns: false for an older one, which changes nothing.
+    @discardableResult
+    public func apply(_ badge: Badge) -> Bool { change { $0.answer(badge, in: $0.session) } }
+
+    /// Asks the server and takes its answer, unless another user has come before it did.
+    ///
+    ///     try await badge.update { try await api.markAllRead(upTo: newest) }
+    public func update(_ ask: @Sendable () async throws -> Badge) async throws {
+        let session = record.session
+        let answer = try await ask()
+        change { $0.answer(answer, in: session) }
     }
 
-    /// Shows 0 at once, because the user is looking at the inbox, until the server's answer says more. A push that was on
-    /// its way before doesn't bring the old number back.
-    public func clear() { change { (0, $0.version) } }
-
-    /// Somebody else uses the device: 0, and every version counts again.
-    public func signedOut() {
-        state.withLock { $0.signOuts += 1 }
-        change { _ in (0, 0) }
-    }
-
-    /// Tells every observer the number again. iOS sets the icon from a push by itself and looks at no version, so the icon
-    /// may show another number than this one: call it when the app comes to the foreground.
-    public func reassert() { change { $0 } }
-
-    /// Calls `body` with the number, at once and then each time it may have changed, until the observation is cancelled or
-    /// released. The calls come in order, on whatever thread changed the number, and must not call the store themselves.
-    public func observe(_ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation {
-        let id = state.withLock { state in
-            state.nextID += 1
-            state.watchers.append(Watcher(id: state.nextID, tell: body))
-            body(stored.count)
-            return state.nextID
-        }
-        return BadgeObservation { [weak self] in
-            self?.state.withLock { state in state.watchers.removeAll { $0.id == id } }
+    /// Takes every number of a stream, `api.badges()` say, until that ends. Returns at the first one that comes after another
+    /// user has: begin anew for them.
+    public func follow<Numbers: AsyncSequence>(_ numbers: Numbers) async throws where Numbers.Element == Badge {
+        let session = record.session
+        for try await badge in numbers {
+            guard record.session == session else { return }
+            change { $0.answer(badge, in: session) }
         }
     }
 
-    private var stored: (count: Int, version: Int64) {
-        let parts = (storage.read(BadgeStore.key) ?? "").split(separator: " ")
-        guard parts.count == 2, let count = Int(parts[0]), let version = Int64(parts[1]) else { return (0, 0) }
-        return (count, version)
+    /// Asks the server for the number. If the last clearing didn't reach the server, and nothing has changed there since, it
+    /// is made up for.
+    public func refresh(_ api: CampanileAPI) async throws {
+        let session = record.session
+        let answer = try await api.badge()
+        change { $0.answer(answer, in: session) }
+        let now = record
+        guard now.owesClearing, now.session == session, now.version == answer.version,
+            state.withLock({ $0.clearings == 0 })
+        else { return }
+        try await sendClearing(api)
     }
 
-    @discardableResult
-    private func change(
-        unlessSignedOutSince signOuts: Int? = nil, _ decide: ((count: Int, version: Int64)) -> (Int, Int64)?
-    ) -> Bool {
-        // Told under the lock, so that no observer hears two numbers in the wrong order.
-        state.withLock { state in
-            guard signOuts ?? state.signOuts == state.signOuts, let (count, version) = decide(stored) else { return false }
-            storage.write(BadgeStore.key, "\(count) \(version)")
-            for watcher in state.watchers { watcher.tell(count) }
+    /// Shows 0 at once, because the user is looking at the inbox, and tells the server, for the user's other devices. Only a
+    /// newer number replaces the 0. Where the server can't be told, `refresh` makes up for it.
+    public func clear(_ api: CampanileAPI) async throws {
+        clear()
+        try await sendClearing(api)
+    }
+
+    func clear() { change { $0.clear() } }
+
+    private func sendClearing(_ api: CampanileAPI) async throws {
+        let session = record.session
+        state.withLock { $0.clearings += 1 }
+        defer { state.withLock { $0.clearings -= 1 } }
+        let answer = try await api.clearBadge()
+        change { $0.answerClearing(answer, in: session) }
+    }
+
+    // MARK: - What iOS shows by itself
+
+    /// The app comes to the foreground: what stands in the notification center may be newer than what the app has seen, and
+    /// an extension may have changed the number. Observers hear it; the icon, which iOS has set, doesn't.
+    func notice(_ delivered: [PushPayload]) {
+        change(isOnIcon: true) { record in
+            for payload in delivered { _ = record.hear(payload) }
             return true
         }
     }
 
-    private static func shown(_ count: Int64) -> Int { Int(clamping: max(0, count)) }
+    /// Takes the number of an alert before it is shown.
+    /// - Returns: what it is to set on the icon: the newest number, or nothing, since a 0 would take the app's other
+    ///   notifications off the screen.
+    func number(onIconOf payload: PushPayload) -> Int? {
+        apply(payload)
+        let count = count
+        return count == 0 ? nil : count
+    }
+
+    // MARK: - Observers
+
+    /// Calls `body` with the number, at once and then each time it may have changed, until the observation is cancelled or
+    /// released. The calls come in order and one at a time, on whatever thread changed the number. `body` may call the store;
+    /// what it changes is told when it has returned.
+    public func observe(_ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation { observe(isIcon: false, body) }
+
+    /// - Parameter isIcon: it is the icon's, which isn't told at once, nor what iOS has set on it.
+    func observe(isIcon: Bool, _ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation {
+        var id = 0
+        storage.exclusively {
+            let count = record.count
+            id = state.withLock { state in
+                state.nextID += 1
+                state.watchers.append(Watcher(id: state.nextID, isIcon: isIcon, tell: body))
+                if !isIcon { state.untold.append(News(count: count, to: state.nextID)) }
+                return state.nextID
+            }
+        }
+        tell()
+        let watcher = id
+        return BadgeObservation { [weak self] in
+            self?.state.withLock { state in state.watchers.removeAll { $0.id == watcher } }
+        }
+    }
+
+    private var record: BadgeRecord { BadgeRecord(text: storage.read(BadgeStore.key)) }
+
+    /// - Parameter body: returns false when it has changed nothing.
+    @discardableResult
+    private func change(isOnIcon: Bool = false, _ body: (inout BadgeRecord) -> Bool) -> Bool {
+        var isChanged = false
+        storage.exclusively {
+            var record = record
+            guard body(&record), let text = record.text else { return }
+            storage.write(BadgeStore.key, text)
+            isChanged = true
+            // Here, so that the news stand in the order of the changes.
+            state.withLock { $0.untold.append(News(count: record.count, isOnIcon: isOnIcon)) }
+        }
+        tell()
+        return isChanged
+    }
+
+    /// One thread tells, without a lock; what others change meanwhile it tells after that.
+    private func tell() {
+        guard state.withLock({ state in
+            defer { state.isTelling = true }
+            return !state.isTelling
+        }) else { return }
+        while let (news, watchers) = nextNews() {
+            for watcher in watchers where state.withLock({ $0.watchers.contains { $0.id == watcher.id } }) {
+                watcher.tell(news.count)
+            }
+        }
+    }
+
+    private func nextNews() -> (News, [Watcher])? {
+        state.withLock { state in
+            guard !state.untold.isEmpty else {
+                state.isTelling = false
+                return nil
+            }
+            let news = state.untold.removeFirst()
+            return (news, state.watchers.filter { (news.to ?? $0.id) == $0.id && !(news.isOnIcon && $0.isIcon) })
+        }
+    }
+}
+
+extension BadgeRecord {
+    /// A push's number; none without a version.
+    mutating func hear(_ payload: PushPayload) -> Bool {
+        guard let version = payload.badgeVersion, payload.badge != nil || payload.isAlert else { return false }
+        return hear(payload.badge ?? 0, version)
+    }
 }
 
 /// As long as this is kept, its observer is told. Cancel it, or let go of it.
@@ -118,5 +226,6 @@ public final class BadgeObservation: Sendable {
 
     deinit { end() }
 
+    /// No call begins after this; one that is under way on another thread ends.
     public func cancel() { end() }
 }

@@ -18,7 +18,7 @@ final class Services {
     private var userID: String?
 
     private init() {
-        let storage = ClientStorage.userDefaults(appGroup: appGroup)
+        let storage = ClientStorage.appGroup(appGroup)
         badge = BadgeStore(storage: storage)
         api = CampanileAPI(
             baseURL: Addresses.campanile.url, userAgent: Hotwire.config.userAgent,

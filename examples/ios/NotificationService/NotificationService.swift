@@ -10,7 +10,7 @@ final class NotificationService: UNNotificationServiceExtension {
         guard let content = request.content.mutableCopy() as? UNMutableNotificationContent else {
             return contentHandler(request.content)
         }
-        content.showNewestBadge(of: BadgeStore(storage: .userDefaults(appGroup: appGroup)))
+        content.showNewestBadge(of: BadgeStore(storage: .appGroup(appGroup)))
         contentHandler(content)
     }
 }
