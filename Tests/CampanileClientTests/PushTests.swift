@@ -315,7 +315,7 @@ struct DeviceRegistrationTests {
         badge.apply(count: 3, version: 9)
         #expect(await registration.signOut(badge) == .unregistered)
         #expect(badge.count == 0 && badge.version == 0)
-        try await registration.signedIn()
+        try await registration.signedIn("bob", badge)
         #expect(transport.summary == ["POST /device_tokens", "DELETE /device_tokens/0102", "POST /device_tokens"])
     }
 

@@ -103,7 +103,8 @@ import Yams
         let names = [
             #"\b(Mutex|Atomic|InlineArray|Span|RawSpan|MutableSpan|UTF8Span|UInt128|Int128)\b"#, #"\bTask\.immediate\b"#,
             #"\bisolated deinit\b"#, #"\bany AsyncSequence<|\bsome AsyncSequence<"#, #"@Observable\b"#, #"\bnext\(isolation:"#,
-            #"\bSequence\.Failure\b"#, #"\bTaskExecutor\b"#, #"\bwithDiscardingTaskGroup\b"#, #"#available|@available"#,
+            #"\bSequence\.Failure\b"#, #"\bTaskExecutor\b"#, #"\bwithDiscardingTaskGroup\b"#,
+            #"#available|@available(?!\(iOSApplicationExtension, unavailable\))"#,
         ]
         return names.first { line.range(of: $0, options: .regularExpression) != nil }
     }
@@ -115,6 +116,28 @@ import Yams
     func iOS16Control(_ line: String) {
         #expect(Self.newerThanIOS16(line) != nil)
         #expect(Self.newerThanIOS16("let lock = NSLock()") == nil)
+        #expect(Self.newerThanIOS16("@available(iOSApplicationExtension, unavailable)") == nil)
+    }
+
+    /// Lines that use the app's UIApplication in a declaration that an extension of the app would get too. The compiler here
+    /// can't tell: it knows no extensions.
+    static func appOnly(_ file: File) -> [String] {
+        var (isMarked, isNextMarked) = (false, false)
+        return file.lines.filter { line in
+            if let first = line.first, !first.isWhitespace, !"}/#".contains(first) {
+                (isMarked, isNextMarked) = (isNextMarked, line == "@available(iOSApplicationExtension, unavailable)")
+            }
+            return line.contains("UIApplication.shared") && !isMarked
+        }
+    }
+
+    @Test("a notification service extension can link the client: what only an app has is marked")
+    func extensions() throws {
+        for file in try Self.files("Sources/CampanileClient") { #expect(Self.appOnly(file).isEmpty, "\(file.path)") }
+        let use = "    let app = UIApplication.shared"
+        #expect(Self.appOnly(File(path: "x", lines: ["extension A {", use, "}"])) == [use])
+        let marked = ["@available(iOSApplicationExtension, unavailable)", "extension A {", use, "}", "", "extension B {", use, "}"]
+        #expect(Self.appOnly(File(path: "x", lines: marked)).count == 1)
     }
 
     @Test("within the server, HTTP stands at the rim, Yams with the configuration and NIO with the cable")

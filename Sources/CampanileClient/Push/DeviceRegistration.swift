@@ -13,6 +13,7 @@ public actor DeviceRegistration {
     private var isOwed = false
     private var last: Task<Void, Never>?
     private static let key = "device_token"
+    private static let leftKey = "left"
 
     /// - Parameters:
     ///   - environment: of the build, which `DeviceEnvironment.ofThisBuild` knows. `#if DEBUG` doesn't.
@@ -48,8 +49,20 @@ public actor DeviceRegistration {
         try await registerAgain()
     }
 
-    /// Somebody has signed in: the token that the system gave before is theirs now. Does nothing before there is one.
-    public func signedIn() async throws { try await registerAgain() }
+    /// Somebody has signed in, or a page says at a launch who is: the number is theirs, and so is the token that the system
+    /// gave before, if there is one.
+    public func signedIn(_ user: String, _ badge: BadgeStore) async throws {
+        badge.signedIn(user)
+        try await signedIn()
+    }
+
+    func signedIn() async throws {
+        storage.write(DeviceRegistration.leftKey, nil)
+        try await registerAgain()
+    }
+
+    /// Whether somebody has signed out here whom the server couldn't be told of, and nobody has signed in since.
+    var isLeft: Bool { storage.read(DeviceRegistration.leftKey) != nil }
 
     /// The app comes to the foreground: registers if the last time failed, as it does at a launch without network.
     public func cameToForeground() async throws {
@@ -85,24 +98,27 @@ public actor DeviceRegistration {
     public enum SignOut: Hashable, Sendable {
         /// No push of this user comes here any more.
         case unregistered
-        /// The server couldn't be told: the user's pushes go on coming to this device until `signOut()` succeeds, somebody
-        /// else signs in here, or the app calls `unregisterForRemoteNotifications()`, which needs no network.
+        /// The server couldn't be told: the user's pushes go on coming to this device until somebody signs in here, or the app
+        /// calls `unregisterForRemoteNotifications()`, as `signOutOfDevice` does, which needs no network.
         case stillRegistered(ClientFailure)
     }
 
-    /// Call it before your own session ends, because it takes a user token: deletes the device token, then forgets the badge.
-    /// The token itself is kept for whoever signs in next.
+    /// Call it before your own session ends, because it takes a user token: forgets the badge, and deletes the device token at
+    /// the server. The token itself is kept for whoever signs in next.
     public func signOut(_ badge: BadgeStore) async -> SignOut {
+        // Before the server is asked: by its answer the next user may be there.
+        badge.signedOut()
         var outcome = SignOut.unregistered
         if let token = api.deviceToken {
+            storage.write(DeviceRegistration.leftKey, "yes")
             do {
                 isOwed = false
                 try await inTurn { [api] in try await api.deleteDevice(token) }
+                storage.write(DeviceRegistration.leftKey, nil)
             } catch {
                 outcome = .stillRegistered(ClientFailure(error) ?? ClientFailure(.unreachable, detail: "cancelled"))
             }
         }
-        badge.signedOut()
         return outcome
     }
 

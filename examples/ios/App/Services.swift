@@ -31,21 +31,22 @@ final class Services {
     }
 
     /// A page of somebody who is signed in was shown. Each brings a fresh user token; the first one of a user also registers
-    /// the device.
+    /// the device, and asks for their number. The token is handed first: no call of the new user may go with the old one.
     func signedIn(_ userID: String, _ token: String) async {
         await userToken.hand(token)
         if gate.isPresenting { gate.finish(signedIn: true) }
         guard self.userID != userID else { return }
         self.userID = userID
-        await attempt { try await $0.registration.signedIn() }.value
-        registerForPushes()
+        await attempt { try await $0.registration.signedInOnDevice(userID, $0.badge) }.value
+        await push.refresh()
     }
 
     /// The web session is about to end.
     func signOut() async -> DeviceRegistration.SignOut {
-        let outcome = await registration.signOutOfDevice(badge)
         userID = nil
-        await userToken.hand(nil)
+        let outcome = await registration.signOutOfDevice(badge)
+        // Whoever has signed in while the server was slow keeps their token.
+        if userID == nil { await userToken.hand(nil) }
         return outcome
     }
 
@@ -55,7 +56,7 @@ final class Services {
         Task { await push.cameToForeground() }
     }
 
-    /// At every launch, because tokens change, and after a sign-in. The first time it asks for permission.
+    /// At every launch, because tokens change. The first time it asks for permission.
     func registerForPushes() { attempt { try await $0.registration.start() } }
 
     /// Does it, and logs why it failed: nothing of this is worth an alert.
