@@ -146,6 +146,16 @@ struct ShellTests {
         }
     }
 
+    // MARK: Pages that fail
+
+    @Test("a page whose loading was called off is no failure; others fail by their status, else by the network's error", arguments: [
+        (nil, -999, nil), (401, nil, .signedOut), (503, -1, .unavailable), (nil, -1_009, .offline), (nil, -1_001, .unreachable),
+        (nil, 102, .unknown), (nil, nil, .unknown), (200, nil, .unknown),
+    ] as [(Int?, Int?, ClientFailure.Kind?)])
+    func page(_ status: Int?, _ code: Int?, _ kind: ClientFailure.Kind?) {
+        #expect(ClientFailure(pageStatus: status, code: code)?.kind == kind)
+    }
+
     // MARK: Sign-in
 
     @Test("of several tabs that are sent to sign-in the first presents it, and all are loaded again after it")

@@ -12,7 +12,8 @@ final class AppDelegate: UIResponder {
         // Campanile knows the app by what the library adds to it: `Hotwire Native iOS`.
         Hotwire.config.applicationUserAgentPrefix = "Example/\(DeviceRegistration.bundleVersion ?? "0");"
         Hotwire.config.backButtonDisplayMode = .minimal
-        Hotwire.config.showDoneButtonOnModals = true
+        // At the right stands the bell; `Shell` puts a close button at the left.
+        Hotwire.config.showDoneButtonOnModals = false
         Hotwire.config.defaultViewController = { PageViewController(url: $0) }
         #if DEBUG
         Hotwire.config.debugLoggingEnabled = true

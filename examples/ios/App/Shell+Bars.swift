@@ -22,8 +22,8 @@ extension Shell: UINavigationControllerDelegate {
             item.leftBarButtonItems = button == .close ? [closeButton(navigationController)] : []
         } else {
             item.leftBarButtonItems = [menuButton]
-            putBell(on: viewController)
         }
+        putBell(on: viewController)
     }
 
     private func closeButton(_ modal: UINavigationController) -> UIBarButtonItem {

@@ -15,10 +15,21 @@ extension Shell: DeepLinkCoordinator {
         }
     }
 
-    /// A universal link, or one with the app's own scheme.
+    /// A universal link, or one with the app's own scheme. An address of the site that leads to no screen of the tree is a page.
     func open(_ url: URL) {
         let hosts = Set([Addresses.web.url.host].compactMap(\.self))
-        open { try router.chain(url, hosts: hosts, schemes: [Addresses.scheme]) }
+        let chain = Result { try router.chain(url, hosts: hosts, schemes: [Addresses.scheme]) }
+        if Addresses.links.action(for: url) == .navigate, !leadsThere(chain) { return visit(url) }
+        open { try chain.get() }
+    }
+
+    /// Whether a screen stands at the link's end, whatever of its query was passed over.
+    private func leadsThere(_ chain: Result<DeepLinkChain<Shell>, any Error>) -> Bool {
+        guard let chain = try? chain.get() else { return false }
+        switch chain.problem?.reason {
+        case nil, .query: return true
+        default: return false
+        }
     }
 
     private func open(_ chain: () throws -> DeepLinkChain<Shell>?) {

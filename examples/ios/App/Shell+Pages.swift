@@ -2,7 +2,7 @@ import CampanileClient
 import HotwireNative
 import UIKit
 
-extension Shell: @preconcurrency NavigatorDelegate {
+extension Shell: NavigatorDelegate {
     /// A page is about to be visited.
     func handle(proposal: VisitProposal, from navigator: Navigator) -> ProposalResult {
         switch Addresses.links.action(for: proposal.url) {
@@ -63,13 +63,8 @@ extension Shell: @preconcurrency NavigatorDelegate {
 extension ClientFailure {
     /// - Returns: nil for what was only called off.
     fileprivate init?(page error: HotwireNativeError) {
-        if case .web(let error) = error, error.errorCode == URLError.cancelled.rawValue { return nil }
-        if let status = error.statusCode, let failure = ClientFailure(status: status) {
-            self = failure
-        } else if let failure = error.urlError.map({ ClientFailure($0) }) ?? ClientFailure(error) {
-            self = failure
-        } else {
-            return nil
-        }
+        var code: Int?
+        if case .web(let error) = error { code = error.errorCode }
+        self.init(pageStatus: error.statusCode, code: code)
     }
 }

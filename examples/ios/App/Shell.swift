@@ -4,9 +4,9 @@ import SafariServices
 import UIKit
 
 /// The app around the web pages: its tabs, what stands in their bars, and where a link leads. What it decides by is
-/// CampanileClient's; what is here is what shows it.
-@MainActor
-final class Shell: NSObject {
+/// CampanileClient's; what is here is what shows it. A UIResponder, because UIKit's classes may conform to the library's
+/// delegate, which names no actor, in the language mode 5.
+final class Shell: UIResponder {
     private(set) lazy var tabBar = HotwireTabBarController(navigatorDelegate: self)
     private(set) var tabs: [HotwireTab] = []
     private(set) var configuration = TabConfiguration([])
@@ -92,10 +92,15 @@ final class Shell: NSObject {
             if #available(iOS 18.0, *) { tabBar.tab(forIdentifier: tab.id)?.badgeValue = text }
             tabBar.navigator(for: tab)?.rootViewController.tabBarItem.badgeValue = text
         }
-        for screen in navigators.flatMap(\.rootViewController.viewControllers) { putBell(on: screen) }
+        for navigator in navigators {
+            let screens = navigator.rootViewController.viewControllers + navigator.modalRootViewController.viewControllers
+            for screen in screens { putBell(on: screen) }
+        }
     }
 
+    /// On every screen but the sign-in, where nobody has an inbox yet.
     func putBell(on screen: UIViewController) {
+        guard (screen as? any Visitable)?.currentVisitableURL.path != Addresses.signIn else { return }
         let item = Bell.item(count: Services.shared.badge.count) { [weak self] in self?.showInbox() }
         let others = screen.navigationItem.rightBarButtonItems ?? []
         screen.navigationItem.rightBarButtonItems = [item] + others.filter { $0.tag != Bell.tag }
