@@ -2,6 +2,7 @@ package com.example.shop
 
 import android.content.Context
 import android.content.SharedPreferences
+import java.io.IOException
 import java.net.HttpURLConnection
 import java.net.URL
 import java.net.URLEncoder
@@ -14,8 +15,15 @@ object Campanile {
     const val ADDRESS = "http://10.0.2.2:3001" // the emulator's name for the machine that it runs on
     const val CHANNEL = "notices"
 
-    @Volatile private var userToken: String? = null
-    @Volatile private var userId: String? = null
+    /** Whoever is signed in, as the newest page said. */
+    private class Session(val user: String, val token: String)
+
+    /** One that the server answered, and not the network. */
+    private class Refused(val status: Int, call: String) : IOException("$call: $status")
+
+    @Volatile private var session: Session? = null
+    /** What the user opened before a page said who they are. */
+    private var waiting: String? = null
     private lateinit var kept: SharedPreferences
     private val observers = CopyOnWriteArraySet<(Int) -> Unit>()
 
@@ -39,68 +47,115 @@ object Campanile {
     /** FCM has given a token: at every start, and when it changes. */
     fun register(token: String) {
         kept.edit().putString("deviceToken", token).apply()
-        inBackground { register() }
+        inBackground { register(session ?: return@inBackground) }
     }
 
-    /** A page of somebody who is signed in was shown. Each brings a fresh user token; the first one of a user registers. */
+    /**
+     * A page of somebody who is signed in was shown. Each brings a fresh user token; the first one of a user registers, and asks
+     * for their number. The number of somebody else is forgotten, also if they never signed out.
+     */
     fun signedIn(user: String, token: String) {
-        userToken = token
-        if (user == userId) return
-        userId = user
-        inBackground { register() }
+        val now = Session(user, token)
+        val (before, opened) = synchronized(this) {
+            if (kept.getString("user", null) != user) forgetNumber(user)
+            Pair(session, waiting).also {
+                session = now
+                waiting = null
+            }
+        }
+        if (before?.user != user) {
+            observers.forEach { it(count) }
+            inBackground {
+                register(now)
+                refresh(now)
+            }
+        }
+        opened?.let { opened(it) }
     }
 
-    /** Before the web session ends: it takes a user token. Waits for the network. @return whether no push comes any more. */
+    /**
+     * Before the web session ends: it takes a user token. Waits for the network.
+     * @return whether no push comes any more.
+     */
     fun signOut(): Boolean {
-        val token = deviceToken
-        val deleted = token == null || runCatching {
-            call("DELETE", "/device_tokens/" + URLEncoder.encode(token, "UTF-8"))
-        }.isSuccess
-        userToken = null
-        userId = null
-        synchronized(this) { kept.edit().remove("badgeVersion").remove("count").apply() }
+        val leaving = synchronized(this) {
+            forgetNumber(null)
+            waiting = null
+            session.also { session = null }
+        }
         observers.forEach { it(0) }
-        return deleted
+        val token = deviceToken ?: return true
+        if (leaving == null) return false
+        return try {
+            call(leaving, "DELETE", "/device_tokens/" + URLEncoder.encode(token, "UTF-8"))
+            true
+        } catch (failure: Refused) {
+            failure.status == 404 // not there any more: deleted too
+        } catch (failure: IOException) {
+            false
+        }
     }
 
-    /** The number of a push, or of an answer: an older version never replaces a newer one. */
+    /**
+     * The number of a push: an older version never replaces a newer one. After a sign-in it counts once the server has answered
+     * that user; before, and after a sign-out, it may be the former user's.
+     */
     fun apply(count: Int, version: Long): Boolean {
         synchronized(this) {
-            if (version < kept.getLong("badgeVersion", 0)) return false
-            kept.edit().putLong("badgeVersion", version).putInt("count", count).apply()
+            if (!kept.getBoolean("isConfirmed", false) || !take(count, version)) return false
         }
         observers.forEach { it(count) }
         return true
     }
 
-    fun refresh() = inBackground {
-        val badge = call("GET", "/badge")
-        apply(badge.getInt("count"), badge.getLong("version"))
+    fun refresh() = inBackground { refresh(session ?: return@inBackground) }
+
+    /** The user opened a notification; at a cold start the first page says who they are. */
+    fun opened(id: String) {
+        val now = synchronized(this) { session.also { if (it == null) waiting = id } } ?: return
+        inBackground {
+            call(now, "PATCH", "/notifications/$id", JSONObject().put("read", true))
+            refresh(now)
+        }
     }
 
-    /** The user opened a notification. */
-    fun opened(id: String) = inBackground {
-        call("PATCH", "/notifications/$id", JSONObject().put("read", true))
-        val badge = call("GET", "/badge")
-        apply(badge.getInt("count"), badge.getLong("version"))
+    /** Takes the answer, unless its user has gone meanwhile. */
+    private fun refresh(asking: Session) {
+        val badge = call(asking, "GET", "/badge")
+        val count = badge.getInt("count")
+        synchronized(this) {
+            if (session?.user != asking.user) return
+            kept.edit().putBoolean("isConfirmed", true).apply()
+            if (!take(count, badge.getLong("version"))) return
+        }
+        observers.forEach { it(count) }
     }
 
-    private fun register() {
+    private fun take(count: Int, version: Long): Boolean {
+        if (version < kept.getLong("badgeVersion", 0)) return false
+        kept.edit().putLong("badgeVersion", version).putInt("count", count).apply()
+        return true
+    }
+
+    private fun forgetNumber(user: String?) {
+        kept.edit().putString("user", user).remove("badgeVersion").remove("count").remove("isConfirmed").apply()
+    }
+
+    private fun register(now: Session) {
         val token = deviceToken ?: return
-        if (userToken == null) return
-        call("POST", "/device_tokens", JSONObject().put("token", token).put("platform", "android"))
+        call(now, "POST", "/device_tokens", JSONObject().put("token", token).put("platform", "android"))
     }
 
     private fun inBackground(work: () -> Unit) {
         thread { runCatching(work).onFailure { android.util.Log.w("Campanile", it) } }
     }
 
-    private fun call(method: String, path: String, body: JSONObject? = null): JSONObject {
+    private fun call(asking: Session, method: String, path: String, body: JSONObject? = null): JSONObject {
         val connection = URL(ADDRESS + path).openConnection() as HttpURLConnection
         connection.requestMethod = method
         connection.connectTimeout = 10_000
         connection.readTimeout = 10_000
-        connection.setRequestProperty("Authorization", "Bearer $userToken")
+        connection.setRequestProperty("Authorization", "Bearer ${asking.token}")
         connection.setRequestProperty("User-Agent", "Shop/1.0 Hotwire Native Android")
         deviceToken?.let { connection.setRequestProperty("X-Device-Token", it) }
         if (body != null) {
@@ -108,7 +163,7 @@ object Campanile {
             connection.doOutput = true
             connection.outputStream.use { it.write(body.toString().toByteArray()) }
         }
-        check(connection.responseCode in 200..299) { "$method $path: ${connection.responseCode}" }
+        if (connection.responseCode !in 200..299) throw Refused(connection.responseCode, "$method $path")
         return JSONObject(connection.inputStream.bufferedReader().use { it.readText() }.ifEmpty { "{}" })
     }
 }

@@ -25,7 +25,7 @@ class NotificationTokenComponent(
     }
 
     private fun answer(deleted: Boolean) {
-        val text = "You are offline: notifications may go on coming to this device until somebody signs in here."
+        val text = "Notifications may go on coming to this device until somebody signs in here."
         val activity = delegate.destination.fragment.activity ?: return
         activity.runOnUiThread { replyTo("signOut", SignedOut(deleted, if (deleted) null else text)) }
     }

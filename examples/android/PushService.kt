@@ -19,8 +19,8 @@ class PushService : FirebaseMessagingService() {
         val alert = message.notification
         // A producer's own data may have a `type` too, so the notification part is asked first.
         if (alert != null) {
-            val count = alert.notificationCount
-            if (version != null && count != null) Campanile.apply(count, version)
+            // No alert carries a 0, so one with a version and no number says that it is 0.
+            if (version != null) Campanile.apply(alert.notificationCount ?: 0, version)
             show(message, alert)
         } else if (message.data["type"] == "badge") {
             val count = message.data["count"]?.toIntOrNull() ?: return
