@@ -12,7 +12,9 @@ from urllib.parse import parse_qs, urlsplit
 
 HERE = pathlib.Path(__file__).resolve().parent
 ASSETS = HERE.parent / "Sources" / "CampanileServer" / "web"
-TYPES = {".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+TYPES = {
+    ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml",
+    ".json": "application/json"}
 # As strict as the server's own: no inline script, no inline style, nothing from elsewhere.
 CONTENT_SECURITY_POLICY = "default-src 'self'; connect-src 'self' http: https:"
 BEAT_SECONDS = 0.2

@@ -11,6 +11,7 @@ import traceback
 
 import pieces_shown  # noqa: F401 (the tests register themselves, in this order)
 import pieces_followed  # noqa: F401
+import pieces_bridge  # noqa: F401
 from chromium import Browser, clean_up_when_told_to_end
 from fake_server import ASSETS, FakeServer
 from pieces_page import TESTS, World

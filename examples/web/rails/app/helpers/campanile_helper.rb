@@ -5,7 +5,7 @@ module CampanileHelper
 
   def campanile_url(path) = CAMPANILE_URL + path
 
-  # Short, because it stands in the page: each page brings a fresh one. `sub` is the text that producers write as user_id.
+  # Short, because it stands in the page: each page brings a fresh one, and an app fetches one when it needs it. `sub` is the text that producers write as user_id.
   def campanile_user_token
     @campanile_user_token ||= begin
       now = Time.now.to_i
