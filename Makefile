@@ -67,7 +67,7 @@ lint: setup ## Check openapi.yaml, docs/limits.md, the documents' links and Swif
 
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode
 	@echo "==> typecheck-ios: examples/ios against the declarations of UIKit and Hotwire Native; and mistakes that must be refused"
-	@python3 contract/typecheck_ios.py --swiftc "$(SWIFT)c"
+	@python3 contract/typecheck_ios.py --swiftc "$(SWIFT)c" --swift "$(SWIFT)"
 
 tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: README.md's commands and what they print"

@@ -1,8 +1,10 @@
-"""Type-checks the ```swift blocks of docs/integration.md, together as one program, in the language modes 5 and 6.
+"""Type-checks the ```swift blocks of docs/integration.md and docs/client.md, each document as one program, in the language
+modes 5 and 6.
 
 Apple's frameworks aren't on Linux: apple_modules/ declares what the blocks use of them. So what is checked is that they fit
-together and to those declarations, warnings included; nothing is run. Prints the compiler's complaints with the document's
-lines; exit code 1 if there is one. typecheck_ios.py does the same for the example app.
+together and to those declarations, warnings included; nothing is run. The blocks of client.md are held to CampanileClient as
+it stands here, and to what CLIENT_CONTEXT makes up of an app. Prints the compiler's complaints with the document's lines; exit
+code 1 if there is one. typecheck_ios.py does the same for the example app.
 """
 import argparse
 import pathlib
@@ -12,8 +14,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).resolve().parent
-DOCUMENT = HERE.parent / "docs/integration.md"
+from typecheck_ios import MODULES, ROOT, Compiler, swift_files
+
 # apple_modules/ requires what the example app implements; the document's app leaves these out, as Apple's protocol lets it.
 LEFT_OUT = """
 extension UIApplicationDelegate {
@@ -23,16 +25,76 @@ extension UIApplicationDelegate {
         fetchCompletionHandler _: @escaping (UIBackgroundFetchResult) -> Void) {}
 }
 """
+# What client.md speaks of and doesn't show.
+CLIENT_CONTEXT = """
+import CampanileClient
+import UIKit
+import UserNotifications
+
+let id = "019a9f5c-7a00-7000-8000-000000000001"
+let userID = "alice"
+let deviceToken = Data()
+let tree = DeepLinkTree([])
+@MainActor let url = URL(fileURLWithPath: "/")
+@MainActor let bell = UILabel()
+@MainActor var tabBarItem: UITabBarItem { fatalError() }
+@MainActor let coordinator = AppCoordinator()
+@MainActor var content: UNMutableNotificationContent { fatalError() }
+let reload: @Sendable () -> Void = {}
+@MainActor func show(_: [InboxNotification]) {}
+func alert(_: String, retry: (@Sendable () -> Void)?) {}
+func log(_: ClientFailure) {}
+
+@MainActor final class AppCoordinator: DeepLinkCoordinator, PushScreens {
+    var isShowingInbox: Bool { false }
+    func showInbox() {}
+    func open(_: PushPayload) {}
+    func prepareForDeepLink() {}
+    func show(_: DeepLinkPage, animated: Bool) {}
+    func push(_: UIViewController, animated: Bool) {}
+}
+
+@MainActor final class RankingViewController: UIViewController {
+    init(_: Int) { super.init(nibName: nil, bundle: nil) }
+    required init?(coder: NSCoder) { nil }
+}
+
+struct Home: DeepLinkScreen {
+    static let path = "home"
+    init(_: DeepLinkValues) throws {}
+    func show(in _: AppCoordinator, animated: Bool) {}
+}
+"""
 BLOCK = re.compile(r"^```swift\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A part of a manifest, which contract/consumer.py builds a whole of.
+MANIFEST = "// Package.swift"
 
 
-def program(text):
-    """The blocks one after another, each under the document's name and lines; then what they leave out."""
+def program(name):
+    """The document's blocks one after another, each under the document's name and lines."""
+    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
     parts = []
     for block in BLOCK.finditer(text):
+        if block.group(1).startswith(MANIFEST):
+            continue
         line = text.count("\n", 0, block.start(1)) + 1
-        parts.append(f'#sourceLocation(file: "docs/{DOCUMENT.name}", line: {line})\n{block.group(1)}')
-    return "".join([*parts, "#sourceLocation()\n", LEFT_OUT]), len(parts)
+        parts.append(f'#sourceLocation(file: "docs/{name}", line: {line})\n{block.group(1)}')
+    return "".join([*parts, "#sourceLocation()\n"]), len(parts)
+
+
+def check(options, folder, files, *flags):
+    """Writes the files, whose names and texts these are, and checks them together in both language modes."""
+    paths = []
+    for file, text in files.items():
+        path = folder / file
+        path.write_text(text, encoding="utf-8")
+        paths.append(str(path))
+    failed = False
+    for mode in ("5", "6"):
+        failed |= subprocess.run([
+            options.swiftc, "-typecheck", "-swift-version", mode, "-warnings-as-errors", *flags,
+            "-module-cache-path", f"{folder}/modules", "-I", str(MODULES), "-I", str(folder), *paths]).returncode != 0
+    return failed
 
 
 def main():
@@ -41,16 +103,26 @@ def main():
     options = parser.parse_args()
     if not shutil.which(options.swiftc):
         parser.error(f"there is no {options.swiftc}")
-    source, blocks = program(DOCUMENT.read_text(encoding="utf-8"))
-    failed = not blocks
-    with tempfile.TemporaryDirectory(prefix="campanile-swift-") as folder:
-        file = pathlib.Path(folder, "integration.swift")
-        file.write_text(source, encoding="utf-8")
-        for mode in ("5", "6"):
-            failed |= subprocess.run([
-                options.swiftc, "-typecheck", "-parse-as-library", "-swift-version", mode, "-warnings-as-errors",
-                "-module-cache-path", f"{folder}/modules", "-I", str(HERE / "apple_modules"), str(file)]).returncode != 0
-    print(f"check_swift: {blocks} blocks of docs/{DOCUMENT.name}, {'WRONG' if failed else 'nothing wrong'}")
+    failed = False
+    with tempfile.TemporaryDirectory(prefix="campanile-swift-") as name:
+        folder = pathlib.Path(name)
+        source, blocks = program("integration.md")
+        wrong = not blocks or check(
+            options, folder, {"integration.swift": source + LEFT_OUT}, "-parse-as-library")
+        print(f"check_swift: {blocks} blocks of docs/integration.md, {'WRONG' if wrong else 'nothing wrong'}")
+        failed |= wrong
+        compiler = Compiler(options.swiftc, folder)
+        for module in ("CampanileCore", "CampanileClient"):
+            code, complaints = compiler.module(module, swift_files(ROOT / "Sources" / module))
+            if code:
+                sys.exit(f"check_swift: {module}: WRONG\n{complaints}")
+        source, blocks = program("client.md")
+        # As a script, whose lines run one after the other: an app has them in several places.
+        head = "import CampanileClient\nimport UIKit\nimport UserNotifications\n"
+        wrong = not blocks or check(
+            options, folder, {"context.swift": CLIENT_CONTEXT, "main.swift": head + source})
+        print(f"check_swift: {blocks} blocks of docs/client.md, {'WRONG' if wrong else 'nothing wrong'}")
+        failed |= wrong
     return 1 if failed else 0
 
 

@@ -3,11 +3,13 @@
 Apple's frameworks and Hotwire Native aren't on Linux: apple_modules/ declares what is used of them, and a use of anything
 else is an error. CampanileCore and CampanileClient are checked as the package builds them, the app and its notification
 service extension as project.yml does, for debugging and for release, warnings included. Nothing is run. Then the controls:
-each adds a mistake to the app, and the compiler must name it. Exit code 1 if the app is wrong or a control passes.
+each adds a mistake to the app, and the compiler must name it. And the package between the app and this one, examples/ios/AppClient,
+is resolved: nothing but this package may stand under it. Exit code 1 if the app is wrong or a control passes.
 """
 import argparse
 import dataclasses
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -112,9 +114,19 @@ def check_controls(compiler, app, folder):
         report_control(control, refused(control, changed, complaints), complaints)
 
 
+def check_package(swift, folder):
+    """The names of what AppClient brings into the app."""
+    done = subprocess.run(
+        [swift, "package", "--package-path", str(EXAMPLE / "AppClient"), "--scratch-path", f"{folder}/packages",
+         "show-dependencies", "--format", "flatlist"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    dependencies = [line for line in done.stdout.splitlines() if re.fullmatch(r"[a-z0-9._-]+", line)]
+    report("AppClient, which brings no package but this one", done.returncode or len(dependencies) != 1, done.stdout)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--swiftc", default="swiftc", help="the compiler (default swiftc)")
+    parser.add_argument("--swift", default="swift", help="the swift command (default swift)")
     parser.add_argument("--package", type=pathlib.Path, default=ROOT, help="where Sources/CampanileClient is (default: here)")
     options = parser.parse_args()
     if not shutil.which(options.swiftc):
@@ -131,12 +143,13 @@ def main():
             report(f"the app {words}", *compiler.program("CampanileExample", app, *configuration))
             report(f"the extension {words}", *compiler.program("NotificationService", extension, *configuration))
         check_controls(compiler, app, folder)
+        check_package(options.swift, folder)
     print(f"typecheck_ios: {len({*app, *extension})} files, nothing wrong; {len(CONTROLS)} mistakes refused")
 
 
 def report(what, code, complaints):
-    print(complaints, end="")
     if code:
+        print(complaints, end="")
         sys.exit(f"typecheck_ios: {what}: WRONG")
     print(f"typecheck_ios: {what}: nothing wrong")
 
