@@ -49,6 +49,7 @@ private struct Scene {
         }
         let icon = icon
         let failures = failures
+        store.apply(count: 3, version: 30)
         handler = PushHandler(
             api: .scripted(transport), badge: store,
             icon: BadgeIcon(store) { count in
@@ -59,7 +60,6 @@ private struct Scene {
             sleep: { _ in if isPatient { try await Task.sleep(for: .seconds(3_600)) } },
             report: { failure in failures.withLock { $0.append(failure) } })
         handler.screens = screens
-        store.apply(count: 3, version: 30)
     }
 }
 
@@ -78,10 +78,17 @@ struct PushTests {
 
     @Test("the system is answered when the screen is open, and not after the server; a push that is put away opens and reads nothing")
     func answered() async {
-        let scene = Scene(isPatient: false)
+        let isAnswered = Locked(false)
+        let scene = Scene(isPatient: false) { call, _ in
+            while !isAnswered.withLock({ $0 }) { await Task.yield() }
+            return call.method == "PATCH" ? .notification : .badge(1, version: 40)
+        }
         let story = scene.screens.story
         let push = PushPayload(id: "n1", deepLink: "home")
-        await scene.handler.responded(to: push, isDismissed: false) { story.withLock { $0.append("answer") } }
+        await scene.handler.responded(to: push, isDismissed: false) {
+            story.withLock { $0.append("answer") }
+            isAnswered.withLock { $0 = true }
+        }
         #expect(story.withLock { $0 } == ["screen", "answer", "PATCH", "GET"])
         await scene.handler.responded(to: push, isDismissed: true) { story.withLock { $0.append("answer") } }
         #expect(story.withLock { $0.last } == "answer" && scene.transport.calls.count == 2 && scene.screens.shown == ["home"])
@@ -181,8 +188,6 @@ struct PushTests {
     @Test("in the foreground the icon gets the number that the server answers, and none before; an inbox that shows is cleared")
     func cameToForeground() async {
         let scene = Scene()
-        for _ in 0..<20 { await Task.yield() }
-        scene.icon.withLock { $0 = [] }
         await scene.handler.cameToForeground()
         #expect(scene.transport.summary == ["GET /badge"])
         #expect(Set(scene.icon.withLock { $0 }) == [2])
@@ -197,8 +202,6 @@ struct PushTests {
             PushPayload(id: "n4", badge: 4, badgeVersion: 34), PushPayload(id: "n5", badge: 5, badgeVersion: 35), PushPayload(id: "x"),
         ]
         let scene = Scene(delivered: delivered) { _, _ in throw URLError(.notConnectedToInternet) }
-        for _ in 0..<20 { await Task.yield() }
-        scene.icon.withLock { $0 = [] }
         let heard = Locked<[Int]>([])
         let observation = scene.store.observe { count in heard.withLock { $0.append(count) } }
         await scene.handler.cameToForeground()
