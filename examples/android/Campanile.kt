@@ -47,7 +47,7 @@ object Campanile {
     /** FCM has given a token: at every start, and when it changes. */
     fun register(token: String) {
         kept.edit().putString("deviceToken", token).apply()
-        inBackground { register(session ?: return@inBackground) }
+        inBackground { registerDevice(session ?: return@inBackground) }
     }
 
     /**
@@ -66,8 +66,8 @@ object Campanile {
         if (before?.user != user) {
             observers.forEach { it(count) }
             inBackground {
-                register(now)
-                refresh(now)
+                registerDevice(now)
+                askNumber(now)
             }
         }
         opened?.let { opened(it) }
@@ -108,19 +108,21 @@ object Campanile {
         return true
     }
 
-    fun refresh() = inBackground { refresh(session ?: return@inBackground) }
+    fun refresh() {
+        inBackground { askNumber(session ?: return@inBackground) }
+    }
 
     /** The user opened a notification; at a cold start the first page says who they are. */
     fun opened(id: String) {
         val now = synchronized(this) { session.also { if (it == null) waiting = id } } ?: return
         inBackground {
             call(now, "PATCH", "/notifications/$id", JSONObject().put("read", true))
-            refresh(now)
+            askNumber(now)
         }
     }
 
     /** Takes the answer, unless its user has gone meanwhile. */
-    private fun refresh(asking: Session) {
+    private fun askNumber(asking: Session) {
         val badge = call(asking, "GET", "/badge")
         val count = badge.getInt("count")
         synchronized(this) {
@@ -141,7 +143,7 @@ object Campanile {
         kept.edit().putString("user", user).remove("badgeVersion").remove("count").remove("isConfirmed").apply()
     }
 
-    private fun register(now: Session) {
+    private fun registerDevice(now: Session) {
         val token = deviceToken ?: return
         call(now, "POST", "/device_tokens", JSONObject().put("token", token).put("platform", "android"))
     }

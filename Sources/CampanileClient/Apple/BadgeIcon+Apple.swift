@@ -9,9 +9,14 @@ extension BadgeIcon {
             // Fails while the user allows no badges: then there is no number to show.
             try? await UNUserNotificationCenter.current().setBadgeCount(count)
         } delivered: {
+            #if canImport(UIKit)
             await UNUserNotificationCenter.current().deliveredNotifications().map {
                 PushPayload(userInfo: $0.request.content.userInfo)
             }
+            #else
+            // Only where `signedInOnDevice` has taken away what somebody else was sent.
+            []
+            #endif
         }
     }
 }
