@@ -29,8 +29,7 @@ package struct NameLikeness {
         if candidate == name { return 0 }
         let other = plainName(candidate)
         guard abs(other.count - plain.count) <= allowed else { return nil }
-        let distance = editDistance(plain, other)
-        return distance <= allowed && distance < plain.count ? distance : nil
+        return editDistance(plain, other, atMost: min(allowed, plain.count - 1))
     }
 }
 
@@ -39,13 +38,14 @@ private func plainName(_ name: String) -> [Unicode.Scalar] {
 }
 
 /// How many scalars must be inserted, removed or replaced, or neighbours swapped, to make one text of the other
-/// (optimal string alignment).
-private func editDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar]) -> Int {
+/// (optimal string alignment); nil for more than `limit`.
+private func editDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar], atMost limit: Int) -> Int? {
     var beforeLast = Array(0...right.count)
     var last = beforeLast
     var current = beforeLast
     for (row, leftScalar) in left.enumerated() {
         current[0] = row + 1
+        var rowLeast = current[0]
         for (column, rightScalar) in right.enumerated() {
             let replaced = last[column] + (leftScalar == rightScalar ? 0 : 1)
             var least = min(replaced, last[column + 1] + 1, current[column] + 1)
@@ -53,10 +53,13 @@ private func editDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar]) -
                 least = min(least, beforeLast[column - 1] + 1)
             }
             current[column + 1] = least
+            rowLeast = min(rowLeast, least)
         }
+        // No later row has less than the least of this one.
+        guard rowLeast <= limit else { return nil }
         (beforeLast, last, current) = (last, current, beforeLast)
     }
-    return last[right.count]
+    return last[right.count] <= limit ? last[right.count] : nil
 }
 
 /// A sentence about two names that Unicode calls the same and that are written with other bytes, which nobody sees; nil for

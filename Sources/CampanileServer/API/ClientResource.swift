@@ -53,8 +53,12 @@ private struct UserAgentText<Bytes: RandomAccessCollection> where Bytes.Element 
 
     /// Where a text stands first.
     private func first(_ text: some Collection<UInt8>, from start: Int? = nil) -> Int? {
-        let places = (start ?? bytes.startIndex)..<max(start ?? bytes.startIndex, bytes.endIndex - text.count + 1)
-        return places.first { bytes[$0...].starts(with: text) }
+        guard let head = text.first else { return nil }
+        let start = start ?? bytes.startIndex
+        // Most places are told by the first byte alone.
+        return (start..<max(start, bytes.endIndex - text.count + 1)).first { place in
+            bytes[place] == head && bytes[place...].starts(with: text)
+        }
     }
 
     private func text(_ range: Range<Int>) -> String { String(decoding: bytes[range], as: UTF8.self) }
@@ -142,7 +146,12 @@ private struct UserAgentText<Bytes: RandomAccessCollection> where Bytes.Element 
         return words
     }
 
-    private func isSeparator(_ byte: UInt8) -> Bool { " \t;()".utf8.contains(byte) }
+    private func isSeparator(_ byte: UInt8) -> Bool {
+        switch byte {
+        case UInt8(ascii: " "), UInt8(ascii: "\t"), UInt8(ascii: ";"), UInt8(ascii: "("), UInt8(ascii: ")"): true
+        default: false
+        }
+    }
 
     /// The app's words among those of its system: before a browser's, or behind them, and of one product.
     private func ownWords(_ words: [Word]) -> [Word] {
