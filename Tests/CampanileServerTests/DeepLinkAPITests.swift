@@ -145,6 +145,22 @@ import Testing
         }
     }
 
+    @Test("a refusal is a short answer, however long the link and the names of the tree are", arguments: [
+        "a?" + (0..<670).map { String($0 % 10) }.joined(separator: "&"), "a?" + String(repeating: "k", count: 2_000),
+        String(repeating: "x", count: 2_000), "a/" + String(repeating: "k", count: 128), "a?" + String(repeating: "%E2%80%AE", count: 220),
+    ])
+    func shortAnswers(link: String) async throws {
+        let name = { (number: Int) in String(repeating: "k", count: 125) + String(number) }
+        let nodes = (100..<600).map { DeepLinkTree.Node(name($0)) }
+        try await withServer({
+            $0.deepLinks = DeepLinkTree([.init("a", query: (100..<132).map { .init(name($0), isRequired: true) }, children: nodes)] + nodes)
+        }) { server in
+            let answer = try await post(server, try server.producer(), #""deep_link":"\#(link)""#)
+            #expect(answer.status == 422)
+            #expect(answer.body.count < 24_000)
+        }
+    }
+
     @Test("of many declared categories the first eight are told")
     func manyCategories() async throws {
         try await withServer({
