@@ -9,7 +9,9 @@ struct BadgeOwnerTests {
     private func alices(_ storage: ClientStorage = .memory()) -> BadgeStore {
         let store = BadgeStore(storage: storage)
         store.signedIn("alice")
+        #expect(store.registered(in: store.session))
         store.apply(.of(3, 2_000))
+        #expect(!store.registered(in: store.session))
         return store
     }
 
@@ -39,8 +41,23 @@ struct BadgeOwnerTests {
         #expect(!store.apply(count: 7, version: 2_002))
         try await store.update { .of(1, 1_500) }
         #expect(store.count == 1 && store.version == 1_500)
+        // The server couldn't be told yet whose the device is.
+        #expect(!store.apply(PushPayload(badge: 7, badgeVersion: 2_003)))
+        #expect(store.registered(in: store.session))
+        #expect(!store.apply(PushPayload(badge: 7, badgeVersion: 2_004)))
+        try await store.update { .of(1, 1_500) }
         #expect(store.apply(PushPayload(badge: 2, badgeVersion: 1_501)))
         #expect(store.count == 2)
+    }
+
+    @Test("a registration that was made for the former user lets no push of theirs count")
+    func lateRegistration() async throws {
+        let store = alices()
+        let session = store.session
+        store.signedIn("bob")
+        #expect(!store.registered(in: session))
+        try await store.update { .of(1, 1_500) }
+        #expect(!store.apply(PushPayload(badge: 7, badgeVersion: 2_001)) && store.count == 1)
     }
 
     @Test("who signs in again, or is named again by a page, keeps the number, over launches too")

@@ -51,7 +51,7 @@ struct PushSystemTests {
         badge.signedIn("alice")
         let registration = try await registration { call, _ in
             if call.method == "DELETE" { throw URLError(.notConnectedToInternet) }
-            return .json("{}", status: 201)
+            return call.method == "GET" ? .badge(1, version: 5) : .json("{}", status: 201)
         }
         guard case .stillRegistered = await registration.signOut(badge, of: system()) else {
             Issue.record("It wasn't said.")
@@ -60,8 +60,9 @@ struct PushSystemTests {
         #expect(take() == ["remove", "unregister"])
         // The next launch.
         let launched = DeviceRegistration(
-            api: .scripted(ScriptedTransport { _, _ in .json("{}", status: 201) }), storage: storage, environment: .sandbox,
-            appVersion: nil, locale: nil)
+            api: .scripted(ScriptedTransport { call, _ in
+                call.method == "GET" ? .badge(1, version: 5) : .json("{}", status: 201)
+            }), storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
         _ = try await launched.start(system())
         #expect(take() == ["permission"])
         try await launched.signedIn("bob", badge, on: system())
@@ -81,6 +82,28 @@ struct PushSystemTests {
         #expect(take() == ["remove", "register", "permission"])
     }
 
+    @Test("pushes set the next user's number once the device is theirs at the server, which is asked for it then; failures are made up for")
+    func registered() async throws {
+        let isDown = Locked(true)
+        let transport = ScriptedTransport { call, _ in
+            if isDown.withLock({ $0 }), call.method == "POST" { throw URLError(.timedOut) }
+            return call.method == "POST" ? .json("{}", status: 201) : .badge(1, version: 1_500)
+        }
+        let registration = DeviceRegistration(
+            api: .scripted(transport), storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
+        let badge = BadgeStore(storage: storage)
+        await #expect(throws: ClientFailure.self) { try await registration.register("0102") }
+        await #expect(throws: ClientFailure.self) { try await registration.signedIn("bob", badge) }
+        try await badge.refresh(.scripted(transport))
+        #expect(!badge.apply(PushPayload(badge: 7, badgeVersion: 2_001)) && badge.count == 1)
+        isDown.withLock { $0 = false }
+        try await registration.cameToForeground()
+        #expect(transport.summary.suffix(2) == ["POST /device_tokens", "GET /badge"])
+        #expect(badge.apply(PushPayload(badge: 2, badgeVersion: 1_501)) && badge.count == 2)
+        try await registration.signedIn("bob", badge)
+        #expect(transport.summary.last == "POST /device_tokens")
+    }
+
     @Test("a slow sign-out takes nothing from whoever signs in meanwhile: not the number, not the pushes")
     func slowSignOut() async throws {
         let (gate, open) = AsyncStream.makeStream(of: Void.self)
@@ -88,7 +111,9 @@ struct PushSystemTests {
         let badge = BadgeStore(storage: storage)
         badge.signedIn("alice")
         let registration = try await registration { call, _ in
-            guard call.method == "DELETE" else { return .json("{}", status: 201) }
+            guard call.method == "DELETE" else {
+                return call.method == "GET" ? .badge(1, version: 10) : .json("{}", status: 201)
+            }
             leaving.withLock { $0 = true }
             for await _ in gate { break }
             throw URLError(.timedOut)

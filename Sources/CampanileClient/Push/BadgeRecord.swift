@@ -14,8 +14,10 @@ struct BadgeRecord: Codable, Equatable {
     var owner = Owner.unknown
     /// One more with every change of the owner: what was asked for before it belongs to somebody else.
     var session = 0
-    /// Whether the server has answered the owner. Before that, a push may be the former user's.
-    var isConfirmed = true
+    /// Whether the server knows the device as the owner's. Before that, its pushes are the former user's.
+    var isRegistered = false
+    /// Whether the server has answered the owner since: what was under way before is older, and a push may set the number.
+    var isConfirmed = false
     var count = 0
     /// The newest that was seen; 0: none.
     var version: Int64 = 0
@@ -40,7 +42,14 @@ struct BadgeRecord: Codable, Equatable {
         self = BadgeRecord()
         self.session = session
         owner = new
-        isConfirmed = false
+        return true
+    }
+
+    /// The server has registered the device under the owner.
+    /// - Returns: false when that was known and answered.
+    mutating func register(in session: Int) -> Bool {
+        guard session == self.session, owner != .nobody, !isConfirmed else { return false }
+        isRegistered = true
         return true
     }
 
@@ -55,8 +64,8 @@ struct BadgeRecord: Codable, Equatable {
     /// - Returns: false for one that changes nothing.
     mutating func answer(_ badge: Badge, in session: Int) -> Bool {
         guard session == self.session, owner != .nobody else { return false }
-        let isNews = !isConfirmed
-        isConfirmed = true
+        let isNews = isRegistered && !isConfirmed
+        isConfirmed = isRegistered
         return take(badge.count, badge.version) || isNews
     }
 

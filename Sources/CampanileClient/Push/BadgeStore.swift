@@ -44,15 +44,21 @@ public final class BadgeStore: Sendable {
 
     // MARK: - Whose number it is
 
-    /// A page, or your backend, says who is signed in: call it whenever it does, at a launch too, or use
-    /// `DeviceRegistration.signedIn`. Somebody else than before begins with 0, and a push may set their number once the server
-    /// has answered them, as it does to `refresh`: before that it may be the former user's.
+    /// `DeviceRegistration` says who is signed in. Somebody else than before begins with 0.
     /// - Returns: whether it is somebody else than before.
     @discardableResult
-    public func signedIn(_ user: String) -> Bool { change { $0.change(owner: .user(user)) } }
+    func signedIn(_ user: String) -> Bool { change { $0.change(owner: .user(user)) } }
 
-    /// The number is forgotten, and nothing sets another one until `signedIn(_:)`: what is under way is the former user's.
-    public func signedOut() { change { $0.change(owner: .nobody) } }
+    /// The number is forgotten, and nothing sets another one until somebody signs in: what is under way is the former user's.
+    func signedOut() { change { $0.change(owner: .nobody) } }
+
+    /// Changes with the user.
+    var session: Int { record.session }
+
+    /// The server pushes to this device for the user of the session. From its next answer on pushes count: before, one may be
+    /// the former user's.
+    /// - Returns: whether that answer is yet to come.
+    func registered(in session: Int) -> Bool { change { $0.register(in: session) } }
 
     // MARK: - What sets it
 

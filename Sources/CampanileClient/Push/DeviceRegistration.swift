@@ -12,6 +12,8 @@ public actor DeviceRegistration {
     /// Whether the last registration failed.
     private var isOwed = false
     private var last: Task<Void, Never>?
+    /// Whose number the registration changes.
+    private var badge: BadgeStore?
     private static let key = "device_token"
     private static let leftKey = "left"
 
@@ -53,6 +55,7 @@ public actor DeviceRegistration {
     /// gave before, if there is one.
     public func signedIn(_ user: String, _ badge: BadgeStore) async throws {
         badge.signedIn(user)
+        self.badge = badge
         try await signedIn()
     }
 
@@ -79,8 +82,10 @@ public actor DeviceRegistration {
         guard let token = api.deviceToken else { return }
         // Nobody is signed in yet: `signedIn()` comes.
         guard try await api.hasUserToken() else { return }
+        let session = badge?.session
         try await api.registerDevice(
             token, platform: platform, environment: environment, appVersion: appVersion, locale: locale)
+        if let badge, let session, badge.registered(in: session) { try await badge.refresh(api) }
     }
 
     /// One after the other: a registration that is on its way must not arrive behind the sign-out that follows it.
