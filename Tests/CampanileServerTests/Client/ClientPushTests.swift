@@ -208,4 +208,29 @@ struct ClientPushTests {
             #expect(simulator.device(token)?.notifications.map(\.title) == ["For Bob"])
         }
     }
+
+    @Test("whoever signs in where somebody else never signed out gets their own number, although it is older, and then their pushes")
+    @MainActor
+    func changeOfUser() async throws {
+        try await withDevice { server, simulator, producer, device in
+            try await device.registration.signedIn("alice", device.badge)
+            try await server.notify("For Bob", to: "bob", as: producer)
+            for title in ["One", "Two"] { try await server.notify(title, as: producer) }
+            try await settle(server)
+            let alices = try userInfo(simulator)
+            #expect(device.badge.apply(alices) && device.badge.count == 2)
+            let version = device.badge.version
+            let bobs = DeviceRegistration(
+                api: try await server.phone("bob"), storage: .memory(), environment: .production, appVersion: "2.1.0")
+            try await bobs.register(Self.token)
+            try await bobs.signedIn("bob", device.badge)
+            #expect(device.badge.count == 1 && device.badge.version < version)
+            try await server.notify("For Bob too", to: "bob", as: producer)
+            try await settle(server)
+            let second = try #require(simulator.requests().lazy.filter { $0.service == .apns }.compactMap { record in
+                try? JSONSerialization.jsonObject(with: Data(record.payload.utf8)) as? [String: Any]
+            }.map { PushPayload(userInfo: $0) }.first { $0.isAlert && $0.badge == 2 && $0.id != alices.id })
+            #expect(device.badge.apply(second) && device.badge.count == 2)
+        }
+    }
 }
