@@ -122,6 +122,15 @@ struct BadgeOwnerTests {
         #expect(transport.summary == ["DELETE /badge", "GET /badge"] && store.count == 2)
     }
 
+    @Test("after a sign-out no clearing is sent: it would be the next user's")
+    func clearingSignedOut() async throws {
+        let transport = ScriptedTransport { _, _ in .badge(0, version: 1) }
+        let store = alices()
+        store.signedOut()
+        try await store.clear(.scripted(transport))
+        #expect(transport.calls.isEmpty)
+    }
+
     @Test("the answer to a clearing of the former user changes nothing")
     func lateClearing() async throws {
         let store = alices()

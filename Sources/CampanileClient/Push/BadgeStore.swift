@@ -107,20 +107,28 @@ public final class BadgeStore: Sendable {
         guard now.owesClearing, now.session == session, now.version == answer.version,
             state.withLock({ $0.clearings == 0 })
         else { return }
-        try await sendClearing(api)
+        try await sendClearing(api, for: session)
     }
 
     /// Shows 0 at once, because the user is looking at the inbox, and tells the server, for the user's other devices. Only a
     /// newer number replaces the 0. Where the server can't be told, `refresh` makes up for it.
     public func clear(_ api: CampanileAPI) async throws {
-        clear()
-        try await sendClearing(api)
+        try await sendClearing(api, for: clear())
     }
 
-    func clear() { change { $0.clear() } }
+    /// - Returns: the session whose number was cleared.
+    @discardableResult
+    func clear() -> Int {
+        var session = 0
+        change { record in
+            session = record.session
+            return record.clear()
+        }
+        return session
+    }
 
-    private func sendClearing(_ api: CampanileAPI) async throws {
-        let session = record.session
+    private func sendClearing(_ api: CampanileAPI, for session: Int) async throws {
+        guard record.session == session, record.owner != .nobody else { return }
         state.withLock { $0.clearings += 1 }
         defer { state.withLock { $0.clearings -= 1 } }
         let answer = try await api.clearBadge()
