@@ -19,6 +19,13 @@ private struct Home: DeepLinkScreen {
     func show(in coordinator: Coordinator, animated: Bool) { coordinator.shown.append("Home" + (animated ? " animated" : "")) }
 }
 
+private struct Soptamp: DeepLinkScreen {
+    static let path = "home/soptamp"
+    let push: PushPayload?
+    init(_ values: DeepLinkValues) { push = values.push }
+    func show(in coordinator: Coordinator, animated: Bool) { coordinator.shown.append("Soptamp" + (animated ? " animated" : "")) }
+}
+
 private struct Ranking: DeepLinkScreen {
     static let path = "/home/soptamp/current-generation-ranking"
     let generation: Int
@@ -90,7 +97,7 @@ struct DeepLinkRouterTests {
         #expect(try shown("resources/7/detail") == ["prepared", "/resources", "Resource 7", "/r/7/all animated"])
         let names = DeepLinkRouter<Coordinator>(.init([.init(":name", web: "/u/:name?tab=1", query: [.init("q")])]), [])
         let page = try #require(try names.chain("a%20b%3Fc?q=x%26y").destinations.last as? PageDestination<Coordinator>)
-        #expect(page.page.address.hasPrefix("/u/"))
+        #expect(page.page.address == "/u/a%20b%3Fc?tab=1&q=x%26y")
         let coordinator = Coordinator()
         try DeepLinkRouter<Coordinator>(.init([.init(":name", query: [.init("q")])]), []).chain("a%20b%3Fc?q=x%26y")
             .open(in: coordinator)
@@ -153,7 +160,9 @@ struct DeepLinkRouterTests {
         ])
         #expect(payload == PushPayload(
             id: "n1", deepLink: "home/soptamp/entire-ranking", category: "NOTICE", badge: 3, badgeVersion: 1_768_469_400_123))
-        #expect(try Self.router.chain(payload)?.destinations.count == 3)
+        let chain = try DeepLinkRouter<Coordinator>(Self.tree, [Soptamp.self]).chain(payload)
+        #expect(chain?.destinations.count == 3)
+        #expect(chain?.destinations.compactMap { ($0 as? Soptamp)?.push } == [payload])
         #expect(try Self.router.chain(PushPayload(badge: 1, badgeVersion: 2)) == nil)
     }
 
@@ -171,6 +180,29 @@ struct DeepLinkRouterTests {
             return
         }
         #expect(try open().destinations.count == count)
+    }
+
+    @Test("a page's address has the link's query and fragment as they were written", arguments: [
+        ("notes?q=a+b&tag=%2B", "/notes?q=a+b&tag=%2B"), ("notes?q=a#top", "/notes?q=a#top"), ("/notes#a+b", "/notes#a+b"),
+        ("notes/a+b,c@d", "/notes/a+b,c@d"), ("notes?f[a]=é", "/notes?f%5Ba%5D=%C3%A9"), ("notes/é", "/notes/%C3%A9"),
+        ("notes/\u{301}x?\u{301}#\u{301}", "/notes/%CC%81x?%CC%81#%CC%81"),
+        ("old/7?q=a+b#top", "/archive/7?old=1&q=a+b#top"),
+    ])
+    func address(_ link: String, _ expected: String) throws {
+        let tree = DeepLinkTree([
+            .init("notes", query: [.init("q"), .init("tag"), .init("f[a]")], children: [.init(":id", query: [.init("\u{301}")])]),
+            .init("old", children: [.init(":id", web: "/archive/:id?old=1#there", query: [.init("q")])]),
+        ])
+        let chain = try DeepLinkRouter<Coordinator>(tree, []).chain(link)
+        #expect(chain.problem == nil)
+        #expect((chain.destinations.last as? PageDestination<Coordinator>)?.page.address == expected)
+    }
+
+    @Test("a query key of a type that this version doesn't know is text, and the tree is read")
+    func newerType() throws {
+        let json = #"{"deep_links":[{"path":"home","query":{"day":{"type":"date","required":true}},"children":[]}]}"#
+        let tree = try #require(DeepLinkTree(json: try JSONValue(parsing: Array(json.utf8))))
+        #expect(tree.nodes.first?.query == [.init("day", .string, isRequired: true)])
     }
 
     @Test("a type whose path the tree doesn't have is told, for a test of the app")

@@ -27,7 +27,9 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
     /// The screens that a link names. An unknown child, or one that can't be shown, leads to its deepest known parent, and
     /// the chain says why.
     /// - Throws: `DeepLinkError` when not even the first screen is known.
-    public func chain(_ link: String) throws(DeepLinkError) -> DeepLinkChain<Coordinator> {
+    public func chain(_ link: String) throws(DeepLinkError) -> DeepLinkChain<Coordinator> { try chain(link, of: nil) }
+
+    private func chain(_ link: String, of push: PushPayload?) throws(DeepLinkError) -> DeepLinkChain<Coordinator> {
         let parsed: DeepLink
         do {
             parsed = try DeepLink(link)
@@ -37,7 +39,7 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
         let reach = reach(of: parsed)
         var problem = reach.mistake.map { DeepLinkError(link, .init($0)) }
         var destinations: [Destination] = []
-        for (index, values) in reach.values(in: parsed).enumerated() {
+        for (index, values) in reach.values(in: parsed, of: push).enumerated() {
             let path = reach.steps[...index].map(\.node.segment).joined(separator: "/")
             do {
                 destinations.append(try destination(path, values))
@@ -51,10 +53,10 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
         return DeepLinkChain(link: link, destinations: destinations, problem: problem)
     }
 
-    /// The screens of a push's link; nil for a push without one.
+    /// The screens of a push's link, which get the push too (`DeepLinkValues.push`); nil for a push without a link.
     public func chain(_ payload: PushPayload) throws(DeepLinkError) -> DeepLinkChain<Coordinator>? {
         guard let link = payload.deepLink else { return nil }
-        return try chain(link)
+        return try chain(link, of: payload)
     }
 
     /// The screens of an address: a universal link of one of the app's hosts, or one with the app's own scheme

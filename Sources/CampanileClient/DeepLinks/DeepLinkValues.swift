@@ -6,6 +6,8 @@ public struct DeepLinkValues: Hashable, Sendable {
     public let link: String
     /// The screen's page of the web site.
     public let page: DeepLinkPage
+    /// The push whose link this is, with its notification's id and category; nil for a link from elsewhere.
+    public let push: PushPayload?
     let parameters: [ExactText: String]
     /// Of the last screen of the chain; its parents have none.
     let query: [ExactText: DeepLinkTree.Value]

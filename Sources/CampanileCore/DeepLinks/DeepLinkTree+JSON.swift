@@ -6,7 +6,8 @@ extension DeepLinkTree {
         .object([.init("deep_links", .array(nodes.map { $0.json(below: "") }))])
     }
 
-    /// - Parameter json: the answer of `GET /deep_links`. Keys that a newer server adds are passed over.
+    /// - Parameter json: the answer of `GET /deep_links`. Keys that a newer server adds are passed over, and types that it adds
+    ///   are text.
     /// - Returns: nil when it is no such answer.
     public init?(json: JSONValue) {
         guard case .array(let values)? = json["deep_links"] else { return nil }
@@ -31,13 +32,13 @@ extension DeepLinkTree.Node {
 
     fileprivate init?(json: JSONValue) {
         guard case .string(let path)? = json["path"], let segment = path.split(separator: "/").last else { return nil }
-        var query: [DeepLinkTree.QueryParameter?] = []
+        var query: [DeepLinkTree.QueryParameter] = []
         if case .object(let members)? = json["query"] { query = members.map(DeepLinkTree.QueryParameter.init(json:)) }
         var children: [DeepLinkTree.Node?] = []
         if case .array(let values)? = json["children"] { children = values.map(DeepLinkTree.Node.init(json:)) }
-        guard !query.contains(nil), !children.contains(nil) else { return nil }
+        guard !children.contains(nil) else { return nil }
         self.init(
-            String(segment), title: json["title"]?.string, web: json["web"]?.string, query: query.compactMap(\.self),
+            String(segment), title: json["title"]?.string, web: json["web"]?.string, query: query,
             minimumVersion: json["min_app_version"].flatMap(DeepLinkTree.MinimumVersion.init(json:)),
             children: children.compactMap(\.self))
     }
@@ -48,8 +49,9 @@ extension DeepLinkTree.QueryParameter {
         .init(key, .object([.init("type", .string(kind.rawValue)), .init("required", .bool(isRequired))]))
     }
 
-    fileprivate init?(json member: JSONValue.Member) {
-        guard let kind = member.value["type"]?.string.flatMap(Kind.init(rawValue:)) else { return nil }
+    /// What a newer server calls by another type is text: every value is.
+    fileprivate init(json member: JSONValue.Member) {
+        let kind = member.value["type"]?.string.flatMap(Kind.init(rawValue:)) ?? .string
         self.init(member.key, kind, isRequired: member.value["required"] == .bool(true))
     }
 }
