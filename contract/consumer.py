@@ -1,7 +1,8 @@
 """A package of somebody else's that depends on CampanileClient alone, with the trait `Server` switched off.
 
-It is written into a temporary folder, built and run. Neither its list of dependencies nor `ldd` on its program may show
-anything of the server's. The controls are the repository's own list and the server's program, which must show it.
+It is written into a temporary folder, built and run. Neither its list of dependencies, nor `ldd` on its program, nor the
+names in its program may show anything of the server's: Swift's packages are linked statically, and `ldd` shows none of them.
+The controls are the repository's own list and the server's program, which must show all of it.
 """
 import argparse
 import pathlib
@@ -13,7 +14,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 SERVERS = re.compile(r"nio|jwt|crypto|yams|certificates|asn1|argument-parser|swift-log|microhttpd|sqlite", re.IGNORECASE)
 # What ldd may not show. Foundation's own libcurl brings a libcrypto of the system's.
-LIBRARIES = re.compile(r"nio|jwt|microhttpd|sqlite", re.IGNORECASE)
+LIBRARIES = ("libmicrohttpd", "libsqlite3")
+# What a program may not hold: each of these modules stands in the names of its functions, after the name's length.
+MODULES = ("NIOCore", "NIOPosix", "NIOHTTP2", "NIOSSL", "JWTKit", "Yams", "CampanileServer")
 
 MANIFEST = """// swift-tools-version: 6.1
 import PackageDescription
@@ -61,6 +64,16 @@ def run(*command, cwd=None):
     return done.stdout
 
 
+def found(names, text):
+    return [name for name in names if name in text]
+
+
+def modules(program):
+    """Which of the server's modules a program was linked with."""
+    content = pathlib.Path(program).read_bytes()
+    return [name for name in MODULES if f"{len(name)}{name}".encode() in content]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--swift", default="swift", help="the swift command (default swift)")
@@ -76,18 +89,29 @@ def main():
         run(options.swift, "build", cwd=folder)
         program = folder / ".build/debug/consumer"
         libraries = run("ldd", program)
+        linked = modules(program)
+        own = f"{len('CampanileClient')}CampanileClient".encode() in program.read_bytes()
         printed = run(program)
         fetched = sorted(path.name for path in (folder / ".build/checkouts").glob("*"))
-    for what, text, pattern in (("the list of dependencies", dependencies, SERVERS), ("ldd", libraries, LIBRARIES),
-                                ("the checkouts", " ".join(fetched), SERVERS)):
-        if pattern.search(text):
+    for what, text in (("the list of dependencies", dependencies), ("the checkouts", " ".join(fetched))):
+        if SERVERS.search(text):
             problems.append(f"{what} shows the server's:\n{text}")
+    if found(LIBRARIES, libraries):
+        problems.append(f"ldd shows the server's:\n{libraries}")
+    if linked:
+        problems.append(f"the program holds the server's modules {linked}")
+    if not own:
+        problems.append("the program holds no names, not even CampanileClient's, so that nothing can be said of it")
     if printed != EXPECTED:
         problems.append(f"the program printed {printed!r}")
     if not SERVERS.search(run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=ROOT)):
         problems.append("the control, the repository's own list, shows nothing of the server's")
-    if options.binary and not LIBRARIES.search(run("ldd", options.binary)):
-        problems.append("the control, ldd on the server's program, shows nothing of the server's")
+    if options.binary:
+        for what, wanted, there in (("ldd on the server's program", LIBRARIES, found(LIBRARIES, run("ldd", options.binary))),
+                                    ("the server's program", MODULES, modules(options.binary))):
+            missing = sorted(set(wanted) - set(there))
+            if missing:
+                problems.append(f"the control, {what}, doesn't show {missing}")
     for problem in problems:
         print(f"consumer: {problem}")
     print(f"consumer: CampanileClient alone, {'WRONG' if problems else 'nothing of the server comes with it'}")
