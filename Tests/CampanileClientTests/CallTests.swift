@@ -75,8 +75,22 @@ struct CallTests {
         let half = RetryPolicy(longestDelay: .seconds(5), random: { 1 })
         #expect((1...6).map { whole.delay(after: $0) } == [0.5, 1, 2, 4, 5, 5].map { .seconds($0) })
         #expect((1...6).map { half.delay(after: $0) } == [0.25, 0.5, 1, 2, 2.5, 2.5].map { .seconds($0) })
-        #expect(half.delay(after: 1, atLeast: .seconds(3)) == .seconds(3))
+        #expect(whole.delay(after: 1, atLeast: .seconds(3)) == .seconds(3))
+        #expect(whole.delay(after: 5, atLeast: .seconds(3)) == .seconds(5))
         #expect(whole.delay(after: .max) == .seconds(5))
+    }
+
+    @Test("chance adds up to half to what the server asks for, so that its clients don't all come back in one instant")
+    func spread() {
+        let delays = [0, 0.5, 1].map { chance in RetryPolicy(random: { chance }).delay(after: 1, atLeast: .seconds(2)) }
+        #expect(delays == [.seconds(2), .seconds(2.5), .seconds(3)])
+        var chance = SplitMix(state: 3)
+        for tries in 1...8 {
+            for _ in 0..<100 {
+                let random = Double.random(in: 0..<1, using: &chance)
+                #expect(RetryPolicy(random: { random }).delay(after: tries, atLeast: .seconds(2)) >= .seconds(2))
+            }
+        }
     }
 
     @Test("a server that asks for time gets it; one that asks for more than a person waits ends the tries")
@@ -92,6 +106,34 @@ struct CallTests {
             try await CampanileAPI.scripted(closed, retry: waits.policy()).badge()
         }
         #expect(failure?.code == "unavailable" && failure?.retryAfter == .seconds(3_600) && closed.calls.count == 1)
+    }
+
+    @Test("a server may name the moment instead, by its own clock", arguments: [
+        "Sun, 22 Nov 2026 07:00:09 GMT", "Sunday, 22-Nov-26 07:00:09 GMT", "Sun Nov 22 07:00:09 2026",
+    ])
+    func retryAt(_ moment: String) async throws {
+        let waits = Waits()
+        let headers = ["retry-after": moment, "date": "Sun, 22 Nov 2026 07:00:00 GMT"]
+        let transport = ScriptedTransport { _, number in
+            number == 1 ? .problem(503, "unavailable", headers: headers) : .badge(1, version: 1)
+        }
+        _ = try await CampanileAPI.scripted(transport, retry: waits.policy()).badge()
+        #expect(waits.all == [.seconds(9)])
+    }
+
+    @Test("the phone's clock counts where the server doesn't tell its own; a moment that is over asks for nothing more")
+    func retryAtByThePhone() async throws {
+        let moment = "Thu, 01 Jan 1970 00:01:40 GMT"
+        for (now, wait) in [(95.0, Duration.seconds(5)), (200, .milliseconds(500))] {
+            let waits = Waits()
+            var policy = waits.policy()
+            policy.now = { Date(timeIntervalSince1970: now) }
+            let transport = ScriptedTransport { _, number in
+                number == 1 ? .problem(503, "unavailable", headers: ["retry-after": moment]) : .badge(1, version: 1)
+            }
+            _ = try await CampanileAPI.scripted(transport, retry: policy).badge()
+            #expect(waits.all == [wait])
+        }
     }
 
     @Test("what the server refuses isn't tried again", arguments: [400, 403, 404, 409, 422, 501])

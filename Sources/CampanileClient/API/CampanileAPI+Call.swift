@@ -32,7 +32,7 @@ extension CampanileAPI {
         while true {
             do {
                 let answer = try await attempt(call, isPublic: isPublic) { try await self.transport.send($0) }
-                if let failure = ClientFailure(answer) { throw failure }
+                if let failure = ClientFailure(answer, retryAfter: answer.retryAfter(retry.now)) { throw failure }
                 return answer
             } catch {
                 let failure = try failed(error)
@@ -84,31 +84,15 @@ extension CampanileAPI {
     func segment(_ id: String) -> String { PercentEncoding.encode(id) }
 }
 
-/// An answer, with a body that is there or is yet to come.
-protocol Answered {
-    var status: Int { get }
-    var headers: [String: String] { get }
-}
-
-extension HTTPAnswer: Answered {}
-extension HTTPStream: Answered {}
-
-extension Answered {
-    /// `Retry-After` in seconds (RFC 9110 section 10.2.3); nil when it isn't there, or is a date.
-    var retryAfter: Duration? {
-        headers["retry-after"].flatMap { Int64($0) }.flatMap { $0 >= 0 ? .seconds($0) : nil }
-    }
-}
-
 extension ClientFailure {
     /// - Returns: nil for an answer that is none.
-    init?(_ answer: HTTPAnswer) {
+    init?(_ answer: HTTPAnswer, retryAfter: Duration?) {
         guard !(200..<300).contains(answer.status) else { return nil }
         let problem = JSONValue(data: answer.body)
         let code = problem?["code"]?.string
         let detail = problem?["detail"]?.string
         // A redirection isn't followed: the user's token is for this server alone.
-        self = ClientFailure(status: answer.status, code: code, detail: detail, retryAfter: answer.retryAfter)
+        self = ClientFailure(status: answer.status, code: code, detail: detail, retryAfter: retryAfter)
             ?? ClientFailure(.unreadable, status: answer.status)
     }
 

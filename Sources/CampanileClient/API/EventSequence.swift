@@ -70,7 +70,7 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
             if !parser.lastEventID.isEmpty { call.headers["Last-Event-ID"] = parser.lastEventID }
             let stream = try await api.attempt(call) { try await api.transport.open($0) }
             guard stream.status == 200 else {
-                throw ClientFailure(status: stream.status, retryAfter: stream.retryAfter)
+                throw ClientFailure(status: stream.status, retryAfter: stream.retryAfter(api.retry.now))
                     ?? ClientFailure(.unreadable, status: stream.status)
             }
             return stream.body.makeAsyncIterator()
