@@ -41,6 +41,18 @@ struct CallTests {
         #expect(pages[0].badge.version == 7)
     }
 
+    @Test("a notification that can't be read is left out, and its page comes all the same")
+    func unreadableEntry() async throws {
+        let note = String(decoding: HTTPAnswer.notification.body, as: UTF8.self)
+        let badge = #"{"count":2,"unread_count":2,"version":7}"#
+        let transport = ScriptedTransport { _, _ in
+            .json(#"{"notifications":[{"id":"n0","title":7},\#(note)],"next_cursor":"c","badge":\#(badge)}"#)
+        }
+        let page = try await CampanileAPI.scripted(transport).page()
+        #expect(page.notifications.map(\.id) == ["n1"])
+        #expect(page.nextCursor == "c" && page.badge.count == 2)
+    }
+
     @Test("a page that failed is asked for again by the next call of the same iterator")
     func pageAgain() async throws {
         let transport = ScriptedTransport { _, number in

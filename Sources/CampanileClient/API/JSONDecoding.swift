@@ -56,10 +56,10 @@ extension InboxPage {
         guard case .array(let values)? = json["notifications"], let badge = json["badge"].flatMap(Badge.init(json:)) else {
             return nil
         }
-        let notifications = values.map(InboxNotification.init(json:))
-        guard !notifications.contains(nil) else { return nil }
+        // One that can't be read doesn't take the others of its page with it.
         self.init(
-            notifications: notifications.compactMap(\.self), nextCursor: json["next_cursor"]?.string, badge: badge)
+            notifications: values.compactMap(InboxNotification.init(json:)), nextCursor: json["next_cursor"]?.string,
+            badge: badge)
     }
 }
 
