@@ -36,14 +36,17 @@ public struct PushPayload: Hashable, Sendable {
             badgeVersion: PushPayload.integer(userInfo["badgeVersion"]), isAlert: aps["alert"] != nil)
     }
 
-    /// Firebase's: the `data` of a message, where everything is text.
-    /// - Parameter notificationCount: of the message's notification part; nil when it has none.
-    public init(data: [String: String], notificationCount: Int? = nil) {
-        let isBadge = data["type"] == "badge" && notificationCount == nil
+    /// Firebase's: the `data` of a message, where everything is text. An alert has a notification part as well; a message of
+    /// data alone shows nothing, and sets the number if its `type` is `badge`. A producer's own `type` comes in an alert.
+    /// - Parameters:
+    ///   - hasNotification: whether the message has a notification part (`RemoteMessage.notification != null`).
+    ///   - notificationCount: of that part; nil when it has none.
+    public init(data: [String: String], hasNotification: Bool, notificationCount: Int? = nil) {
+        let isBadge = data["type"] == "badge" && !hasNotification
         self.init(
             id: data["id"], deepLink: data["deepLink"], category: data["category"],
             badge: isBadge ? data["count"].flatMap { Int64($0) } : notificationCount.map { Int64($0) },
-            badgeVersion: data["badgeVersion"].flatMap { Int64($0) }, isAlert: !isBadge)
+            badgeVersion: data["badgeVersion"].flatMap { Int64($0) }, isAlert: hasNotification)
     }
 
     private static func integer(_ value: Any?) -> Int64? {
