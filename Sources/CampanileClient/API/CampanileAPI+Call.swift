@@ -6,12 +6,16 @@ extension CampanileAPI {
     /// - Parameters:
     ///   - repeats: whether a call that failed may be made again.
     ///   - isPublic: whether it goes without a user token.
+    ///   - user: whose it is; several calls that are one piece of work share it.
     func call<Value>(
         _ method: String, _ path: String, query: [String: String] = [:], headers: [String: String] = [:],
-        body: JSONValue? = nil, repeats: Bool = true, isPublic: Bool = false, _ decode: (JSONValue) -> Value?
+        body: JSONValue? = nil, repeats: Bool = true, isPublic: Bool = false, user: CallUser = CallUser(),
+        _ decode: (JSONValue) -> Value?
     ) async throws -> Value {
         let answer = try await answer(
-            method, path, query: query, headers: headers, body: body, repeats: repeats, isPublic: isPublic)
+            method, path, query: query, headers: headers, body: body, repeats: repeats, isPublic: isPublic, user: user)
+        // Nobody is told what somebody else's inbox holds.
+        try checkPresence(of: user)
         guard let json = JSONValue(data: answer.body), let value = decode(json) else {
             throw ClientFailure(.unreadable, status: answer.status, detail: "\(method) \(path)")
         }
@@ -21,7 +25,7 @@ extension CampanileAPI {
     /// One call, repeated as the policy says.
     func answer(
         _ method: String, _ path: String, query: [String: String] = [:], headers: [String: String] = [:],
-        body: JSONValue? = nil, repeats: Bool = true, isPublic: Bool = false
+        body: JSONValue? = nil, repeats: Bool = true, isPublic: Bool = false, user: CallUser = CallUser()
     ) async throws -> HTTPAnswer {
         var call = HTTPCall(method: method, url: try url(path, query: query), headers: headers)
         if let body {
@@ -31,7 +35,7 @@ extension CampanileAPI {
         var tries = 0
         while true {
             do {
-                let answer = try await attempt(call, isPublic: isPublic) { try await self.transport.send($0) }
+                let answer = try await attempt(call, as: isPublic ? nil : user) { try await self.transport.send($0) }
                 if let failure = ClientFailure(answer, retryAfter: answer.retryAfter(retry.now)) { throw failure }
                 return answer
             } catch {
@@ -46,24 +50,49 @@ extension CampanileAPI {
     }
 
     /// Sends a call with the user's token, and once more with a fresh one if the server refuses it.
+    /// - Parameter user: whose the call is; nil: anybody's, and it goes without a token.
+    /// - Throws: `CancellationError` when the token is another user's by now, or the user has signed out.
     func attempt<Answer: Answered>(
-        _ call: HTTPCall, isPublic: Bool = false, _ send: (HTTPCall) async throws -> Answer
+        _ call: HTTPCall, as user: CallUser?, _ send: (HTTPCall) async throws -> Answer
     ) async throws -> Answer {
         try Task.checkCancellation()
         var call = call
         call.headers["User-Agent"] = userAgent
         call.headers["Accept"] = call.headers["Accept"] ?? "application/json"
-        if isPublic { return try await send(call) }
+        guard let user else { return try await send(call) }
         call.headers["X-Device-Token"] = deviceToken
-        guard let token = try await userToken(nil) else { throw ClientFailure(.signedOut) }
+        guard let token = try await self.token(nil, of: user) else { throw ClientFailure(.signedOut) }
         call.headers["Authorization"] = "Bearer " + token
         let answer = try await send(call)
-        guard answer.status == 401, let fresh = try await userToken(token), fresh != token else { return answer }
+        guard answer.status == 401, let fresh = try await self.token(token, of: user), fresh != token else { return answer }
         call.headers["Authorization"] = "Bearer " + fresh
         return try await send(call)
     }
 
-    func hasUserToken() async throws -> Bool { try await userToken(nil) != nil }
+    private func token(_ refused: String?, of user: CallUser) async throws -> String? {
+        let moment = departures.withLock { $0.count }
+        let token = try await userToken(refused)
+        // Who was told to stop while waiting for a token got none, or shouldn't use it.
+        try Task.checkCancellation()
+        guard let token else { return nil }
+        guard user.isOf(UserTokenClaims(token).user, since: moment) else { throw CancellationError() }
+        try checkPresence(of: user)
+        return token
+    }
+
+    /// - Throws: `CancellationError` when the user has left since the work began.
+    func checkPresence(of user: CallUser) throws {
+        if departures.withLock({ user.isGone($0) }) { throw CancellationError() }
+    }
+
+    /// Who is signed in; nil: nobody.
+    func signedInUser() async throws -> UserTokenClaims.User? {
+        try await userToken(nil).map { UserTokenClaims($0).user }
+    }
+
+    /// What is under way of a user isn't repeated, and its streams end.
+    /// - Parameter user: nil: of whoever is there.
+    func leaves(_ user: UserTokenClaims.User?) { departures.withLock { $0.leaves(user) } }
 
     /// - Throws: `CancellationError` when the work was called off.
     func failed(_ error: any Error) throws -> ClientFailure {
@@ -77,7 +106,8 @@ extension CampanileAPI {
         text += path
         let items = query.sorted { $0.key < $1.key }.map { "\($0.key)=\(PercentEncoding.encode($0.value))" }
         if !items.isEmpty { text += "?" + items.joined(separator: "&") }
-        guard let url = URL(string: text) else { throw ClientFailure(.refused, detail: "no address: \(text)") }
+        // Not the path itself, which may hold the device's token: the detail is for the log.
+        guard let url = URL(string: text) else { throw ClientFailure(.refused, detail: "base URL and path make no address") }
         return url
     }
 

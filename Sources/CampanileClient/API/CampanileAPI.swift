@@ -3,9 +3,13 @@ public import Foundation
 
 /// The server's calls, as the user who is signed in.
 ///
-/// Every method throws a `ClientFailure`, which has a message for the user, or `CancellationError` when its task was
-/// cancelled; `ClientFailure(error)` is nil for the latter. What met no network, or a server that couldn't, is repeated as
-/// `RetryPolicy` says, and then thrown.
+/// Every method throws a `ClientFailure`, which has a message for the user, or `CancellationError` when it was called off;
+/// `ClientFailure(error)` is nil for the latter. What met no network, or a server that couldn't, is repeated as `RetryPolicy`
+/// says, and then thrown.
+///
+/// A call, with its repetitions, and a stream, with its connections, are the user's whose token the first one had. They are
+/// called off when their task is cancelled, when the user signs out (`DeviceRegistration.signOut`), and when the next token
+/// is another user's.
 public final class CampanileAPI: Sendable {
     /// Gives the user token (a JWT that your backend signs); nil while nobody is signed in.
     /// - Parameter refused: the token that the server has just refused, so that a fresh one is needed; nil otherwise.
@@ -17,6 +21,7 @@ public final class CampanileAPI: Sendable {
     let transport: any HTTPTransport
     let retry: RetryPolicy
     private let device = Locked<String?>(nil)
+    let departures = Locked(Departures())
 
     /// - Parameters:
     ///   - userAgent: must say that this is the app, or reading the list clears no badge: `Shop/2.1 Hotwire Native iOS`, or

@@ -3,7 +3,8 @@ import Foundation
 /// Events of the server as they happen, for as long as the loop goes on.
 ///
 /// A connection that breaks, or that the server ends, is made again, with growing waits while that fails; it goes on where it
-/// was. The sequence throws what waiting can't mend: a `ClientFailure` whose kind is `signedOut`, say. Cancel the task to end it.
+/// was. The sequence throws what waiting can't mend: a `ClientFailure` whose kind is `signedOut`, say. It is of one user, and
+/// throws `CancellationError` once they have signed out or somebody else has signed in. Cancel the task to end it.
 public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
     let api: CampanileAPI
     let path: String
@@ -23,6 +24,8 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private let sequence: EventSequence
+        /// Whose stream it is: no connection is made as somebody else.
+        private let user = CallUser()
         private var body: AsyncThrowingStream<Data, any Error>.Iterator?
         private var parser: EventStreamParser
         private var ready: ArraySlice<Element> = []
@@ -37,8 +40,10 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
 
         public mutating func next() async throws -> Element? {
             while !isOver {
-                if let element = ready.popFirst() { return element }
                 do {
+                    // What has come may wait here for long.
+                    try sequence.api.checkPresence(of: user)
+                    if let element = ready.popFirst() { return element }
                     try await receive()
                 } catch {
                     body = nil
@@ -68,7 +73,7 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
             // The server says something every 20 seconds.
             var call = HTTPCall(url: try api.url(sequence.path), headers: ["Accept": "text/event-stream"], timeout: 60)
             if !parser.lastEventID.isEmpty { call.headers["Last-Event-ID"] = parser.lastEventID }
-            let stream = try await api.attempt(call) { try await api.transport.open($0) }
+            let stream = try await api.attempt(call, as: user) { try await api.transport.open($0) }
             guard stream.status == 200 else {
                 throw ClientFailure(status: stream.status, retryAfter: stream.retryAfter(api.retry.now))
                     ?? ClientFailure(.unreadable, status: stream.status)

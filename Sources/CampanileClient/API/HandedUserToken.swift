@@ -5,13 +5,23 @@
 ///
 /// The first page comes after the launch, and a tapped push may be waiting by then: whoever asks before a token is there, or
 /// after it was refused, waits for the next one.
+///
+/// Pages don't always come in the order in which they were made: a cached one, or its preview, hands its token again. So the
+/// token's claims `iat`, or `exp`, say which is the fresher one.
 public actor HandedUserToken {
     private var held: String?
     private var isSignedOut = false
+    /// The freshest that was taken, also when it was refused since, or its user has signed out.
+    private var newest: String?
+    /// Those that the server has refused, the newest last.
+    private var refused: [String] = []
     private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
     private var nextID = 0
     private let patience: Duration
     private let sleep: @Sendable (Duration) async throws -> Void
+
+    /// Refused tokens that are remembered at most.
+    private static let refusedTokens = 8
 
     /// - Parameters:
     ///   - patience: how long to wait for a page.
@@ -25,22 +35,48 @@ public actor HandedUserToken {
     }
 
     /// A page has a token; nil: it says that nobody is signed in.
-    public func hand(_ token: String?) {
+    /// - Returns: false for the token of a page from before, which changes nothing: the server has refused it, a fresher one
+    ///   was handed, or its user has signed out since.
+    @discardableResult
+    public func hand(_ token: String?) -> Bool {
+        if let token {
+            guard !refused.contains(token), !isFromBefore(token) else { return false }
+            newest = token
+        }
         held = token
         isSignedOut = token == nil
         let waiters = waiting.values
         waiting = [:]
         for waiter in waiters { waiter.resume() }
+        return true
     }
 
-    /// The newest token that isn't the refused one, as `CampanileAPI.UserToken` wants it; nil when nobody is signed in, or no
-    /// page came in time.
+    /// This user's session has ended. The token of somebody else who has signed in meanwhile stays.
+    /// - Parameter userID: the `sub` of the user's tokens.
+    public func signedOut(_ userID: String) {
+        if let held, let user = UserTokenClaims(held).user.id, user != userID { return }
+        hand(nil)
+    }
+
+    /// The newest token that wasn't refused, as `CampanileAPI.UserToken` wants it; nil when nobody is signed in, or no page
+    /// came in time.
     public func token(refused: String?) async -> String? {
-        if needsOther(than: refused) { await next() }
-        return needsOther(than: refused) ? nil : held
+        if let refused { remember(refused) }
+        if held == nil, !isSignedOut { await next() }
+        return held
     }
 
-    private func needsOther(than refused: String?) -> Bool { !isSignedOut && (held == nil || held == refused) }
+    private func remember(_ token: String) {
+        if held == token { held = nil }
+        guard !refused.contains(token) else { return }
+        refused.append(token)
+        if refused.count > HandedUserToken.refusedTokens { refused.removeFirst() }
+    }
+
+    private func isFromBefore(_ token: String) -> Bool {
+        guard let newest else { return false }
+        return UserTokenClaims(token).isOlder(than: UserTokenClaims(newest)) || (isSignedOut && token == newest)
+    }
 
     /// Returns when a token is handed, patience has ended, or the task is cancelled.
     private func next() async {

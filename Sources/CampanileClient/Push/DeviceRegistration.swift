@@ -6,11 +6,15 @@ public actor DeviceRegistration {
     private let api: CampanileAPI
     private let storage: ClientStorage
     private let platform: DevicePlatform
+    private let provider: DeviceProvider?
     private let environment: DeviceEnvironment
     private let appVersion: String?
     private let locale: String?
-    /// Whether the last registration failed.
-    private var isOwed = false
+    /// Registrations that were begun, and the newest that is done or needn't be any more.
+    private var begun = 0
+    private var settled = 0
+    /// Whose the last one was.
+    private var user: UserTokenClaims.User?
     private var last: Task<Void, Never>?
     /// Whose number the registration changes.
     private var badge: BadgeStore?
@@ -18,21 +22,22 @@ public actor DeviceRegistration {
     private static let leftKey = "left"
 
     /// - Parameters:
+    ///   - provider: who gives the token, and delivers to it: `.fcm` for an iPhone whose app uses Firebase's token; nil:
+    ///     Apple on iOS, Firebase on Android.
     ///   - environment: of the build, which `DeviceEnvironment.ofThisBuild` knows. `#if DEBUG` doesn't.
     ///   - appVersion: such as `2.1.0`; a deep link may need one.
     public init(
         api: CampanileAPI, storage: ClientStorage = .userDefaults(), platform: DevicePlatform = .ios,
-        environment: DeviceEnvironment = .ofThisBuild, appVersion: String? = DeviceRegistration.bundleVersion,
-        locale: String? = Locale.current.identifier
+        provider: DeviceProvider? = nil, environment: DeviceEnvironment = .ofThisBuild,
+        appVersion: String? = DeviceRegistration.bundleVersion, locale: String? = Locale.current.identifier
     ) {
         self.api = api
         self.storage = storage
         self.platform = platform
+        self.provider = provider
         self.environment = environment
         self.appVersion = appVersion
         self.locale = locale
-        // Known from an earlier launch, before the system has given it anew.
-        api.deviceToken = storage.read(DeviceRegistration.key)
     }
 
     /// `CFBundleShortVersionString` of the app.
@@ -44,15 +49,16 @@ public actor DeviceRegistration {
     /// - Parameter token: as `didRegisterForRemoteNotificationsWithDeviceToken` has it.
     public func register(_ token: Data) async throws { try await register(DeviceRegistration.hexadecimal(token)) }
 
-    /// The same with a token that is a text, as Firebase's are.
+    /// The same with a token that is a text, as Firebase's are (`provider`).
     public func register(_ token: String) async throws {
         storage.write(DeviceRegistration.key, token)
         api.deviceToken = token
         try await registerAgain()
     }
 
-    /// Somebody has signed in, or a page says at a launch who is: the number is theirs, and so is the token that the system
-    /// gave before, if there is one.
+    /// Somebody has signed in, or a page says at a launch who is: the number is theirs, and so is the token that the system gave
+    /// in this launch; what is under way of the user before is called off. Before the system has given one, its coming
+    /// registers. One of an earlier launch isn't registered: in a restored backup it is another phone's.
     public func signedIn(_ user: String, _ badge: BadgeStore) async throws {
         badge.signedIn(user)
         self.badge = badge
@@ -69,22 +75,25 @@ public actor DeviceRegistration {
 
     /// The app comes to the foreground: registers if the last time failed, as it does at a launch without network.
     public func cameToForeground() async throws {
-        if isOwed { try await registerAgain() }
+        if settled < begun { try await registerAgain() }
     }
 
     private func registerAgain() async throws {
-        isOwed = api.deviceToken != nil
+        begun += 1
+        let registration = begun
         try await inTurn { try await self.register() }
-        isOwed = false
+        settled = max(settled, registration)
     }
 
     private func register() async throws {
-        guard let token = api.deviceToken else { return }
         // Nobody is signed in yet: `signedIn()` comes.
-        guard try await api.hasUserToken() else { return }
+        guard let newUser = try await api.signedInUser() else { return }
+        if let user, user != newUser { api.leaves(user) }
+        user = newUser
+        guard let token = api.deviceToken else { return }
         let session = badge?.session
         try await api.registerDevice(
-            token, platform: platform, environment: environment, appVersion: appVersion, locale: locale)
+            token, platform: platform, provider: provider, environment: environment, appVersion: appVersion, locale: locale)
         if let badge, let session, badge.registered(in: session) { try await badge.refresh(api) }
     }
 
@@ -108,16 +117,18 @@ public actor DeviceRegistration {
         case stillRegistered(ClientFailure)
     }
 
-    /// Call it before your own session ends, because it takes a user token: forgets the badge, and deletes the device token at
-    /// the server. The token itself is kept for whoever signs in next.
+    /// Call it before your own session ends, because it takes a user token: calls off what is under way of the user, forgets
+    /// the badge, and deletes the device token at the server. The token itself is kept for whoever signs in next.
     public func signOut(_ badge: BadgeStore) async -> SignOut {
+        api.leaves(nil)
         // Before the server is asked: by its answer the next user may be there.
         badge.signedOut()
         var outcome = SignOut.unregistered
-        if let token = api.deviceToken {
+        // Before the system has given the token in this launch, the one of the launch before is what the server knows.
+        if let token = api.deviceToken ?? storage.read(DeviceRegistration.key) {
             storage.write(DeviceRegistration.leftKey, "yes")
             do {
-                isOwed = false
+                settled = begun
                 try await inTurn { [api] in try await api.deleteDevice(token) }
                 storage.write(DeviceRegistration.leftKey, nil)
             } catch {

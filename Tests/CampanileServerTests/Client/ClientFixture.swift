@@ -69,7 +69,7 @@ extension RunningServer {
         ) { [self] refused in refused == nil ? first : try await token(user, lifetime: lifetime) }
     }
 
-    private func token(_ user: String, lifetime: Int64) async throws -> String {
+    func token(_ user: String, lifetime: Int64) async throws -> String {
         String(try await self.user(user, lifetime: lifetime).dropFirst("Bearer ".count))
     }
 

@@ -64,6 +64,37 @@ struct ClientTests {
         }
     }
 
+    @Test("a call whose token has ended isn't made again as the user who has signed in meanwhile")
+    func userChange() async throws {
+        try await withServer { server in
+            try await server.notify("For Bob", to: "bob", as: try server.producer())
+            let hers = try await server.token("alice", lifetime: 60)
+            let his = try await server.token("bob", lifetime: 7_200)
+            server.clock.advance(seconds: 3_600)
+            let phone = CampanileAPI(
+                baseURL: try await server.phone().baseURL, userAgent: "Example/1 Hotwire Native iOS",
+                retry: RetryPolicy(sleep: { _ in await Task.yield() })
+            ) { $0 == nil ? hers : his }
+            await #expect(throws: CancellationError.self) { try await phone.clearBadge() }
+            #expect(try await server.phone("bob").badge().count == 1)
+        }
+    }
+
+    @Test("a clearing that is made up clears what the user saw, and nothing that came since")
+    func lateClearing() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let phone = try await server.phone()
+            try await server.notify("Seen", as: producer)
+            let seen = try await phone.badge()
+            try await server.notify("Not seen", as: producer)
+            let left = try await phone.clearBadge(seen: seen.version)
+            #expect(left.count == 2 && left.version > seen.version)
+            #expect(try await phone.clearBadge(seen: left.version).count == 0)
+            #expect(try await phone.badge().count == 0)
+        }
+    }
+
     @Test("a server that isn't there is a failure with Retry; a sign-out meanwhile says that pushes go on coming")
     func unreachable() async throws {
         let server = try await RunningServer()
