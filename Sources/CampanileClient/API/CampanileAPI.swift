@@ -114,14 +114,16 @@ public final class CampanileAPI: Sendable {
     // MARK: - Devices
 
     /// Registers this device under the user, or again. `DeviceRegistration` does this at the right times.
+    /// - Parameter provider: who delivers to it, and gave the token; nil: Apple to an iPhone, Firebase to Android.
     public func registerDevice(
-        _ token: String, platform: DevicePlatform, environment: DeviceEnvironment = .production,
-        appVersion: String? = nil, locale: String? = nil
+        _ token: String, platform: DevicePlatform, provider: DeviceProvider? = nil,
+        environment: DeviceEnvironment = .production, appVersion: String? = nil, locale: String? = nil
     ) async throws {
         var body: [JSONValue.Member] = [
             .init("token", .string(token)), .init("platform", .string(platform.rawValue)),
             .init("environment", .string(environment.rawValue)),
         ]
+        if let provider { body.append(.init("provider", .string(provider.rawValue))) }
         if let appVersion { body.append(.init("app_version", .string(appVersion))) }
         if let locale { body.append(.init("locale", .string(locale))) }
         _ = try await answer("POST", "/device_tokens", body: .object(body))

@@ -95,6 +95,20 @@ struct ClientTests {
         }
     }
 
+    @Test("an iPhone that Firebase delivers to is registered with Firebase's token")
+    func firebase() async throws {
+        try await withServer { server in
+            let phone = try await server.phone()
+            let registration = DeviceRegistration(
+                api: phone, storage: .memory(), provider: .fcm, environment: .production, appVersion: nil)
+            try await registration.register("fGx:APA91b_-")
+            let devices = try await server.client.get("/device_tokens", as: try await server.user())
+            let text = String(decoding: devices.body, as: UTF8.self)
+            #expect(text.contains("fGx:APA91b_-") && text.contains(#""provider":"fcm""#))
+            #expect(await registration.signOut(BadgeStore(storage: .memory())) == .unregistered)
+        }
+    }
+
     @Test("a server that isn't there is a failure with Retry; a sign-out meanwhile says that pushes go on coming")
     func unreachable() async throws {
         let server = try await RunningServer()
