@@ -176,17 +176,6 @@ struct CallTests {
         #expect(transport.summary == ["DELETE /badge"])
     }
 
-    @Test("a clearing that is made up leaves a number alone that is newer than the one that was seen", arguments: [
-        (20, ["GET /badge", "DELETE /badge"], 0), (21, ["GET /badge"], 2),
-    ])
-    func lateClearing(_ version: Int, _ summary: [String], _ count: Int64) async throws {
-        let transport = ScriptedTransport { call, _ in
-            call.method == "GET" ? .badge(2, version: version) : .badge(0, version: 30)
-        }
-        let badge = try await CampanileAPI.scripted(transport).clearBadge(seen: 20)
-        #expect(badge.count == count && transport.summary == summary)
-    }
-
     @Test("deleting what is gone is no failure")
     func gone() async throws {
         let api = CampanileAPI.scripted(ScriptedTransport { _, _ in .problem(404, "not_found") })

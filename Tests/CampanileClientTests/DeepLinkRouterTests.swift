@@ -235,11 +235,13 @@ struct DeepLinkRouterTests {
     }
 
     @Test("100,000 random texts are chains or errors, and never trap")
-    func noise() {
+    func noise() async {
         var chance = SplitMix(state: 11)
         let parts = Array("home/soptamp/entire-ranking?currentGeneration=33&live=true#%2f%2e:@\\ é\u{0}\u{7F}\u{202E}".utf8)
         var chains = 0
-        for _ in 0..<100_000 {
+        for number in 0..<100_000 {
+            // The other tests wait for the same few threads.
+            if number.isMultiple(of: 1_000) { await Task.yield() }
             let length = Int.random(in: 0..<64, using: &chance)
             let isNear = Bool.random(using: &chance)
             let bytes = (0..<length).map { _ in

@@ -87,16 +87,20 @@ struct UserChangeTests {
         await #expect(throws: CancellationError.self) { try await asking.value }
     }
 
-    @Test("a clearing that is made up isn't made for somebody else who has signed in meanwhile")
+    @Test("a clearing that is made up isn't made for somebody else whose token comes meanwhile")
     func lateClearing() async {
         let user = SignedIn(alice)
-        let transport = ScriptedTransport { _, _ in
+        let transport = ScriptedTransport { call, number in
+            if number == 1 { throw URLError(.notConnectedToInternet) }
             user.value = bob
-            return .badge(2, version: 20)
+            return call.method == "GET" ? .badge(3, version: 20) : .badge(0, version: 21)
         }
         let api = CampanileAPI.scripted(transport) { _ in user.value }
-        await #expect(throws: CancellationError.self) { try await api.clearBadge(seen: 20) }
-        #expect(transport.summary == ["GET /badge"])
+        let store = BadgeStore(storage: .memory())
+        store.apply(count: 3, version: 20)
+        await #expect(throws: ClientFailure.self) { try await store.clear(api) }
+        await #expect(throws: CancellationError.self) { try await store.refresh(api) }
+        #expect(transport.summary == ["DELETE /badge", "GET /badge"])
     }
 
     @Test("a stream isn't made again as somebody else")

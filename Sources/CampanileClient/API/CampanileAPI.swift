@@ -100,15 +100,19 @@ public final class CampanileAPI: Sendable {
 
     // MARK: - The badge
 
-    public func badge() async throws -> Badge {
-        try await call("GET", "/badge", Badge.init(json:))
+    public func badge() async throws -> Badge { try await badge(as: CallUser()) }
+
+    func badge(as user: CallUser) async throws -> Badge {
+        try await call("GET", "/badge", user: user, Badge.init(json:))
     }
 
     /// The user has seen what is there: the number is 0 on every device. Not repeated after a failure, because by then it would
     /// clear what nobody has seen; `BadgeStore.clear` makes up for it.
     @discardableResult
-    public func clearBadge() async throws -> Badge {
-        try await call("DELETE", "/badge", repeats: false, Badge.init(json:))
+    public func clearBadge() async throws -> Badge { try await clearBadge(as: CallUser()) }
+
+    func clearBadge(as user: CallUser) async throws -> Badge {
+        try await call("DELETE", "/badge", repeats: false, user: user, Badge.init(json:))
     }
 
     // MARK: - Devices

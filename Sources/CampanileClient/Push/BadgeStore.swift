@@ -101,13 +101,15 @@ public final class BadgeStore: Sendable {
     /// is made up for.
     public func refresh(_ api: CampanileAPI) async throws {
         let session = record.session
-        let answer = try await api.badge()
+        // The same for both calls: a clearing that is owed by one user isn't made as the next.
+        let user = CallUser()
+        let answer = try await api.badge(as: user)
         change { $0.answer(answer, in: session) }
         let now = record
         guard now.owesClearing, now.session == session, now.version == answer.version,
             state.withLock({ $0.clearings == 0 })
         else { return }
-        try await sendClearing(api, for: session)
+        try await sendClearing(api, for: session, as: user)
     }
 
     /// Shows 0 at once, because the user is looking at the inbox, and tells the server, for the user's other devices. Only a
@@ -127,11 +129,11 @@ public final class BadgeStore: Sendable {
         return session
     }
 
-    private func sendClearing(_ api: CampanileAPI, for session: Int) async throws {
+    private func sendClearing(_ api: CampanileAPI, for session: Int, as user: CallUser = CallUser()) async throws {
         guard record.session == session, record.owner != .nobody else { return }
         state.withLock { $0.clearings += 1 }
         defer { state.withLock { $0.clearings -= 1 } }
-        let answer = try await api.clearBadge()
+        let answer = try await api.clearBadge(as: user)
         change { $0.answerClearing(answer, in: session) }
     }
 

@@ -80,21 +80,6 @@ struct ClientTests {
         }
     }
 
-    @Test("a clearing that is made up clears what the user saw, and nothing that came since")
-    func lateClearing() async throws {
-        try await withServer { server in
-            let producer = try server.producer()
-            let phone = try await server.phone()
-            try await server.notify("Seen", as: producer)
-            let seen = try await phone.badge()
-            try await server.notify("Not seen", as: producer)
-            let left = try await phone.clearBadge(seen: seen.version)
-            #expect(left.count == 2 && left.version > seen.version)
-            #expect(try await phone.clearBadge(seen: left.version).count == 0)
-            #expect(try await phone.badge().count == 0)
-        }
-    }
-
     @Test("an iPhone that Firebase delivers to is registered with Firebase's token")
     func firebase() async throws {
         try await withServer { server in

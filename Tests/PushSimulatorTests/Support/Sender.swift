@@ -128,7 +128,7 @@ final class Sender: Sendable {
     var seen: State { state.withLock { $0 } }
 
     /// Whoever waits this long waits in vain: the test fails instead of hanging.
-    private static let patience = TimeAmount.seconds(10)
+    private static let patience = TimeAmount.seconds(60)
 
     /// Waits until the condition holds of what came in.
     @discardableResult

@@ -33,7 +33,8 @@ final class Services {
     /// A page of somebody who is signed in was shown. Each brings a fresh user token; the first one of a user also registers
     /// the device, and asks for their number. The token is handed first: no call of the new user may go with the old one.
     func signedIn(_ userID: String, _ token: String) async {
-        await userToken.hand(token)
+        // A page from before, of a user who may have gone, isn't taken.
+        guard await userToken.hand(token) else { return }
         if gate.isPresenting { gate.finish(signedIn: true) }
         guard self.userID != userID else { return }
         self.userID = userID
@@ -43,10 +44,11 @@ final class Services {
 
     /// The web session is about to end.
     func signOut() async -> DeviceRegistration.SignOut {
+        let leaving = userID
         userID = nil
         let outcome = await registration.signOutOfDevice(badge)
         // Whoever has signed in while the server was slow keeps their token.
-        if userID == nil { await userToken.hand(nil) }
+        if let leaving { await userToken.signedOut(leaving) } else { await userToken.hand(nil) }
         return outcome
     }
 
