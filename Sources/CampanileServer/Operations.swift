@@ -29,10 +29,7 @@ package struct Operations: Sendable {
         guard isMade || Store.exists(configuration.database) else {
             throw Refusal("There is no database \(configuration.database). Name it with --database.")
         }
-        // The log is for the server that may run beside: its copy would find this one's in its way.
-        var options = DatabaseOptions()
-        options.walAutocheckpointPages = .max
-        let (database, report) = try Store.open(configuration.database, options: options)
+        let (database, report) = try Store.open(configuration.database)
         self.database = database
         self.world = world
         badgePushes = BadgePushes(configuration.badge)

@@ -8,8 +8,16 @@ enum Store {
         let description: String
     }
 
+    /// What a command opens the database with. The log is for the server that may run beside it: two that copy it at the same
+    /// time are in each other's way, or worse (docs/operations.md).
+    private static let commandOptions: DatabaseOptions = {
+        var options = DatabaseOptions()
+        options.walAutocheckpointPages = .max
+        return options
+    }()
+
     static func open(
-        _ path: String, options: DatabaseOptions = DatabaseOptions()
+        _ path: String, options: DatabaseOptions = commandOptions
     ) throws -> (database: Database, migrated: MigrationReport) {
         try makeFolder(of: path)
         return try explaining(path) {

@@ -10,8 +10,8 @@ import Synchronization
 /// for. On its thread a checkpoint of 8,000 pages that were all different took 40 to 60 ms, half of it waiting for the
 /// disk, and everybody's writes with it.
 ///
-/// A pass is begun only while the log holds pages that aren't in the file. SQLite before 3.51.3 may lose pages where a pass
-/// begins while the writer begins the log anew, which it does only when all of them are
+/// A pass is begun only after a commit, or the writer's word, whose pages aren't in the file. SQLite before 3.51.3 may lose
+/// pages where a pass begins while the writer begins the log anew, which it does only when all of them are
 /// (https://www.sqlite.org/wal.html#walresetbug).
 ///
 /// Sendable because the connection belongs to the thread, and all that others touch is atomic or behind the monitor.
@@ -24,6 +24,10 @@ final class Checkpointer: @unchecked Sendable {
         case copied(Int, isStopped: Bool)
         case failed(any Error)
     }
+
+    /// How often a reader of an old state is waited for, and how long each time.
+    private static let patience = 20
+    private static let readerMicroseconds: UInt32 = 5_000
 
     /// Pages that may be left for the writer.
     private let remainder: Int
@@ -95,6 +99,8 @@ final class Checkpointer: @unchecked Sendable {
         }
     }
 
+    private var isEnding: Bool { monitor.withLock { isClosing } }
+
     /// - Returns: false at the end.
     private func waitForWork() -> Bool {
         monitor.withLock {
@@ -108,15 +114,24 @@ final class Checkpointer: @unchecked Sendable {
 
     private func copy() -> State {
         var copied = 0
+        var patience = Self.patience
         do {
-            repeat {
-                let before = copied
+            while true {
+                let known = logPages.load(ordering: .relaxed)
                 let pass = try connection.checkpoint(truncate: false)
+                if pass.copied - copied > remainder { try connection.syncFile() }
                 copied = pass.copied
-                if copied - before > remainder { try connection.syncFile() }
-                if copied < pass.log { return .copied(copied, isStopped: true) }
-            } while logPages.load(ordering: .relaxed) - copied > remainder
-            return .copied(copied, isStopped: false)
+                // Somebody else has begun the log anew: what is known of it is over.
+                if pass.log < known { return .copied(copied, isStopped: false) }
+                if copied < pass.log {
+                    // A reader that is about to end, mostly.
+                    if patience == 0 || isEnding { return .copied(copied, isStopped: true) }
+                    patience -= 1
+                    usleep(Self.readerMicroseconds)
+                } else if logPages.load(ordering: .relaxed) - copied <= remainder {
+                    return .copied(copied, isStopped: false)
+                }
+            }
         } catch {
             return .failed(error)
         }

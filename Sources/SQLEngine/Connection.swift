@@ -33,8 +33,8 @@ package final class Connection {
     private(set) var rollbackCause: SQLError?
     /// While true, statements that begin or end transactions and attach files may be prepared.
     private var allowsControl = false
-    /// Pages in the write-ahead log after the last commit of this connection.
-    private(set) var logPages = 0
+    /// Pages in the write-ahead log after the last commit of this connection that wrote any; nil once they were taken.
+    private var logPages: Int?
     /// Whether a checkpoint waits for the disk.
     private let isSynced: Bool
     /// What the writes of this transaction noted.
@@ -136,9 +136,6 @@ extension Connection {
             // `Writer` says when; see `Checkpointer`.
             try execute("PRAGMA wal_autocheckpoint = 0; PRAGMA journal_size_limit = \(options.logBytesKept);")
             watchLog()
-        } else {
-            // Who reads when the writer has closed leaves the log to the next start: the writer may have meant to.
-            leaveLog()
         }
         installAuthorizer()
     }
@@ -303,7 +300,30 @@ extension Connection {
         var file: UnsafeMutablePointer<sqlite3_file>?
         try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file))
         guard let file, let methods = file.pointee.pMethods else { return }
-        try check(methods.pointee.xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY))
+        let code = methods.pointee.xSync(file, SQLITE_SYNC_NORMAL | SQLITE_SYNC_DATAONLY)
+        if code != SQLITE_OK { throw SQLError(code: ResultCode(rawValue: code)) }
+    }
+
+    /// Makes SQLite take all of the log for not copied yet, in every process that has the database open: see
+    /// `Displacement.unsynced`. The number stands in the index of the log (https://www.sqlite.org/walformat.html, section 2.2).
+    func forgetCopied() throws {
+        var file: UnsafeMutablePointer<sqlite3_file>?
+        try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file))
+        guard let file, let methods = file.pointee.pMethods?.pointee, let lock = methods.xShmLock, let map = methods.xShmMap
+        else { throw SQLError(code: .ioError) }
+        // The lock of whoever copies.
+        let (place, count, exclusive): (Int32, Int32, Int32) = (1, 1, SQLITE_SHM_EXCLUSIVE)
+        guard lock(file, place, count, SQLITE_SHM_LOCK | exclusive) == SQLITE_OK else { throw SQLError(code: .busy) }
+        defer { _ = lock(file, place, count, SQLITE_SHM_UNLOCK | exclusive) }
+        var index: UnsafeMutableRawPointer?
+        guard map(file, 0, 32 * 1_024, 0, &index) == SQLITE_OK, let index else { throw SQLError(code: .ioError) }
+        index.storeBytes(of: 0, toByteOffset: 96, as: UInt32.self)
+    }
+
+    /// Pages in the log after a commit, once; nil when nothing was written to it since.
+    func takeLogPages() -> Int? {
+        defer { logPages = nil }
+        return logPages
     }
 
     /// Writes what `body` changes to the log, as far as it has to grow for it, and takes all of it back: afterwards nothing has

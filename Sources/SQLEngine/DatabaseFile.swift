@@ -78,8 +78,8 @@ enum Displacement: Equatable, Sendable {
     case replaced
     case logGone
     case logReplaced
-    /// The disk failed to sync the file after pages were copied into it. Linux takes them for written from then on, SQLite
-    /// doesn't copy them again, and only the log holds them for certain: it stays, and the next start copies all of it.
+    /// The disk failed to sync while the log was copied into the file. Linux takes the pages for written from then on, and only
+    /// the log holds them for certain: it stays, SQLite is told that nothing of it was copied, and the next start copies all.
     case unsynced
 
     /// Its message goes on after "The database can't be written:".

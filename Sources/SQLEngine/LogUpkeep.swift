@@ -23,13 +23,14 @@ struct LogUpkeep {
             connection: connection, remainder: checkpointPages / DatabaseOptions.checkpointRemainder)
     }
 
-    /// After a commit. Has the log copied into the file when it has grown enough since the last time, in the background. When
+    /// After a commit that wrote to the log, which has so many pages now. Has the log copied into the file when it has grown enough since the last time, in the background. When
     /// nearly all is copied, copies the rest here: SQLite begins the log anew only when no page is left. Where commits are
     /// quicker than the copying, waits for it: the log would grow for ever.
-    /// - Parameter tell: called when the log can't be copied, once in a while, and with nil when it is again.
+    /// - Parameters:
+    ///   - connection: the writer's.
+    ///   - tell: called when the log can't be copied, once in a while, and with nil when it is again.
     /// - Throws: the error of a sync that failed; see `Displacement.unsynced`.
-    mutating func committed(on connection: Connection, _ tell: (LogTrouble?) -> Void) throws {
-        let pages = connection.logPages
+    mutating func committed(_ pages: Int, on connection: Connection, _ tell: (LogTrouble?) -> Void) throws {
         checkpointer.noticed(pages)
         if pages < triedAt { (triedAt, retryAt) = (0, nil) }  // it was begun anew
         let grown = pages - triedAt
@@ -43,10 +44,11 @@ struct LogUpkeep {
             return
         case .copied(let copied, let isStopped):
             isCopying = false
+            let isMuch = pages - copied >= checkpointPages
             // So much was committed since that the other thread has to go on, but not for ever.
-            guard isStopped || pages - copied < checkpointPages || isTooLong(pages) else { return triedAt = copied }
+            if isMuch, !isStopped, !isTooLong(pages) { return triedAt = copied }
             do {
-                let rest = isStopped ? (log: pages, copied: copied) : try connection.checkpoint(truncate: false)
+                let rest = isMuch && isStopped ? (log: pages, copied: copied) : try connection.checkpoint(truncate: false)
                 note(rest.copied < rest.log ? LogTrouble(pages: pages, reason: nil) : nil, at: pages, tell)
             } catch {
                 try note(error, at: pages, tell)
@@ -59,12 +61,13 @@ struct LogUpkeep {
 
     /// Waits for what is copied in the background: SQLite allows one at a time, and doesn't wait for the other by itself.
     /// - Throws: the error of a sync that failed.
-    func settle() throws {
+    mutating func settle() throws {
+        (isCopying, retryAt) = (false, nil)
         if case .failed(let error as SQLError) = checkpointer.takeState(waits: true), error.isFailedSync { throw error }
     }
 
     /// The same, for good. Idempotent.
-    func close() throws {
+    mutating func close() throws {
         checkpointer.close()
         try settle()
     }

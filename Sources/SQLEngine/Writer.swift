@@ -325,12 +325,14 @@ extension Writer {
     /// Copies the log into the file that is open, wherever that is now, and empties it. Then the file is whole without it, and
     /// SQLite, which applies any log that it finds beside a file, doesn't apply this one to what was put in the file's place.
     /// Once: another program may write to a log of that name afterwards.
-    /// - Returns: false when somebody reads from the log still, and it is to be tried again.
+    /// - Returns: false when somebody reads from the log still, or copies it, and it is to be tried again.
     private func saveLog() -> Bool {
         switch displacement {
         case .gone, .replaced, .logGone: return (try? checkpoint(truncate: true)) != nil
         // The file may be in use with the other log.
-        case .logReplaced, .hidden, .unsynced, nil: return true
+        // Whoever opens the database next, or has it open still, copies the log anew.
+        case .unsynced: return (try? connection.forgetCopied()) != nil
+        case .logReplaced, .hidden, nil: return true
         }
     }
 
@@ -344,7 +346,8 @@ extension Writer {
 
     /// After the answers, so that no caller waits for it.
     private func keepLogShort() {
-        trusting { try upkeep.committed(on: connection) { trouble in monitor.withLock { logWatcher }?(trouble) } }
+        guard let pages = connection.takeLogPages() else { return }
+        trusting { try upkeep.committed(pages, on: connection) { trouble in monitor.withLock { logWatcher }?(trouble) } }
     }
 
     /// Copies the log now; on the writer's thread.

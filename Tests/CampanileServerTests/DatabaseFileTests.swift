@@ -126,6 +126,11 @@ import Testing
         let operations = try Operations(configuration, world: .live)
         for number in 0..<5 { _ = try operations.createKey(name: "key-\(number)", app: AppName.standard) }
         operations.close()
+        let command = try Store.open(folder.database).database
+        for number in 0..<5 {
+            try command.writeBlocking { _ = try $0.run("DELETE FROM idempotency_keys WHERE key = ?1", "\(number)") }
+        }
+        command.close()
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.database)) == before)
         server.close()
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.database)).count > 8_000_000)

@@ -93,8 +93,8 @@ struct CheckpointerTests {
     }
 
     @Test("after a sync of the file that failed nothing is written any more, and the log stays: it alone holds everything",
-        .timeLimit(.minutes(1)), arguments: [10, 100])
-    func unsynced(_ pages: Int) throws {
+        .timeLimit(.minutes(1)), arguments: [10, 100], [false, true])
+    func unsynced(_ pages: Int, isOpenElsewhere: Bool) throws {
         #expect(TestDisk.failsSyncs)
         let fixture = try Fixture {
             $0.walAutocheckpointPages = pages
@@ -114,14 +114,17 @@ struct CheckpointerTests {
             }
         }
         TestDisk.unsynced.store(0, ordering: .sequentiallyConsistent)
-        #expect(TestDisk.failedSyncs.load(ordering: .relaxed) > 0)
         let refusal = #expect(throws: SQLError.self) { try Self.writeBig(fixture, -1) }
         #expect(refusal?.code == .ioErrorSync)
         #expect(refusal?.isUnavailable == true)
         #expect(told.withLock { $0 } == [.ioErrorSync])
         #expect(throws: SQLError.self) { try fixture.database.checkpoint(truncate: true) }
         #expect(try fixture.count == acknowledged)
+        // Who has it open keeps what SQLite knows of the log from one start to the next.
+        let other = isOpenElsewhere ? try Database(path: path) : nil
+        try other?.read { _ = try $0.first("SELECT count(*) FROM things") { $0.int(0) } }
         fixture.database.close()
+        defer { other?.close() }
 
         // As if nothing that was copied had reached the disk.
         let handle = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
@@ -132,6 +135,50 @@ struct CheckpointerTests {
         #expect(try countThings(again) == acknowledged)
         #expect(try again.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } } == "ok")
         try again.checkpoint(truncate: true)
+    }
+
+    @Test("what is copied while the writer goes on is synced in the background", .timeLimit(.minutes(1)))
+    func synced() async throws {
+        #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
+        let fixture = try Fixture {
+            $0.walAutocheckpointPages = 120
+            $0.synchronous = .full
+        }
+        let file = try TestDisk.file(fixture.folder.file())
+        let hold = TestDisk.Hold(file)
+        TestDisk.hold.withLock { $0 = hold }
+        TestDisk.counted.withLock { $0 = (file, [:]) }
+        defer {
+            TestDisk.hold.withLock { $0 = nil }
+            TestDisk.counted.withLock { $0 = (0, [:]) }
+            hold.gate.open()
+        }
+        for number in 0..<6 { try Self.writeBig(fixture, Int64(number)) }
+        while hold.thread == nil {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        for number in 6..<14 { try Self.writeBig(fixture, Int64(number)) }
+        hold.gate.open()
+        fixture.database.close()
+        // SQLite's own at the end of the log, and ours after each of two passes.
+        #expect(TestDisk.counted.withLock { $0.writes["sync sql-checkpoint"] ?? 0 } >= 2)
+    }
+
+    @Test("a write that changes nothing, after the log was emptied, has nothing copied, and closing ends", arguments: [true, false])
+    func emptied(_ truncates: Bool) throws {
+        let fixture = try Self.fixture()
+        for number in 0..<4 { try Self.writeBig(fixture, Int64(number)) }
+        try fixture.database.checkpoint(truncate: truncates)
+        for _ in 0..<3 {
+            try fixture.database.writeBlocking { _ = try $0.run("DELETE FROM things WHERE id = -1") }
+        }
+        let ended = DispatchSemaphore(value: 0)
+        Thread.detachNewThread {
+            fixture.database.close()
+            ended.signal()
+        }
+        #expect(ended.wait(timeout: .now() + 30) == .success)
     }
 
     @Test("a log that an old reader keeps from being copied is told of, once, and when it is copied again")

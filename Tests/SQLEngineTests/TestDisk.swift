@@ -13,8 +13,7 @@ enum TestDisk {
     static let hold = Mutex<Hold?>(nil)
     /// The file whose syncs fail, and are not done; 0: none.
     static let unsynced = Atomic<UInt64>(0)
-    static let failedSyncs = Atomic<Int>(0)
-    /// The file whose writes are counted, by the name of the thread that made them.
+    /// The file whose writes are counted, by the name of the thread that made them; its syncs with "sync " before that.
     static let counted = Mutex<(file: UInt64, writes: [String: Int])>((0, [:]))
 
     /// A file that nothing is written to until its gate is open.
@@ -116,8 +115,8 @@ extension TestDisk {
 
     private static func sync(_ object: UnsafeMutablePointer<sqlite3_file>?, _ flags: Int32) -> Int32 {
         let file = objects.withLock { $0[UInt(bitPattern: object)] }
+        counted.withLock { if $0.file == file { $0.writes["sync " + threadName, default: 0] += 1 } }
         guard file == nil || file != unsynced.load(ordering: .sequentiallyConsistent) else {
-            failedSyncs.add(1, ordering: .relaxed)
             return SQLITE_IOERR | 4 << 8
         }
         return system.withLock { $0.sync }?(object, flags) ?? SQLITE_ERROR
