@@ -168,7 +168,8 @@ struct CheckpointerTests {
     @Test("a write that changes nothing, after the log was emptied, has nothing copied, and closing ends", arguments: [true, false])
     func emptied(_ truncates: Bool) throws {
         let fixture = try Self.fixture()
-        for number in 0..<4 { try Self.writeBig(fixture, Int64(number)) }
+        // Its copy begins, and who asks for a checkpoint is told that it has ended.
+        try Self.writeBig(fixture, 0)
         try fixture.database.checkpoint(truncate: truncates)
         for _ in 0..<3 {
             try fixture.database.writeBlocking { _ = try $0.run("DELETE FROM things WHERE id = -1") }
