@@ -59,28 +59,32 @@ struct CheckpointerTests {
         #expect(try fixture.count == 3)
     }
 
-    @Test("what is committed while the log is copied is copied in the background too: the writer gets the last pages only",
-        .timeLimit(.minutes(1)))
-    func passes() async throws {
-        #expect(TestDisk.isInstalled)
-        let fixture = try Self.fixture(pages: 120)
+    /// Counts what is written to the file from now on. While the first page of a copy waits, 200 pages more are committed:
+    /// fewer than the writer would wait at, and twenty times what may be left to it.
+    private static func writeMuchDuringCopy(_ fixture: Fixture) async throws {
         let file = try TestDisk.file(fixture.folder.file())
         let hold = TestDisk.Hold(file)
         TestDisk.hold.withLock { $0 = hold }
         TestDisk.counted.withLock { $0 = (file, [:]) }
         defer {
             TestDisk.hold.withLock { $0 = nil }
-            TestDisk.counted.withLock { $0 = (0, [:]) }
             hold.gate.open()
         }
-        for number in 0..<6 { try Self.writeBig(fixture, Int64(number)) }
+        for number in 0..<6 { try writeBig(fixture, Int64(number)) }
         while hold.thread == nil {
             try Task.checkCancellation()
             await Task.yield()
         }
-        // 200 pages: fewer than the writer would wait at, and twenty times what may be left to it.
-        for number in 6..<14 { try Self.writeBig(fixture, Int64(number)) }
-        hold.gate.open()
+        for number in 6..<14 { try writeBig(fixture, Int64(number)) }
+    }
+
+    @Test("what is committed while the log is copied is copied in the background too: the writer gets the last pages only",
+        .timeLimit(.minutes(1)))
+    func passes() async throws {
+        #expect(TestDisk.isInstalled)
+        let fixture = try Self.fixture(pages: 120)
+        defer { TestDisk.counted.withLock { $0 = (0, [:]) } }
+        try await Self.writeMuchDuringCopy(fixture)
         func writes(_ thread: String) -> Int { TestDisk.counted.withLock { $0.writes[thread] ?? 0 } }
         var id: Int64 = 100
         while writes("sql-writer") == 0 {
@@ -144,22 +148,8 @@ struct CheckpointerTests {
             $0.walAutocheckpointPages = 120
             $0.synchronous = .full
         }
-        let file = try TestDisk.file(fixture.folder.file())
-        let hold = TestDisk.Hold(file)
-        TestDisk.hold.withLock { $0 = hold }
-        TestDisk.counted.withLock { $0 = (file, [:]) }
-        defer {
-            TestDisk.hold.withLock { $0 = nil }
-            TestDisk.counted.withLock { $0 = (0, [:]) }
-            hold.gate.open()
-        }
-        for number in 0..<6 { try Self.writeBig(fixture, Int64(number)) }
-        while hold.thread == nil {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
-        for number in 6..<14 { try Self.writeBig(fixture, Int64(number)) }
-        hold.gate.open()
+        defer { TestDisk.counted.withLock { $0 = (0, [:]) } }
+        try await Self.writeMuchDuringCopy(fixture)
         fixture.database.close()
         // SQLite's own at the end of the log, and ours after each of two passes.
         #expect(TestDisk.counted.withLock { $0.writes["sync sql-checkpoint"] ?? 0 } >= 2)
