@@ -11,5 +11,5 @@ struct Campanile: AsyncParsableCommand {
         subcommands: [
             Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, StreamName.self, Notify.self,
             BadgeCommand.self,
-            Explain.self, DeepLinksCommand.self, DoctorCommand.self, SimulatorCommand.self])
+            Explain.self, Health.self, DeepLinksCommand.self, DoctorCommand.self, SimulatorCommand.self])
 }

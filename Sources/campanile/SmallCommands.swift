@@ -195,6 +195,21 @@ struct DoctorCommand: AsyncParsableCommand {
     }
 }
 
+struct Health: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Ask the server of this configuration whether it answers (/healthz): exit status 1 if it doesn't. For supervisors.")
+
+    @OptionGroup var common: CommonOptions
+    @Option(help: "The address that the server listens on, if `serve` was given one.") var host: String?
+    @Option(help: "The same for the port.") var port: Int?
+    @Flag(help: "Ask whether it can do its work (/readyz), and say why not.") var ready = false
+
+    func run() async throws {
+        let configuration = try common.load(Configuration.Flags(host: host, port: port, database: common.database))
+        say(try Failure.naming { try HealthCheck(configuration, isReadiness: ready).run() })
+    }
+}
+
 struct BadgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "badge", abstract: "The badges.", subcommands: [Audit.self])

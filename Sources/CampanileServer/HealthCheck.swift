@@ -1,0 +1,130 @@
+import CampanileCore
+import Glibc
+
+/// `campanile health`: one call to a server on this machine, as a supervisor makes it. The whole exchange has a deadline, so
+/// that a server that hangs is told from one that is slow.
+package struct HealthCheck {
+    /// What is wrong, as a sentence.
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    /// A proof of readiness may wait 2 s for a lock (`/readyz`).
+    package static let seconds = 5
+    private static let answerBytes = 64 * 1_024
+
+    private let host: String
+    private let port: Int
+    private let path: String
+    private let deadline: ContinuousClock.Instant
+
+    private var address: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)\(path)" }
+
+    /// - Parameter isReadiness: asks whether it can do its work, not only whether it answers.
+    package init(_ configuration: Configuration, isReadiness: Bool, seconds: Int = HealthCheck.seconds) throws {
+        guard configuration.port != 0 else {
+            throw Failure(description: "With port 0 the system chose the server's port: name it with --port.")
+        }
+        host = configuration.host
+        port = configuration.port
+        path = isReadiness ? "/readyz" : "/healthz"
+        deadline = .now + .seconds(seconds)
+    }
+
+    /// - Returns: a sentence for people, if all is well.
+    package func run() throws -> String {
+        let socket = try connection()
+        defer { close(socket) }
+        let fields = "Host: localhost\r\nUser-Agent: campanile-health\r\nConnection: close\r\n"
+        try send("GET \(path) HTTP/1.1\r\n\(fields)\r\n", on: socket)
+        let answer = try received(on: socket)
+        let words = answer.prefix { $0 != UInt8(ascii: "\r") }.split(separator: UInt8(ascii: " "))
+        guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8), let status = Int(String(decoding: words[1], as: UTF8.self))
+        else { throw Failure(description: "\(address) didn't answer as an HTTP server does.") }
+        guard status == 200 else {
+            throw Failure(description: "\(address) answered \(status).\(reasons(in: answer))")
+        }
+        return "\(address) answered 200."
+    }
+
+    /// What `/readyz` says is wrong.
+    private func reasons(in answer: [UInt8]) -> String {
+        let text = String(decoding: answer, as: UTF8.self)
+        guard let body = text.firstRange(of: "\r\n\r\n"),
+            case .array(let reasons) = (try? JSONValue(parsing: Array(text[body.upperBound...].utf8)))?["reasons"]
+        else { return "" }
+        let sentences = reasons.compactMap { reason in
+            if case .string(let sentence) = reason { sentence } else { nil }
+        }
+        return sentences.map { " " + $0 }.joined()
+    }
+
+    /// 0.0.0.0 and ::, which are all addresses to who listens, are this machine to who connects.
+    private func connection() throws -> Int32 {
+        var hints = addrinfo()
+        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_flags = AI_NUMERICSERV
+        var list: UnsafeMutablePointer<addrinfo>?
+        let code = getaddrinfo(host, String(port), &hints, &list)
+        guard code == 0, let first = list else {
+            throw Failure(description: "The host \(host) is unknown: \(String(cString: gai_strerror(code))).")
+        }
+        defer { freeaddrinfo(list) }
+        let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
+        let descriptor = socket(first.pointee.ai_family, flags, 0)
+        guard descriptor >= 0 else { throw unreachable(errno) }
+        do {
+            if connect(descriptor, first.pointee.ai_addr, first.pointee.ai_addrlen) != 0 {
+                guard errno == EINPROGRESS else { throw unreachable(errno) }
+                try wait(for: POLLOUT, on: descriptor)
+                var error: Int32 = 0
+                var size = socklen_t(MemoryLayout<Int32>.size)
+                getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size)
+                guard error == 0 else { throw unreachable(error) }
+            }
+        } catch {
+            close(descriptor)
+            throw error
+        }
+        return descriptor
+    }
+
+    private func send(_ text: String, on socket: Int32) throws {
+        var rest = Array(text.utf8)[...]
+        while !rest.isEmpty {
+            try wait(for: POLLOUT, on: socket)
+            let count = rest.withUnsafeBytes { Glibc.send(socket, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL)) }
+            if count < 0, errno != EAGAIN, errno != EINTR { throw unreachable(errno) }
+            rest = rest.dropFirst(max(0, count))
+        }
+    }
+
+    /// The answer to its end; what comes after 64 KiB isn't read.
+    private func received(on socket: Int32) throws -> [UInt8] {
+        var bytes: [UInt8] = []
+        var chunk = [UInt8](repeating: 0, count: 4_096)
+        while bytes.count < HealthCheck.answerBytes {
+            try wait(for: POLLIN, on: socket)
+            let count = recv(socket, &chunk, chunk.count, 0)
+            if count < 0, errno == EAGAIN || errno == EINTR { continue }
+            guard count >= 0 else { throw unreachable(errno) }
+            if count == 0 { break }
+            bytes += chunk.prefix(count)
+        }
+        return bytes
+    }
+
+    private func wait(for event: Int32, on socket: Int32) throws {
+        while true {
+            let left = ContinuousClock.now.duration(to: deadline)
+            guard left > .zero else { throw Failure(description: "\(address) didn't answer in time.") }
+            var entry = pollfd(fd: socket, events: Int16(event), revents: 0)
+            let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
+            if poll(&entry, 1, Int32(milliseconds) + 1) > 0 { return }
+        }
+    }
+
+    private func unreachable(_ code: Int32) -> Failure {
+        Failure(description: "\(address) can't be reached: \(String(cString: strerror(code))).")
+    }
+}
