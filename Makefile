@@ -27,7 +27,7 @@ help: ## Say what there is
 setup: ## Install the system packages that are missing, and check that Swift is there
 	@SWIFT="$(SWIFT)" scripts/setup.sh
 
-setup-tests: ## Install what the tests need beside: Chromium, and Rails' client of ActionCable
+setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy
 	@SWIFT="$(SWIFT)" scripts/setup.sh tests
 
 build: setup ## Build the release binary
@@ -75,7 +75,7 @@ tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: the producers of docs/integration.md, in Python and in Ruby"
 	@python3 contract/producers.py --binary "$(DEBUG)"
 
-contract: ## Hold the debug binary to openapi.yaml: schemathesis, who may do what, a client made from it; others' senders
+contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
 	@echo "==> contract: schemathesis, 50 examples an operation"
 	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
 	@echo "==> contract: the simulator as aioapns and firebase-admin see it"
@@ -86,6 +86,10 @@ contract: ## Hold the debug binary to openapi.yaml: schemathesis, who may do wha
 	@$(PYTHON) contract/generated_clients.py openapi-python-client --binary "$(DEBUG)"
 	@echo "==> contract: a package that depends on CampanileClient alone"
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
+	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/"
+	@$(PYTHON) contract/proxies.py --binary "$(DEBUG)"
+	@echo "==> contract: the systemd unit"
+	@python3 contract/unit.py --binary "$(DEBUG)"
 
 trust-short: ## The short forms of crash, powerloss and faults, with the debug binary
 	@echo "==> trust: the model of the disk"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
-# the word `tests` also what the tests need, which is a browser and Rails' own client of ActionCable; with `generators`
-# what a generated Ruby client runs on. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative
+# the word `tests` also what the tests need, which is a browser, Rails' own client of ActionCable, and what stands around a
+# server; with `generators` what a generated Ruby client runs on. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative
 # of it for the packages.
 set -euo pipefail
 
@@ -10,7 +10,9 @@ packages=(
     libmicrohttpd-dev libsqlite3-dev pkg-config binutils gcc libc6-dev
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
-if [[ ${1:-} == tests ]]; then packages+=(chromium ruby-actioncable ruby-activesupport); fi
+if [[ ${1:-} == tests ]]; then
+    packages+=(chromium ruby-actioncable ruby-activesupport nginx caddy openssl strace)
+fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
 swift_needed=6.3
 
@@ -37,6 +39,12 @@ install() {
     say "installing with ${as_root[*]:+sudo }apt-get: $*"
     "${as_root[@]}" apt-get update -q
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
+    # Debian starts what it installs. Here only the programs are wanted.
+    local service
+    for service in nginx caddy; do
+        [[ " $* " == *" $service "* && -d /run/systemd/system ]] || continue
+        "${as_root[@]}" systemctl disable --now "$service"
+    done
 }
 
 check_packages() {

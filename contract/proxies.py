@@ -1,0 +1,410 @@
+"""nginx and Caddy in front of the server, each from Debian's package with the file of packaging/: only names, ports and
+certificates are others than in the file.
+
+REST, streams that aren't held up, WebSockets, the number under the app's own host; and requests that two parsers may read
+differently (smuggling.py): the server may take nothing for a request that the proxy didn't, and every bystander gets the
+answer to what it asked. The same detector must find the hidden requests where no proxy stands in between.
+
+Prints a line a test and "N passed, N failed"; exit code 1 if anything failed. Debian's packages: nginx, caddy, curl, openssl.
+"""
+import argparse
+import contextlib
+import getpass
+import json
+import os
+import pathlib
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent
+sys.path[:0] = [str(ROOT / "trust")]
+try:
+    import smuggling
+    from campanile_process import Campanile, TrustError, free_port, temporary_folder, _die_with_parent
+    from stock_world import WAIT_SECONDS, Cable, Curl, carries
+except ImportError as error:
+    sys.exit(f"proxies.py: {error}: run it with $({HERE}/venv.sh)")
+
+NAME = "notifications.example.com"
+TESTS = []
+
+
+def test(function):
+    TESTS.append(function)
+    return function
+
+
+def replaced(text, *pairs):
+    """Every pair's first part stands in the text."""
+    for old, new in pairs:
+        if old not in text:
+            raise TrustError(f"the configuration doesn't hold {old!r} any more: adapt proxies.py")
+        text = text.replace(old, new)
+    return text
+
+
+class Proxy:
+    """A proxy in front of the server, listening for TLS on 127.0.0.1."""
+
+    def __init__(self, folder, server):
+        self.folder = pathlib.Path(folder, self.name)
+        self.folder.mkdir()
+        self.server, self.port = server, free_port()
+        self.address = f"https://localhost:{self.port}"
+        self.cable = f"wss://localhost:{self.port}/cable"
+        self.key = server.producer_key(f"proxies-{self.name}")
+        self.authority = pathlib.Path(folder, "localhost.pem")
+        self.private_key = pathlib.Path(folder, "localhost.key")
+        self.log = self.folder / "log"
+        arguments, environment = self.configure()
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(
+                arguments, cwd=self.folder, env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **environment},
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+        self.wait()
+
+    def wait(self):
+        deadline = time.monotonic() + WAIT_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return
+            time.sleep(0.05)
+        raise TrustError(f"{self.name} doesn't listen:\n{self.log.read_text(errors='replace')[-3000:]}")
+
+    def context(self, *protocols):
+        context = ssl.create_default_context(cafile=str(self.authority))
+        context.set_alpn_protocols(list(protocols) or ["http/1.1"])
+        return context
+
+    def token(self, user):
+        return self.server.user_token(user)
+
+    def stop(self):
+        self.process.terminate()
+        try:
+            self.process.wait(WAIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    # --- calls
+
+    def call(self, method, path, *, credential=None, body=None, headers=(), version="--http1.1", port=None):
+        """(status, header fields, body) by curl."""
+        arguments = ["curl", "--silent", "--show-error", "--globoff", "--path-as-is", version, "--cacert", str(self.authority),
+                     "--max-time", str(WAIT_SECONDS), "--include", "--write-out", "\n%{http_version}", "--request", method]
+        if method == "HEAD":
+            arguments += ["--head"]
+        if credential:
+            arguments += ["--header", f"Authorization: Bearer {credential}"]
+        if body is not None:
+            arguments += ["--header", "Content-Type: application/json", "--header", "Expect:", "--data-binary", "@-"]
+        for field in headers:
+            arguments += ["--header", field]
+        done = subprocess.run([*arguments, f"https://localhost:{port or self.port}{path}"], capture_output=True, text=True,
+                              input=body if body is None or isinstance(body, str) else json.dumps(body))
+        assert done.returncode == 0, f"{method} {path}: {done.stderr}"
+        answer, _, used = done.stdout.rpartition("\n")
+        assert used == {"--http1.1": "1.1", "--http2": "2"}[version], f"HTTP/{used} was spoken"
+        head, _, content = answer.replace("\r\n", "\n").partition("\n\n")
+        first, *lines = head.split("\n")
+        fields = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        return int(first.split()[1]), fields, content
+
+    def create(self, user, title, **more):
+        status, fields, content = self.call(
+            "POST", "/notifications", credential=self.key, body={"user_id": user, "title": title, "body": "World"}, **more)
+        assert status == 201 and json.loads(content)["title"] == title, (status, content)
+        return json.loads(content)["id"], fields
+
+    def logged_ids(self):
+        """The ids of all requests in the server's log."""
+        with open(self.server.log, encoding="utf-8", errors="replace") as log:
+            return re.findall(r'"message":"request".*"request_id":"([^"]*)"', log.read())
+
+
+class Nginx(Proxy):
+    name = "nginx"
+
+    def configure(self):
+        certificates = [(f"/etc/ssl/{NAME}.pem", str(self.authority)), (f"/etc/ssl/{NAME}.key", str(self.private_key))]
+        upstream = ("127.0.0.1:3001", f"127.0.0.1:{self.server.port}")
+        site = replaced((ROOT / "packaging/nginx.conf").read_text(), *certificates, upstream,
+                        ("listen 443", f"listen 127.0.0.1:{self.port}"), (f"server_name {NAME}", "server_name localhost"))
+        snippet = replaced((ROOT / "packaging/nginx-app-host.conf").read_text(), upstream)
+        self.app_port = free_port()
+        temporary = "".join(f"{kind}_temp_path {self.folder}/{kind};\n" for kind in (
+            "client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
+        main = f"""
+daemon off;
+user {getpass.getuser()};
+worker_processes 1;
+pid {self.folder}/nginx.pid;
+error_log stderr;
+events {{ worker_connections 1024; }}
+http {{
+    access_log off;
+    {temporary}
+    {site}
+    server {{
+        listen 127.0.0.1:{self.app_port} ssl http2;
+        server_name localhost;
+        ssl_certificate {self.authority};
+        ssl_certificate_key {self.private_key};
+        {snippet}
+        location / {{ return 200 "the app"; }}
+    }}
+}}
+"""
+        path = self.folder / "nginx.conf"
+        path.write_text(main)
+        return [shutil.which("nginx") or "/usr/sbin/nginx", "-p", str(self.folder), "-e", "stderr", "-c", str(path)], {}
+
+
+class Caddy(Proxy):
+    name = "caddy"
+
+    def configure(self):
+        site = replaced(
+            (ROOT / "packaging/Caddyfile").read_text(), ("127.0.0.1:3001", f"127.0.0.1:{self.server.port}"),
+            (f"{NAME} {{", f"https://localhost:{self.port} {{\n\ttls {self.authority} {self.private_key}"))
+        options = "{\n\tadmin off\n\tauto_https disable_redirects\n\tskip_install_trust\n\tdefault_bind 127.0.0.1\n}\n"
+        path = self.folder / "Caddyfile"
+        path.write_text(options + site)
+        home = {"XDG_DATA_HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder)}
+        return ["caddy", "run", "--config", str(path), "--adapter", "caddyfile"], home
+
+
+# --- what a client sees
+
+@test
+def every_method_and_status_goes_through(proxy):
+    """Over HTTP/1.1 and HTTP/2: created, listed, not modified, changed, deleted, refused."""
+    for version in ("--http1.1", "--http2"):
+        user = f"{proxy.name}-rest-{version[-1]}"
+        token = proxy.token(user)
+        identifier, fields = proxy.create(user, "Grüße", version=version)
+        assert fields["location"] == f"/notifications/{identifier}", fields
+        status, _, content = proxy.call("GET", "/notifications?limit=1", credential=token, version=version)
+        assert status == 200 and [one["id"] for one in json.loads(content)["notifications"]] == [identifier], content
+        status, fields, _ = proxy.call("GET", "/badge", credential=token, version=version)
+        assert status == 200
+        status, _, content = proxy.call(
+            "GET", "/badge", credential=token, headers=[f"If-None-Match: {fields['etag']}"], version=version)
+        assert (status, content) == (304, ""), (status, content)
+        status, fields, content = proxy.call("HEAD", "/badge", credential=token, version=version)
+        assert status == 200 and content == "" and int(fields["content-length"]) > 0, fields
+        status, _, content = proxy.call(
+            "PATCH", f"/notifications/{identifier}", credential=token, body={"read": True}, version=version)
+        assert status == 200 and json.loads(content)["read_at"], content
+        assert proxy.call("DELETE", f"/notifications/{identifier}", credential=token, version=version)[0] == 204
+        status, fields, content = proxy.call("GET", "/notifications", version=version)
+        assert status == 401 and fields["content-type"] == "application/problem+json" and fields["www-authenticate"], fields
+
+
+@test
+def a_path_arrives_as_it_was_sent(proxy):
+    """A device token with %2F in it is one segment."""
+    token = proxy.token("paths")
+    status, _, content = proxy.call(
+        "POST", "/device_tokens", credential=token, body={"token": "a/b:c%d", "platform": "android"})
+    assert status == 201, content
+    assert proxy.call("DELETE", "/device_tokens/a%2Fb:c%25d", credential=token)[0] == 204
+    assert proxy.call("GET", "/./badge", credential=token)[0] == 404
+
+
+@test
+def a_body_at_the_limit_arrives_and_one_above_it_is_refused(proxy):
+    status, _, content = proxy.call("POST", "/notifications", credential=proxy.key, body=" " * (256 * 1024 - 2) + "{}")
+    assert status == 422, (status, content)
+    status, fields, content = proxy.call("POST", "/notifications", credential=proxy.key, body=" " * (256 * 1024 + 1))
+    assert status == 413, (status, fields)
+
+
+@test
+def both_logs_know_a_request_by_the_same_name(proxy):
+    """The proxy's, not the client's."""
+    _, fields = proxy.create("names", "Hello", headers=["X-Request-Id: the-clients-own"])
+    assert fields["x-request-id"] not in ("", "the-clients-own"), fields
+    until(lambda: fields["x-request-id"] in proxy.logged_ids(), "the server's log doesn't have the proxy's name")
+    assert "the-clients-own" not in proxy.logged_ids()
+
+
+# The client's address (trusted_proxies) is to be tried here: what arrives as X-Forwarded-For and X-Forwarded-Proto, also where
+# the client sends such fields of its own.
+
+
+@test
+def a_stream_is_handed_on_as_it_comes(proxy):
+    """The first event, and each one after it, while the stream stays open; over HTTP/1.1 and HTTP/2."""
+    for version in ("--http1.1", "--http2"):
+        user = f"{proxy.name}-stream-{version[-1]}"
+        with stream(proxy, user, version, proxy.port) as events:
+            identifier, present = events.until("badge")
+            assert present["count"] == 0, present
+            for number in (1, 2, 3):
+                proxy.create(user, f"Number {number}")
+                assert events.until("badge")[1]["count"] == number
+
+
+def stream(proxy, user, version, port, path="/badge/stream"):
+    return Curl(version, "--cacert", str(proxy.authority), "--header", f"Authorization: Bearer {proxy.token(user)}",
+                f"https://localhost:{port}{path}")
+
+
+@test
+def a_websocket_is_upgraded_and_hears_events(proxy):
+    with Cable(proxy, "cable", ssl=proxy.context()) as cable:
+        cable.until(lambda message: message.get("type") == "welcome")
+        identifier = json.dumps({"channel": "NotificationsChannel"})
+        cable.send(command="subscribe", identifier=identifier)
+        cable.until(lambda message: message.get("type") == "confirm_subscription")
+        proxy.create("cable", "Hello")
+        cable.until(carries("notification.created"))
+        cable.until(lambda message: message.get("type") == "ping")
+
+
+@test
+def the_number_stands_under_the_apps_own_host(proxy):
+    """The two locations of nginx-app-host.conf; everything else stays the app's."""
+    if not isinstance(proxy, Nginx):
+        return
+    with stream(proxy, "own-host", "--http2", proxy.app_port) as events:
+        assert events.until("badge")[1]["count"] == 0
+        proxy.create("own-host", "Hello")
+        assert events.until("badge")[1]["count"] == 1
+    status, _, content = proxy.call("POST", "/stream_tokens", credential=proxy.token("own-host"), port=proxy.app_port)
+    assert status in (200, 201) and json.loads(content)["token"], (status, content)
+    for path in ("/notifications", "/badge", "/badge/stream/", "/console"):
+        assert proxy.call("GET", path, port=proxy.app_port)[2] == "the app", path
+
+
+@test
+def a_restart_of_the_server_needs_none_of_the_proxy(proxy):
+    """Its kept connections are gone, and the next request is served all the same."""
+    for number in range(4):
+        proxy.create("restart", f"Before {number}")
+    proxy.server.stop()
+    status = proxy.call("GET", "/healthz")[0]
+    assert status == 502, status
+    proxy.server.start()
+    until(lambda: proxy.call("GET", "/healthz")[0] == 200, "the proxy doesn't find the server again")
+    proxy.create("restart", "After")
+
+
+# --- requests that two parsers may read differently
+
+@test
+def nothing_is_smuggled_past_it(proxy):
+    address = ("127.0.0.1", proxy.port)
+    names = {}
+    answered = 0
+    for name, make in smuggling.http1(proxy.key):
+        identifier = f"hidden-{proxy.name}-1-{len(names)}"
+        names[identifier] = name
+        answered += bool(smuggling.send_http1(address, proxy.context(), make(identifier)))
+        bystanders(proxy, name)
+    for name, make in smuggling.http2(proxy.key):
+        identifier = f"hidden-{proxy.name}-2-{len(names)}"
+        names[identifier] = f"HTTP/2 {name}"
+        header, body = make(smuggling.hidden(identifier))
+        answered += bool(smuggling.send_http2(address, proxy.context("h2"), header, body))
+        bystanders(proxy, names[identifier])
+    # What comes through below this line came from nobody else.
+    until(lambda: sum(one.startswith("last-") for one in mark(proxy)) > 0, "the server's log has stopped")
+    seen = [names[identifier] for identifier in proxy.logged_ids() if identifier in names]
+    print(f"     {len(names)} vectors, {answered} answered, {len(seen)} desyncs")
+    assert len(names) > 150 and answered > 100, "hardly anything was sent"
+    assert not seen, f"the server took these for requests and {proxy.name} didn't: {seen}"
+
+
+def bystanders(proxy, name):
+    """Two who come next on the same connection to the server, and must get their own answers."""
+    for number in (1, 2):
+        try:
+            proxy.create("bystander", f"{name[:100]} {number}")
+        except AssertionError as error:
+            raise AssertionError(f"after {name}: a bystander got something else: {error}") from None
+
+
+def mark(proxy):
+    connection = proxy.server.connection()
+    connection.request("GET", "/healthz", headers={"X-Request-Id": f"last-{proxy.name}"})
+    connection.close()
+    return proxy.logged_ids()
+
+
+@test
+def without_a_proxy_the_hidden_requests_are_found(proxy):
+    """The control: a front that hands bytes on unread."""
+    identifier = f"hidden-control-{proxy.name}"
+    request = f"GET /badge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {proxy.token('control')}\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", proxy.server.port), timeout=WAIT_SECONDS) as connection:
+        connection.sendall(request + smuggling.hidden(identifier))
+        until(lambda: identifier in proxy.logged_ids(), "the detector finds nothing")
+
+
+def until(holds, complaint):
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not holds():
+        assert time.monotonic() < deadline, complaint
+        time.sleep(0.1)
+
+
+# --- the run
+
+def make_certificate(folder):
+    done = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{folder}/localhost.key",
+         "-out", f"{folder}/localhost.pem"], capture_output=True, text=True)
+    if done.returncode:
+        raise TrustError(f"openssl made no certificate: {done.stderr}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--binary", default=ROOT / ".build/debug/campanile", type=pathlib.Path, help="default: %(default)s")
+    parser.add_argument("--only", help="a regular expression for the names of tests, such as caddy.*stream")
+    options = parser.parse_args()
+    if not os.access(options.binary, os.X_OK):
+        parser.error(f"{options.binary} is not a program; build it first")
+    for program in ("nginx", "caddy", "curl", "openssl"):
+        if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin"):
+            sys.exit(f"proxies.py: {program} is missing: scripts/setup.sh tests installs it")
+    passed = failed = 0
+    with temporary_folder("campanile-proxies-") as folder:
+        make_certificate(folder)
+        server = Campanile(str(options.binary), f"{folder}/proxies.sqlite", folder)
+        server.start()
+        for kind in (Nginx, Caddy):
+            proxy = kind(folder, server)
+            for function in TESTS:
+                name = f"{kind.name}: {function.__name__.replace('_', ' ')}"
+                if options.only and not re.search(options.only, name):
+                    continue
+                try:
+                    function(proxy)
+                    passed += 1
+                    print(f"ok   {name}", flush=True)
+                except Exception:  # a failure of any kind is one
+                    failed += 1
+                    print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
+            proxy.stop()
+        server.stop()
+    print(f"{passed} passed, {failed} failed")
+    return 1 if failed or not passed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except TrustError as error:
+        sys.exit(f"proxies.py: {error}")
