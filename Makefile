@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build run demo test ci lint unit typecheck-ios tour contract trust-short bench-short \
+.PHONY: help setup setup-tests build run demo image test ci lint unit typecheck-ios tour contract trust-short bench-short \
 	browser bench crash powerloss faults jitter fuzz generators clean
 
 help: ## Say what there is
@@ -42,6 +42,13 @@ demo: build ## A server and the simulator of Apple and Google, with phones to lo
 	@echo "==> demo: pushes to simulated phones, with the data in $(CURDIR)/data/demo"
 	@scripts/demo.sh "$(RELEASE)"
 
+image: ## The container image, built without an engine, and compose.yaml's services run with it; root, buildah, debootstrap
+	@scripts/image.sh .build/image
+	@echo "==> image: its settings, its sizes, its program with a read-only root"
+	@python3 contract/image.py --image .build/image
+	@echo "==> image: the services of compose.yaml"
+	@$(PYTHON) contract/stack.py --image .build/image
+
 test: setup-tests unit lint typecheck-ios tour contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"
 
@@ -63,7 +70,7 @@ lint: setup ## Check openapi.yaml, docs/limits.md, the documents' links and Swif
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 	@echo "==> lint: the scripts"
 	@python3 -m compileall -q bench browser contract examples trust
-	@for script in scripts/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+	@for script in scripts/*.sh packaging/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode
 	@echo "==> typecheck-ios: examples/ios against the declarations of UIKit and Hotwire Native; and mistakes that must be refused"
@@ -88,8 +95,9 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
 	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/"
 	@$(PYTHON) contract/proxies.py --binary "$(DEBUG)"
-	@echo "==> contract: the systemd unit"
+	@echo "==> contract: the systemd unit; the rules of compose.yaml"
 	@python3 contract/unit.py --binary "$(DEBUG)"
+	@$(PYTHON) contract/stack.py
 
 trust-short: ## The short forms of crash, powerloss and faults, with the debug binary
 	@echo "==> trust: the model of the disk"
