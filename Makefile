@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build run demo image test ci lint unit typecheck-ios tour contract trust-short bench-short \
+.PHONY: help setup setup-tests build run demo image stranger test ci lint unit typecheck-ios tour contract trust-short bench-short \
 	browser bench crash powerloss faults jitter fuzz generators clean
 
 help: ## Say what there is
@@ -48,6 +48,9 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 	@python3 contract/image.py --image .build/image
 	@echo "==> image: the services of compose.yaml"
 	@$(PYTHON) contract/stack.py --image .build/image
+
+stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
+	@scripts/stranger.sh .build/stranger
 
 test: setup-tests unit lint typecheck-ios tour contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"

@@ -5,6 +5,9 @@ folder where .build/release/campanile is the binary and a server of this script'
 command must succeed, and no call may be answered with an error. A ``` block after a ```sh block is what that prints: `…`
 stands for anything within a line, a line of `…` alone for any number of lines. Pushes go out after the answer that owes
 them, so a block that asks for /sandbox/pushes is repeated until it fits.
+
+With --served nothing stands in for anything: `make run` serves at README.md's own address, from the clone in which the commands
+run (scripts/stranger.sh); what is typed and printed is shown.
 """
 import argparse
 import os
@@ -115,12 +118,14 @@ class Shell:
         self.process.wait()
 
 
-def run_block(shell, block):
+def run_block(shell, block, is_shown=False):
     deadline = time.monotonic() + PUSH_SECONDS
     while True:
         succeeded, printed = shell.run(block)
         fits = succeeded and (block.output is None or pattern(block.output).fullmatch(printed))
         if fits:
+            if is_shown:
+                print(f"{block.commands}--- prints:\n{printed}", flush=True)
             return
         if not block.is_repeatable or time.monotonic() > deadline:
             raise TourError(
@@ -146,16 +151,30 @@ def run_tour(blocks, binary, folder):
     server.stop()
 
 
+def run_served_tour(blocks):
+    shell = Shell(str(ROOT))
+    try:
+        for block in blocks:
+            run_block(shell, block, is_shown=True)
+    finally:
+        shell.close()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--binary", required=True, type=pathlib.Path, help="the campanile program")
+    how = parser.add_mutually_exclusive_group(required=True)
+    how.add_argument("--binary", type=pathlib.Path, help="the campanile program")
+    how.add_argument("--served", action="store_true", help="`make run` serves already, from this clone")
     parser.add_argument("--readme", default=ROOT / "README.md", type=pathlib.Path, help="default: %(default)s")
     options = parser.parse_args()
-    if not os.access(options.binary, os.X_OK):
+    if options.binary and not os.access(options.binary, os.X_OK):
         parser.error(f"{options.binary} is not a program; build it first")
     blocks = read_tour(options.readme)
-    with temporary_folder("campanile-tour-") as folder:
-        run_tour(blocks, options.binary, folder)
+    if options.served:
+        run_served_tour(blocks)
+    else:
+        with temporary_folder("campanile-tour-") as folder:
+            run_tour(blocks, options.binary, folder)
     compared = sum(block.output is not None for block in blocks)
     print(f"readme_tour: {len(blocks)} blocks ran, the output of {compared} was as README.md says")
 

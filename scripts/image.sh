@@ -10,71 +10,40 @@
 #   github.com             PACKAGES, if it is set: a folder of clones, each at OWNER/NAME.git
 #   overlay and an engine  buildah's storage `vfs` and its isolation `chroot`
 #
-# SWIFT_ROOT is the folder of Swift that holds usr/bin/swift (found by PATH), MIRROR the Debian mirror.
+# SWIFT_ROOT and MIRROR: stand_ins.sh.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:?"the folder for the image"}")
-mirror=${MIRROR:-http://deb.debian.org/debian}
-swift_root=${SWIFT_ROOT:-$(dirname "$(dirname "$(dirname "$(readlink -f "$(command -v swift || echo /usr/bin/swift)")")")")}
-compiler=(
-    binutils ca-certificates gcc git libc6-dev libcurl4 libedit2 libgcc-12-dev libncurses6 libpython3.11 libsqlite3-0
-    libstdc++-12-dev libxml2 libz3-4 pkg-config tzdata zlib1g-dev
-)
+tools=buildah
+source scripts/stand_ins.sh
 
-say() { echo "==> image: $*"; }
-fail() { echo "image: $*" >&2; exit 1; }
 store() { buildah --root "$folder/storage" --runroot "$folder/run" --storage-driver vfs "$@"; }
-
-[[ $(id -u) == 0 ]] || fail "root is needed: debootstrap and chroot isolation"
-for tool in buildah debootstrap; do
-    command -v "$tool" >/dev/null || fail "$tool is missing: apt-get install --no-install-recommends buildah debootstrap"
-done
-[[ -x $swift_root/usr/bin/swift ]] || fail "there is no $swift_root/usr/bin/swift: name Swift's folder with SWIFT_ROOT"
-mkdir -p "$folder"
-
-# A Debian as the slim images are: without documentation and translations.
-base() {
-    local root=$folder/base
-    [[ -e $root.done ]] && return
-    say "debootstrap of bookworm, in the place of debian:bookworm-slim"
-    rm -rf "$root"
-    debootstrap --variant=minbase bookworm "$root" "$mirror" >"$folder/debootstrap.log" \
-        || fail "debootstrap failed: $folder/debootstrap.log"
-    {
-        echo "deb $mirror bookworm main"
-        echo "deb $mirror bookworm-updates main"
-        echo "deb ${mirror%/debian}/debian-security bookworm-security main"
-    } >"$root/etc/apt/sources.list"
-    printf 'path-exclude /usr/share/%s/*\n' doc man info locale lintian >"$root/etc/dpkg/dpkg.cfg.d/slim"
-    rm -rf "$root"/usr/share/{doc,man,info,locale,lintian}/* "$root"/var/cache/apt/* "$root"/var/lib/apt/lists/*
-    touch "$root.done"
-}
 
 # The image of the compiler: the base, the packages, and where Swift is mounted at.
 images() {
-    local name container
-    name=localhost/stand-in-base
-    if ! store inspect --type image "$name" >/dev/null 2>&1; then
+    local image container
+    image=localhost/stand-in-base
+    if ! store inspect --type image "$image" >/dev/null 2>&1; then
         container=$(store from scratch)
         store add -q "$container" "$folder/base" / >/dev/null
-        store commit -q --rm --format docker "$container" "$name" >/dev/null
+        store commit -q --rm --format docker "$container" "$image" >/dev/null
     fi
-    name=localhost/stand-in-swift
-    if ! store inspect --type image "$name" >/dev/null 2>&1; then
+    image=localhost/stand-in-swift
+    if ! store inspect --type image "$image" >/dev/null 2>&1; then
         say "the compiler's packages, in the place of swift:6.3-bookworm"
         container=$(store from localhost/stand-in-base)
         store run --isolation chroot "$container" sh -c "apt-get update -q && DEBIAN_FRONTEND=noninteractive \
-            apt-get install -q -y --no-install-recommends ${compiler[*]}" >"$folder/compiler.log" 2>&1 \
+            apt-get install -q -y --no-install-recommends ${swift_packages[*]}" >"$folder/compiler.log" 2>&1 \
             || fail "the compiler's packages can't be installed: $folder/compiler.log"
         store config --env "PATH=/swift/usr/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$container"
-        store commit -q --rm --format docker "$container" "$name" >/dev/null
+        store commit -q --rm --format docker "$container" "$image" >/dev/null
     fi
 }
 
 build() {
     local mounts=(--volume "$swift_root:/swift:ro")
     if [[ -n ${PACKAGES:-} ]]; then
-        printf '[url "/packages/"]\n\tinsteadOf = https://github.com/\n[safe]\n\tdirectory = *\n' >"$folder/gitconfig"
+        packages_gitconfig
         mounts+=(--volume "$(realpath "$PACKAGES"):/packages:ro" --volume "$folder/gitconfig:/etc/gitconfig:ro")
     fi
     say "the image: two stages of the Dockerfile; compiling takes ten minutes and more"
