@@ -64,6 +64,24 @@ final class ConnectionTable: Sendable {
         entries.withLock { $0.open.count { $0.stages.current.stage != .waiting } }
     }
 
+    /// How many connections have not sent their first request line yet; with those that the library's threads have still to
+    /// come to.
+    var unusedCount: Int {
+        entries.withLock { entries in
+            max(0, acceptedCount - entries.open.count) + entries.open.count { $0.requestCounts.begun == 0 }
+        }
+    }
+
+    /// Ends the connections that wait for a request. Only their reading ends (`SHUT_RD`): a request that has arrived, though the
+    /// library hasn't read it yet, is read and answered all the same.
+    func finishIdle() {
+        entries.withLock { entries in
+            for connection in entries.open where !connection.isTaken && connection.stages.current.stage == .waiting {
+                _ = shutdown(connection.socket, Int32(SHUT_RD))
+            }
+        }
+    }
+
     /// Ends every connection that has overstayed: `shutdown`, never `close`, which is the library's.
     /// - Returns: how many.
     @discardableResult

@@ -204,16 +204,29 @@ extension HTTPServer {
 // MARK: - Stop
 
 extension HTTPServer {
-    /// Stops accepting, answers what is in flight with `Connection: close`, and waits for it.
+    /// Stops accepting, answers what is in flight with `Connection: close`, and waits for it. Then the connections end that wait
+    /// for a request; whoever has just sent one, or has only just come, is answered first.
     ///
     /// Blocks: call it from a thread of your own, or use `shutDown(within:)`.
     /// - Parameter nanoseconds: how long to wait at most.
-    /// - Returns: whether nothing is in flight any more.
+    /// - Returns: whether nobody waits for an answer any more.
     @discardableResult
     package func drain(within nanoseconds: UInt64) -> Bool {
         stopAccepting()
-        engine.draining.store(true, ordering: .sequentiallyConsistent)
-        return waitUntilQuiet(within: nanoseconds)
+        var quietSince: UInt64?
+        wait(within: nanoseconds) { waited in
+            let isNew = waited < options.limits.firstRequestGrace && engine.table.unusedCount > 0
+            guard !isNew, engine.table.busyCount == 0 else {
+                quietSince = nil
+                return false
+            }
+            // Again and again: a request that still came has kept its connection.
+            engine.table.finishIdle()
+            let since = quietSince ?? waited
+            quietSince = since
+            return engine.table.acceptedCount == 0 || waited - since >= 1_000_000_000
+        }
+        return quietSince != nil
     }
 
     /// Ends the server. What is suspended is answered 503 first. Idempotent; blocks until all threads have ended.
@@ -225,11 +238,15 @@ extension HTTPServer {
             return nil
         }
         guard let running else { return }
-        engine.draining.store(true, ordering: .sequentiallyConsistent)
         engine.stopping.store(true, ordering: .sequentiallyConsistent)
         engine.resumeSuspended()
-        // Long enough for the 503s to leave; the library drops what isn't sent when it stops.
-        waitUntilQuiet(within: 1_000_000_000)
+        // Long enough for the 503s to leave; the library drops what isn't sent when it stops. Twice in a row: a connection that was
+        // just accepted shows only when its request line was read.
+        var quiet = 0
+        wait(within: 1_000_000_000) { _ in
+            quiet = engine.table.busyCount == 0 ? quiet + 1 : 0
+            return quiet == 2
+        }
         sweepSignal.give()
         running.sweeper.join()
         endConnections(within: 1_000_000_000)
@@ -240,13 +257,10 @@ extension HTTPServer {
     /// process along: it isn't given the refusal that it queues, and reads it all the same. Of a connection that was shut down
     /// it reads no request any more.
     private func endConnections(within nanoseconds: UInt64) {
-        let pause: UInt64 = 5_000_000
-        var waited: UInt64 = 0
-        // Again and again: one that was just accepted stands in the table a moment later.
-        while engine.table.acceptedCount > 0, waited < nanoseconds {
+        wait(within: nanoseconds) { _ in
+            // Again and again: one that was just accepted stands in the table a moment later.
             engine.table.shutDownAll()
-            _ = poll(nil, 0, Int32(pause / 1_000_000))
-            waited += pause
+            return engine.table.acceptedCount == 0
         }
     }
 
@@ -264,8 +278,8 @@ extension HTTPServer {
         }
     }
 
-    /// Closes the listening socket, after what waits in its queue; connections that are open go on. Who comes from here on is
-    /// refused by the system. Idempotent.
+    /// Closes the listening socket, after what waits in its queue; connections that are open go on to their next answer, which says
+    /// `Connection: close`. Who comes from here on is refused by the system. Idempotent.
     package func stopAccepting() {
         let acceptor: SystemThread? = lifecycle.withLock { lifecycle in
             guard case .running(var running) = lifecycle, running.accepts else { return nil }
@@ -273,21 +287,17 @@ extension HTTPServer {
             lifecycle = .running(running)
             return running.acceptor
         }
+        engine.draining.store(true, ordering: .sequentiallyConsistent)
         acceptSignal.give()
         acceptor?.join()
     }
 
-    /// Waits until no connection has a request in progress, twice in a row: one that was just accepted shows only when
-    /// its request line was read.
-    @discardableResult
-    private func waitUntilQuiet(within nanoseconds: UInt64) -> Bool {
+    /// Looks every 5 ms whether something holds, and once at least.
+    /// - Parameter holds: gets the nanoseconds that were waited so far.
+    private func wait(within nanoseconds: UInt64, until holds: (UInt64) -> Bool) {
         let pause: UInt64 = 5_000_000
         var waited: UInt64 = 0
-        var quiet = 0
-        while true {
-            quiet = engine.table.busyCount == 0 ? quiet + 1 : 0
-            if quiet == 2 { return true }
-            if waited >= nanoseconds { return quiet > 0 }
+        while !holds(waited), waited < nanoseconds {
             _ = poll(nil, 0, Int32(pause / 1_000_000))
             waited += pause
         }

@@ -19,6 +19,8 @@ package struct Limits: Sendable {
     package var requestDeadline: UInt64 = 15_000_000_000
     /// From the connection's start, or the last answer, to the end of the next request line.
     package var idleDeadline: UInt64 = 75_000_000_000
+    /// How long a server that drains waits for the first request of a connection that it has accepted.
+    package var firstRequestGrace: UInt64 = 1_000_000_000
     /// From the answer to the last byte the client takes of it.
     package var responseDeadline: UInt64 = 60_000_000_000
     /// Memory the library may use for one connection: read buffer, header table and answer's head.
