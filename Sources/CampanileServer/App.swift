@@ -34,9 +34,10 @@ package final class App: Sendable {
     ///   - configuration: with a secret or a key set.
     ///   - durability: when a commit is on the disk.
     ///   - delayDivisor: divides the delays of retries; 1 but in measurements.
+    ///   - socket: a socket that listens already, instead of one on the configured host and port.
     ///   - provider: what pushes go to instead of the sandbox; for tests.
     package init(
-        configuration: Configuration, world: World, sink: LogSink, logger: Logger,
+        configuration: Configuration, world: World, sink: LogSink, logger: Logger, socket: Int32? = nil,
         durability: Durability = .full, delayDivisor: Int64 = 1, provider: (any PushProvider)? = nil
     ) async throws {
         self.configuration = configuration
@@ -102,7 +103,7 @@ package final class App: Sendable {
             router: Router(routes), authenticator: authenticator, origins: origins, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world)
         server = HTTPServer(
-            options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port)),
+            options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket),
             handler: { dispatcher.answer($0) }, refuse: { dispatcher.refuse($0, $1) },
             completed: { accessLog.write($0, $1, $2) })
         database.onForeignChange {
@@ -134,6 +135,7 @@ package final class App: Sendable {
         ]
     }
 
+    package var host: String { server.host }
     package var port: UInt16 { server.port }
 
     private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {
@@ -228,7 +230,8 @@ package final class App: Sendable {
     /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
     package func stop() async {
         health.startDraining()
-        // Nobody may come back to a server that refuses: an answer ends an EventSource for good, a closed port doesn't.
+        // Nobody may come back to a server that refuses: an answer ends an EventSource for good, a closed port doesn't, nor does a
+        // socket whose queue is the next process'.
         server.stopAccepting()
         await realtime.endAll()
         let isQuiet = await server.shutDown(within: App.drainNanoseconds)

@@ -24,6 +24,7 @@ struct Serve: AsyncParsableCommand {
     var pushCA: String?
 
     func run() async throws {
+        let socket = try Failure.naming { try SocketActivation.take() }
         let signals = TerminationSignals()
         let sink = LogSink.standardError
         LoggingSystem.bootstrap { _ in SinkLogHandler(sink: sink, world: .live) }
@@ -36,12 +37,12 @@ struct Serve: AsyncParsableCommand {
         let app: App
         do {
             app = try await App(
-                configuration: configuration, world: .live, sink: sink, logger: logger,
+                configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
                 durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor())
         } catch {
             throw Failure("\(error)")
         }
-        greet(app, isSecretMade: isSecretMade, logger: logger)
+        greet(app, isInherited: socket != nil, isSecretMade: isSecretMade, logger: logger)
         ProgramText.letGo()
         signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()
@@ -59,10 +60,11 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    private func greet(_ app: App, isSecretMade: Bool, logger: Logger) {
-        let host = app.configuration.host.contains(":") ? "[\(app.configuration.host)]" : app.configuration.host
+    private func greet(_ app: App, isInherited: Bool, isSecretMade: Bool, logger: Logger) {
+        let host = app.host.contains(":") ? "[\(app.host)]" : app.host
         let address = "http://\(host):\(app.port)"
         logger.notice("Serving.", metadata: ["address": "\(address)", "database": "\(app.configuration.database)"])
+        if isInherited { tellInherited(app, logger: logger) }
         tellPassedOver(app.configuration.passedOver, logger: logger)
         if let backup = app.backupPath {
             logger.notice("The database was migrated; the file as it was is kept.", metadata: ["backup": "\(backup)"])
@@ -84,6 +86,17 @@ struct Serve: AsyncParsableCommand {
         if app.configuration.console { say("The console: \(address)/console") }
         if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
         suggest(app.configuration, address)
+    }
+
+    /// Says that the socket is the supervisor's, and when the port is another than the configured one: whoever changes that in the
+    /// configuration would wonder, and `campanile health` asks there.
+    private func tellInherited(_ app: App, logger: Logger) {
+        logger.notice("The listening socket was handed down by the supervisor: who comes during a restart waits in it.")
+        let configured = app.configuration.port
+        guard configured != 0, configured != Int(app.port) else { return }
+        logger.warning(
+            "The port that the configuration names isn't used: the socket that was handed down has another one.",
+            metadata: ["configured": "\(configured)", "port": "\(app.port)"])
     }
 
     /// Says which variables of the environment are taken for nobody's setting.

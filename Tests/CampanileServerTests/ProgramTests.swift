@@ -9,18 +9,27 @@ import Testing
 @Suite("The program", .timeLimit(.minutes(2)))
 struct ProgramTests {
     /// A command that goes on until it is told to stop, and what it has said so far.
-    private final class Running {
+    final class Running {
         let program: ChildProgram
         private let errors: Int32
         private(set) var lines: [String] = []
         private var pending: [UInt8] = []
 
-        init(_ arguments: [String], environment: [String: String] = [:]) throws {
+        /// - Parameter handedDown: a socket that a supervisor hands down to it.
+        init(_ arguments: [String], environment: [String: String] = [:], handedDown: Int32? = nil) throws {
             var ends: [Int32] = [0, 0]
             guard pipe(&ends) == 0 else { throw ChildProgram.NotStarted(error: errno) }
             errors = ends[0]
             defer { close(ends[1]) }
-            program = try ChildProgram(ProgramTests.path, arguments, environment: environment, errors: ends[1])
+            guard let handedDown else {
+                program = try ChildProgram(ProgramTests.path, arguments, environment: environment, errors: ends[1])
+                return
+            }
+            // The variables name the process that is meant, whose number is known only when it is there: a shell that becomes it.
+            let shell = ["-c", #"export LISTEN_PID=$$; exec "$0" "$@""#, ProgramTests.path]
+            program = try ChildProgram(
+                "/bin/sh", shell + arguments, environment: ["LISTEN_FDS": "1"].merging(environment) { $1 }, errors: ends[1],
+                handedDown: handedDown)
         }
 
         deinit { close(errors) }

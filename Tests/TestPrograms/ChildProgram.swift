@@ -16,9 +16,10 @@ package struct ChildProgram {
     ///   - environment: variables beside the tests' own.
     ///   - output: a descriptor that gets what it prints; without one it is thrown away.
     ///   - errors: the same for what it prints to standard error.
+    ///   - handedDown: a descriptor that it gets as number 3.
     package init(
         _ path: String, _ arguments: [String], environment: [String: String] = [:], output: Int32? = nil,
-        errors: Int32? = nil
+        errors: Int32? = nil, handedDown: Int32? = nil
     ) throws {
         var actions = posix_spawn_file_actions_t()
         posix_spawn_file_actions_init(&actions)
@@ -31,7 +32,8 @@ package struct ChildProgram {
                 posix_spawn_file_actions_addopen(&actions, descriptor, "/dev/null", O_WRONLY, 0)
             }
         }
-        try ChildProgram.closeOthers(&actions)
+        if let handedDown { posix_spawn_file_actions_adddup2(&actions, handedDown, 3) }
+        try ChildProgram.closeOthers(&actions, from: handedDown == nil ? 3 : 4)
         var attributes = posix_spawnattr_t()
         posix_spawnattr_init(&attributes)
         defer { posix_spawnattr_destroy(&attributes) }
@@ -66,10 +68,10 @@ package struct ChildProgram {
 
     /// The sockets of other tests must not live on in the program. glibc has had this since 2.34; its header shows it to
     /// GNU's C only.
-    private static func closeOthers(_ actions: inout posix_spawn_file_actions_t) throws {
+    private static func closeOthers(_ actions: inout posix_spawn_file_actions_t, from first: Int32) throws {
         typealias Function = @convention(c) (UnsafeMutablePointer<posix_spawn_file_actions_t>, Int32) -> Int32
         guard let symbol = dlsym(nil, "posix_spawn_file_actions_addclosefrom_np") else { throw NotStarted(error: ENOSYS) }
-        let error = unsafeBitCast(symbol, to: Function.self)(&actions, 3)
+        let error = unsafeBitCast(symbol, to: Function.self)(&actions, first)
         guard error == 0 else { throw NotStarted(error: error) }
     }
 

@@ -8,6 +8,8 @@ package struct HTTPServerOptions: Sendable {
     package var host: String
     /// The port; 0 lets the system choose one.
     package var port: UInt16
+    /// A socket that listens already, taken instead of one on `host` and `port`, and closed by the server.
+    package var inherited: Int32?
     /// Event loops, each a thread with its own connections.
     package var threads: Int
     package var limits: Limits
@@ -20,12 +22,13 @@ package struct HTTPServerOptions: Sendable {
     package var clock: @Sendable () -> UInt64
 
     package init(
-        host: String = "127.0.0.1", port: UInt16 = 0, threads: Int = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))),
-        limits: Limits = Limits(), connectionLimit: Int? = nil, backlog: Int32 = 1_024,
-        clock: @escaping @Sendable () -> UInt64 = MonotonicClock.now
+        host: String = "127.0.0.1", port: UInt16 = 0, inherited: Int32? = nil,
+        threads: Int = max(1, sysconf(Int32(_SC_NPROCESSORS_ONLN))), limits: Limits = Limits(), connectionLimit: Int? = nil,
+        backlog: Int32 = 1_024, clock: @escaping @Sendable () -> UInt64 = MonotonicClock.now
     ) {
         self.host = host
         self.port = port
+        self.inherited = inherited
         self.threads = threads
         self.limits = limits
         self.connectionLimit = connectionLimit
@@ -48,6 +51,8 @@ package enum MonotonicClock {
 package enum HTTPServerError: Error, CustomStringConvertible {
     case unknownHost(String, reason: String)
     case cannotListen(host: String, port: UInt16, code: Int32)
+    /// The reason goes on from “The inherited descriptor 3”.
+    case cannotInherit(Int32, _ reason: StaticString)
     case libraryRefused
     case alreadyStarted
 
@@ -56,6 +61,7 @@ package enum HTTPServerError: Error, CustomStringConvertible {
         case .unknownHost(let host, let reason): "The host \(host) can't be resolved: \(reason)."
         case .cannotListen(let host, let port, let code):
             "Can't listen on \(host), port \(port): \(String(cString: strerror(code)))."
+        case .cannotInherit(let descriptor, let reason): "The inherited descriptor \(descriptor) \(reason)."
         case .libraryRefused: "libmicrohttpd could not be started."
         case .alreadyStarted: "The server was started before."
         }
@@ -68,6 +74,7 @@ package final class HTTPServer: Sendable {
     private struct Running: @unchecked Sendable {
         // Sendable: the daemon's pointer is only handed to functions of the library that any thread may call.
         let daemon: OpaquePointer
+        let host: String
         let port: UInt16
         let acceptor: SystemThread
         let sweeper: SystemThread
@@ -110,6 +117,13 @@ package final class HTTPServer: Sendable {
         }
     }
 
+    /// The host it listens on: an inherited socket's address, else as it was asked for.
+    package var host: String {
+        lifecycle.withLock {
+            if case .running(let running) = $0 { running.host } else { options.host }
+        }
+    }
+
     package var statistics: Statistics { engine.table.statistics }
 
     /// Ends connections that overstayed, and those whose client has hung up unnoticed. The server does it once a
@@ -135,7 +149,12 @@ extension HTTPServer {
     }
 
     private func launch() throws(HTTPServerError) -> Running {
-        let listener = try Listener(host: options.host, port: options.port, backlog: options.backlog)
+        let listener =
+            if let inherited = options.inherited {
+                try Listener(inherited: inherited)
+            } else {
+                try Listener(host: options.host, port: options.port, backlog: options.backlog)
+            }
         let limit = options.connectionLimit ?? Self.affordableConnections(descriptors: Self.raiseDescriptorLimit())
         guard let daemon = startDaemon(connectionLimit: limit) else {
             listener.abandon()
@@ -152,7 +171,7 @@ extension HTTPServer {
         let sweeper = SystemThread(name: "http-sweep") { [engine, sweepSignal] in
             while !sweepSignal.wait(milliseconds: 1_000) { engine.sweep() }
         }
-        return Running(daemon: daemon, port: listener.port, acceptor: acceptor, sweeper: sweeper)
+        return Running(daemon: daemon, host: listener.host, port: listener.port, acceptor: acceptor, sweeper: sweeper)
     }
 
     /// The daemon's pointer on its way into a thread. Sendable as in `Running`.
@@ -279,7 +298,8 @@ extension HTTPServer {
     }
 
     /// Closes the listening socket, after what waits in its queue; connections that are open go on to their next answer, which says
-    /// `Connection: close`. Who comes from here on is refused by the system. Idempotent.
+    /// `Connection: close`. Who comes from here on is refused by the system; or, where the socket was inherited, waits in its queue
+    /// with those who are there already, for the next process. Idempotent.
     package func stopAccepting() {
         let acceptor: SystemThread? = lifecycle.withLock { lifecycle in
             guard case .running(var running) = lifecycle, running.accepts else { return nil }

@@ -8,9 +8,15 @@ import Glibc
 /// the worker may be doing the same, and whoever comes second aborts the process (`MHD_PANIC` on ENOENT). It also
 /// spreads connections evenly over the workers, and lets the last ones in the kernel's queue be served before the socket
 /// closes.
+///
+/// An inherited socket is one open file with its supervisor's: it is closed here and never shut down, and at the end its queue
+/// is left as it is, for the process that is started next.
 final class Listener: Sendable {
+    /// As it was asked for; an inherited socket's as numbers.
+    let host: String
     let port: UInt16
     private let descriptor: Int32
+    private let isInherited: Bool
 
     /// - Parameters:
     ///   - host: an address or a name; the first address it resolves to is used.
@@ -37,22 +43,58 @@ final class Listener: Sendable {
             if descriptor >= 0 { _ = close(descriptor) }
             throw .cannotListen(host: host, port: port, code: code)
         }
+        self.host = host
         self.descriptor = descriptor
-        self.port = Self.port(of: descriptor)
+        self.port = Self.address(of: descriptor).port
+        isInherited = false
     }
 
-    private static func port(of descriptor: Int32) -> UInt16 {
-        var address = sockaddr_storage()
-        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
-        let code = withUnsafeMutablePointer(to: &address) {
-            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &length) }
+    /// Takes over a listening socket of TCP, and closes it in the end.
+    init(inherited descriptor: Int32) throws(HTTPServerError) {
+        guard let type = Self.option(SO_TYPE, of: descriptor) else {
+            throw .cannotInherit(descriptor, errno == EBADF ? "isn't open" : "isn't a socket")
         }
-        guard code == 0 else { return 0 }
-        // The port stands at the same place in IPv4 and IPv6 addresses.
-        return withUnsafeBytes(of: address) { UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)) }
+        let family = Self.option(SO_DOMAIN, of: descriptor)
+        guard type == Int32(SOCK_STREAM.rawValue), family == AF_INET || family == AF_INET6 else {
+            throw .cannotInherit(descriptor, "isn't a socket of TCP: ListenStream= must be an address and a port")
+        }
+        guard Self.option(SO_ACCEPTCONN, of: descriptor) == 1 else {
+            throw .cannotInherit(descriptor, "is a socket that doesn't listen: the socket unit must say Accept=no")
+        }
+        // The flag belongs to the open file, so the supervisor's descriptor has it from now on too. Without it a connection
+        // that another process takes between `poll` and `accept` would hold the acceptor up, and so the stop.
+        _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+        _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
+        self.descriptor = descriptor
+        (host, port) = Self.address(of: descriptor)
+        isInherited = true
     }
 
-    /// Accepts until the signal is given, then what still waits in the kernel's queue, then closes the socket.
+    private static func option(_ name: Int32, of descriptor: Int32) -> Int32? {
+        var value: Int32 = 0
+        var length = socklen_t(MemoryLayout<Int32>.size)
+        return getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
+    }
+
+    /// Where a socket listens.
+    private static func address(of descriptor: Int32) -> (host: String, port: UInt16) {
+        var storage = sockaddr_storage()
+        var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
+        let code = withUnsafeMutablePointer(to: &storage) {
+            $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
+                let code = getsockname(descriptor, address, &length)
+                return code == 0 ? getnameinfo(address, length, &name, socklen_t(name.count), nil, 0, NI_NUMERICHOST) : code
+            }
+        }
+        guard code == 0 else { return ("", 0) }
+        let host = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        // The port stands at the same place in IPv4 and IPv6 addresses.
+        return (host, withUnsafeBytes(of: storage) { UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)) })
+    }
+
+    /// Accepts until the signal is given, then what still waits in the kernel's queue, unless the socket was inherited; then
+    /// closes the socket.
     /// - Parameters:
     ///   - hasRoom: whether one more connection may be open. Without room, clients wait in the kernel's queue.
     ///   - add: takes over an accepted socket.
@@ -61,6 +103,7 @@ final class Listener: Sendable {
             let room = hasRoom()
             // Without room the wait is short, because nothing wakes it when a connection closes.
             let stopped = signal.wait(milliseconds: room ? -1 : 20, alsoFor: room ? descriptor : -1)
+            if stopped, isInherited { break }
             while hasRoom(), acceptOne(add) {}
             if stopped { break }
         }
@@ -90,11 +133,12 @@ final class Listener: Sendable {
         switch code {
         case ECONNABORTED, EINTR, EPROTO:
             return true
-        case EMFILE, ENFILE, ENOBUFS, ENOMEM:
-            // The socket stays readable, so without a pause this would spin until somebody closes something.
-            _ = poll(nil, 0, 20)
+        case EAGAIN:
             return false
         default:
+            // No descriptor or no memory is left, or the supervisor has shut the socket down: it stays readable, so without a
+            // pause this would spin until somebody closes something.
+            _ = poll(nil, 0, 20)
             return false
         }
     }
