@@ -1,6 +1,7 @@
-"""packaging/campanile.service: what systemd-analyze thinks of it, and whether the server gets along with it.
+"""packaging/campanile.service and campanile.socket: what systemd-analyze thinks of them, and whether the server gets along with them.
 
-No service manager runs here, so the server's system calls are recorded (strace) while it does all that it does, with pushes to
+systemd-socket-activate opens a socket as the .socket unit does, and starts the server when somebody comes; it starts it once, so the
+restarts are trust/restart.py's. No service manager runs here, so the server's system calls are recorded (strace) while it does all that it does, with pushes to
 the simulator, streams, a reload and a stop; each must be one that the unit's SystemCallFilter allows, and each socket of a
 family that RestrictAddressFamilies allows. Exit code 1 if anything is wrong. Debian's packages: systemd, strace.
 """
@@ -23,14 +24,19 @@ sys.path[:0] = [str(ROOT / "trust")]
 from campanile_process import Campanile, Report, TrustError, free_port, temporary_folder, _die_with_parent  # noqa: E402
 
 UNIT = ROOT / "packaging/campanile.service"
+SOCKET = ROOT / "packaging/campanile.socket"
+# Where the server listens without a configuration, and so where `campanile health` asks.
+ADDRESS = "127.0.0.1:3001"
+# What an inherited socket is asked and told, beside what strace sees of a server that opens its own.
+INHERITING_CALLS = {"getsockopt", "getsockname", "fcntl", "accept4", "close"}
 MOST_EXPOSURE = 2.0
 WAIT_SECONDS = 60
 NOBODY = 65534
 
 
-def settings(name):
+def settings(name, unit=UNIT):
     """The words of all lines of one setting."""
-    return [word for value in re.findall(rf"^{name}=(.*)$", UNIT.read_text(), re.M) for word in value.split()]
+    return [word for value in re.findall(rf"^{name}=(.*)$", unit.read_text(), re.M) for word in value.split()]
 
 
 def analyze(*arguments):
@@ -44,8 +50,32 @@ def check_unit(report, folder, binary):
     print(f"unit: exposure {level and level[1]}, at most {MOST_EXPOSURE} is wanted")
     copy = folder / UNIT.name
     copy.write_text(UNIT.read_text().replace("/usr/local/bin/campanile", str(binary)))
-    done = analyze("verify", str(copy))
+    shutil.copy(SOCKET, folder)
+    done = analyze("verify", str(copy), str(folder / SOCKET.name))
     report.check("unit", done.returncode == 0 and not done.stderr.strip(), f"systemd-analyze verify: {done.stderr}")
+    report.check("unit", settings("ListenStream", SOCKET) == [ADDRESS], f"{SOCKET.name} doesn't listen on {ADDRESS} alone")
+    report.check("unit", SOCKET.stem == UNIT.stem and not settings("Accept", SOCKET), f"{SOCKET.name} hands no listening socket to {UNIT.name}")
+
+
+def check_activation(report, user, binary, folder):
+    """The server in the environment that systemd itself makes: started by who comes first, who is answered."""
+    port = free_port()
+    with open(folder / "activation.log", "wb") as log:
+        activation = subprocess.Popen(
+            [*user, "systemd-socket-activate", f"--listen=127.0.0.1:{port}", f"--fdname={SOCKET.name}", str(binary), "serve",
+             "--database", str(folder / "activation.sqlite")],
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+
+    def status():
+        with contextlib.suppress(OSError):
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=WAIT_SECONDS) as response:
+                return response.status
+    until(lambda: status() == 200, lambda: f"nobody answers: {(folder / 'activation.log').read_text()}")
+    activation.terminate()
+    code, said = activation.wait(WAIT_SECONDS), (folder / "activation.log").read_text()
+    report.check("activation", code == 0, f"exit status {code}: {said}")
+    report.check("activation", "handed down by the supervisor" in said and f"listens on http://127.0.0.1:{port}" in said, said)
+    print("activation: systemd-socket-activate started the server, and who came first was answered 200")
 
 
 def groups():
@@ -127,7 +157,7 @@ def until(holds, complaint):
     deadline = time.monotonic() + WAIT_SECONDS
     while not holds():
         if time.monotonic() > deadline:
-            raise TrustError(complaint)
+            raise TrustError(complaint() if callable(complaint) else complaint)
         time.sleep(0.1)
 
 
@@ -142,8 +172,8 @@ def check_calls(report, lines):
         if socket:
             asked.setdefault(socket[1], line)
     report.check("calls", len(used) > 40 and "AF_INET" in asked, f"hardly anything was recorded: {sorted(used)}")
-    for name in sorted(set(used) - allowed):
-        report.check("calls", False, f"the unit forbids {name}: {used[name]}")
+    for name in sorted((set(used) | INHERITING_CALLS) - allowed):
+        report.check("calls", False, f"the unit forbids {name}: {used.get(name, 'of an inherited socket')}")
     for family in sorted(set(asked) - families):
         report.check("calls", False, f"the unit forbids {family}: {asked[family]}")
     writable = [line for line in lines if re.search(r"PROT_WRITE\|PROT_EXEC|PROT_READ\|PROT_WRITE\|PROT_EXEC", line)]
@@ -166,7 +196,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--binary", default=ROOT / ".build/debug/campanile", type=pathlib.Path, help="default: %(default)s")
     options = parser.parse_args()
-    for program in ("systemd-analyze", "strace"):
+    for program in ("systemd-analyze", "systemd-socket-activate", "strace"):
         if not shutil.which(program):
             print(f"unit: {program} isn't there, so the unit wasn't looked at")
             return 0
@@ -175,6 +205,7 @@ def main():
         folder = pathlib.Path(name)
         user, binary = as_nobody(folder, options.binary.resolve())
         check_unit(report, folder, binary)
+        check_activation(report, user, binary, folder)
         check_calls(report, record(user, binary, folder))
     report.print_wrong()
     print(f"unit: {sum(report.checked.values())} checks, {len(report.wrong)} wrong")
