@@ -137,6 +137,7 @@ class Campanile:
         self.binary, self.database, self.folder = os.path.realpath(binary), database, folder
         self.preload = preload
         self.preexec = None      # called in the child before the program is started
+        self.listener = None     # a listening socket that is handed down to the server, as systemd does it
         self.environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": folder, "LC_ALL": "C.UTF-8",
             "CAMPANILE_JWT_SECRET": JWT_SECRET, **(environment or {})}
@@ -172,14 +173,20 @@ class Campanile:
     # --- the server
 
     def start(self, wait=True):
+        command = [self.binary, "serve", "--host", "127.0.0.1", "--port", str(self.port), "--database", self.database]
+
         def prepare():
             _die_with_parent()
             if self.preexec:
                 self.preexec()
+            if self.listener:
+                # sd_listen_fds(3): descriptor 3, and the number of the process that is meant. That is known only in it.
+                os.dup2(self.listener.fileno(), 3)
+                os.set_inheritable(3, True)
+                os.execve(command[0], command, {**self._environment(), "LISTEN_PID": str(os.getpid()), "LISTEN_FDS": "1"})
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, "serve", "--host", "127.0.0.1", "--port", str(self.port), "--database", self.database],
-                cwd=self.folder, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                command, cwd=self.folder, env=self._environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 preexec_fn=prepare)
         _children.append(self.process)
         if wait:
