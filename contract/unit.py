@@ -1,9 +1,9 @@
 """packaging/campanile.service and campanile.socket: what systemd-analyze thinks of them, and whether the server gets along with them.
 
 systemd-socket-activate opens a socket as the .socket unit does, and starts the server when somebody comes; it starts it once, so the
-restarts are trust/restart.py's. No service manager runs here, so the server's system calls are recorded (strace) while it does all that it does, with pushes to
-the simulator, streams, a reload and a stop; each must be one that the unit's SystemCallFilter allows, and each socket of a
-family that RestrictAddressFamilies allows. Exit code 1 if anything is wrong. Debian's packages: systemd, strace.
+restarts are trust/restart.py's. No service manager runs here, so the server's system calls are recorded (strace) while it does all that
+it does, with pushes to the simulator, streams, a reload and a stop; each must be one that the unit's SystemCallFilter allows, and
+each socket of a family that RestrictAddressFamilies allows. Exit code 1 if anything is wrong. Debian's packages: systemd, strace.
 """
 import argparse
 import contextlib
@@ -70,9 +70,13 @@ def check_activation(report, user, binary, folder):
         with contextlib.suppress(OSError):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=WAIT_SECONDS) as response:
                 return response.status
-    until(lambda: status() == 200, lambda: f"nobody answers: {(folder / 'activation.log').read_text()}")
-    activation.terminate()
-    code, said = activation.wait(WAIT_SECONDS), (folder / "activation.log").read_text()
+    try:
+        until(lambda: status() == 200, lambda: f"nobody answers: {(folder / 'activation.log').read_text()}")
+        activation.terminate()
+        code = activation.wait(WAIT_SECONDS)
+    finally:
+        activation.kill()
+    said = (folder / "activation.log").read_text()
     report.check("activation", code == 0, f"exit status {code}: {said}")
     report.check("activation", "handed down by the supervisor" in said and f"listens on http://127.0.0.1:{port}" in said, said)
     print("activation: systemd-socket-activate started the server, and who came first was answered 200")
