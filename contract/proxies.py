@@ -8,12 +8,14 @@ answer to what it asked. The same detector must find the hidden requests where n
 Prints a line a test and "N passed, N failed"; exit code 1 if anything failed. Debian's packages: nginx, caddy, curl, openssl.
 """
 import argparse
+import concurrent.futures
 import contextlib
 import getpass
 import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import socket
 import ssl
@@ -297,6 +299,21 @@ def a_restart_of_the_server_needs_none_of_the_proxy(proxy):
     proxy.server.start()
     until(lambda: proxy.call("GET", "/healthz")[0] == 200, "the proxy doesn't find the server again")
     proxy.create("restart", "After")
+
+
+@test
+def who_comes_during_a_restart_waits_in_a_socket_that_is_handed_down(proxy):
+    """No 502: the proxy reaches the socket though no server is there, and the next server answers."""
+    server = proxy.server
+    server.stop()
+    with socket.create_server(("127.0.0.1", server.port)) as server.listener, concurrent.futures.ThreadPoolExecutor() as pool:
+        waiting = pool.submit(proxy.call, "GET", "/healthz")
+        assert select.select([server.listener], [], [], WAIT_SECONDS)[0], "the proxy doesn't come to the socket"
+        server.start()
+        assert waiting.result()[0] == 200, waiting.result()
+        server.stop()
+    server.listener = None
+    server.start()
 
 
 # --- requests that two parsers may read differently
