@@ -48,6 +48,14 @@ cmhd_socket (struct MHD_Connection *connection)
   return NULL == info ? -1 : info->connect_fd;
 }
 
+/* The address of the connection's other end, or NULL. It lives as long as the connection. */
+static inline const struct sockaddr *
+cmhd_peer (struct MHD_Connection *connection)
+{
+  const union MHD_ConnectionInfo *info = MHD_get_connection_info (connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  return NULL == info ? NULL : info->client_addr;
+}
+
 /* What the connection callback stored for the connection, or NULL. */
 static inline void *
 cmhd_socket_context (struct MHD_Connection *connection)

@@ -88,7 +88,8 @@ package final class App: Sendable {
         }
         database.onDisplacement { App.tell($0, configuration.database, logger) }
         database.onLogTrouble { App.tell($0, configuration.database, logger) }
-        let origins = AllowedOrigins(configuration.allowedOrigins)
+        let proxies = TrustedProxies(configuration.trustedProxies)
+        let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
         health = HealthResource(database: database, world: world, conditions: { courier.conditions })
         let streamInboxes = StreamInboxes(database: database, world: world)
         routes = Routes(
@@ -101,7 +102,7 @@ package final class App: Sendable {
         ).all
         let dispatcher = Dispatcher(
             router: Router(routes), authenticator: authenticator, origins: origins, logger: logger)
-        let accessLog = AccessLog(sink: sink, world: world)
+        let accessLog = AccessLog(sink: sink, world: world, proxies: proxies)
         server = HTTPServer(
             options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket),
             handler: { dispatcher.answer($0) }, refuse: { dispatcher.refuse($0, $1) },

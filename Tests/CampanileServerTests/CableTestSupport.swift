@@ -375,7 +375,7 @@ extension CableUpgrade {
             "upgrade": "websocket", "connection": "Upgrade", "sec-websocket-version": "13",
             "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==", "sec-websocket-protocol": "actioncable-v1-json",
         ]
-        return try CableUpgrade(isGET: true, isHTTP11: true, origins: OriginRule(allowed: [])) { name in
+        return try CableUpgrade(isGET: true, isHTTP11: true, origins: OriginRule(allowed: []), scheme: nil) { name in
             fields["\(name)"].map { [$0] } ?? []
         }
     }

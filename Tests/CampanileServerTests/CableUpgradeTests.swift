@@ -9,11 +9,11 @@ import Testing
     ]
 
     static func upgrade(
-        _ changes: [String: [String]] = [:], isGET: Bool = true, isHTTP11: Bool = true, allowed: [String] = []
+        _ changes: [String: [String]] = [:], isGET: Bool = true, isHTTP11: Bool = true, allowed: [String] = [], scheme: WebScheme? = nil
     ) -> Result<CableUpgrade, CableRefusal> {
         let fields = fields.merging(changes) { $1 }
         return Result { () throws(CableRefusal) in
-            try CableUpgrade(isGET: isGET, isHTTP11: isHTTP11, origins: OriginRule(allowed: allowed)) { name in
+            try CableUpgrade(isGET: isGET, isHTTP11: isHTTP11, origins: OriginRule(allowed: allowed), scheme: scheme) { name in
                 fields["\(name)"] ?? []
             }
         }
@@ -74,7 +74,6 @@ import Testing
         [:], ["origin": ["https://push.example.com"]], ["origin": ["http://push.example.com"]],
         ["origin": ["HTTPS://PUSH.example.com"]], ["origin": ["https://app.example.com"]],
         ["origin": ["https://app.example.com:443"]], ["origin": ["http://localhost:3000"]],
-        ["origin": ["https://push.example.com"], "x-forwarded-proto": ["https"]],
         ["origin": ["http://push.example.com:3001"], "host": ["push.example.com:3001"]],
         ["origin": ["https://push.example.com"], "host": ["push.example.com:443"]],
     ])
@@ -85,11 +84,27 @@ import Testing
     @Test("refuses pages of other origins", arguments: [
         ["origin": ["https://evil.example.com"]], ["origin": ["null"]], ["origin": [""]],
         ["origin": ["https://push.example.com.evil.com"]], ["origin": ["https://push.example.com:8443"]],
-        ["origin": ["http://app.example.com"]], ["origin": ["http://push.example.com"], "x-forwarded-proto": ["https"]],
+        ["origin": ["http://app.example.com"]],
         ["origin": ["https://push.example.com", "https://push.example.com"]],
         ["origin": ["https://push.example.com"], "host": []], ["origin": ["https://"], "host": [""]],
     ])
     func foreignOrigins(_ changes: [String: [String]]) {
         #expect(Self.refusal(Self.upgrade(changes, allowed: ["https://app.example.com"])) == .foreignOrigin)
+    }
+
+    @Test("where the scheme is known, the own host's page of the other one is a foreign page")
+    func knownScheme() throws {
+        for (origin, scheme) in [("https://push.example.com", WebScheme.https), ("http://push.example.com", .http)] {
+            _ = try Self.upgrade(["origin": [origin]], scheme: scheme).get()
+            let other: WebScheme = scheme == .https ? .http : .https
+            #expect(Self.refusal(Self.upgrade(["origin": [origin]], scheme: other)) == .foreignOrigin)
+        }
+    }
+
+    @Test("a field of the request doesn't say the scheme: anybody can send it")
+    func forgedScheme() throws {
+        _ = try Self.upgrade(["origin": ["http://push.example.com"], "x-forwarded-proto": ["https"]]).get()
+        let forged = ["origin": ["http://push.example.com"], "x-forwarded-proto": ["http"]]
+        #expect(Self.refusal(Self.upgrade(forged, scheme: .https)) == .foreignOrigin)
     }
 }

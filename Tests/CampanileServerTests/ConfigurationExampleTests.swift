@@ -115,6 +115,7 @@ struct ConfigurationExampleTests {
         #expect(configuration.apps["default"]?.apns?.topic == "com.example.app")
         #expect(configuration.apps["default"]?.fcm?.url?.port == 2198)
         #expect(configuration.allowedOrigins.count == 2)
+        #expect(configuration.trustedProxies.count == 3)
         #expect(configuration.deepLinks.nodes["home"]?.children["settings"]?.title == "Settings")
         #expect(configuration.categories["NOTICE"]?.sound == "default")
         #expect(configuration.pathConfiguration.ios["v1"]?.rules.first?.patterns == ["/new$", "/edit$"])

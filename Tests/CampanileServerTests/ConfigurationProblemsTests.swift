@@ -88,7 +88,22 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
             "allowed_origins: ['\($0)']",
             "file:1: allowed_origins[0] must be an origin such as https://app.example.com, without a path, a default port "
                 + "or capitals")
-    }
+    } + [
+        "localhost", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/08", "10.0.0.0/-1", "10.0.0.0/8/8", "010.0.0.0/8", "127.0.0.1:80", "[::1]",
+        "fe80::1%eth0", "10.0.0.0/255.0.0.0", "::/129",
+    ].map {
+        .init(
+            "trusted_proxies: [127.0.0.1, '\($0)']",
+            #"file:1: trusted_proxies[1] must be an IP address or a network such as 10.0.0.0/8, and is "\#($0)""#)
+    } + [
+        ("10.1.2.3/8", "10.0.0.0/8", "10.1.2.3"), ("2001:db8::1/32", "2001:db8::/32", "2001:db8::1"),
+        ("::ffff:10.1.2.3/104", "10.0.0.0/8", "10.1.2.3"), ("192.168.1.1/0", "0.0.0.0/0", "192.168.1.1"),
+    ].map { text, network, address in
+        .init(
+            "trusted_proxies: ['\(text)']",
+            #"file:1: trusted_proxies[0] must be an IP address or a network such as 10.0.0.0/8, and is "\#(text)": "#
+                + "write \(network) for the network, or \(address) for the address alone")
+    } + [.init("trusted_proxies: 127.0.0.1", #"file:1: trusted_proxies must be a list, such as ["…"]"#)]
 
     static let apps: [WrongFile] = [
         .init(

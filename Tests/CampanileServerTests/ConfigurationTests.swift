@@ -213,6 +213,10 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
             "https://a.test|http://localhost:3000",
             ("CAMPANILE_ALLOWED_ORIGINS", "https://[::1]:8443", "https://[::1]:8443")
         ) { $0.allowedOrigins.joined(separator: "|") },
+        .init(
+            "trusted_proxies", "trusted_proxies: [127.0.0.1, '2001:db8::/32']", "127.0.0.1/32|2001:db8::/32",
+            ("CAMPANILE_TRUSTED_PROXIES", "10.0.0.0/8, ::1", "10.0.0.0/8|::1/128")
+        ) { $0.trustedProxies.map { "\($0)" }.joined(separator: "|") },
         .init("metrics.token", "metrics: {token: \(longA)}", longA, ("CAMPANILE_METRICS_TOKEN", longB, longB)) {
             $0.metrics.token?.exposed ?? "nil"
         },

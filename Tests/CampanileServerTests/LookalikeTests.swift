@@ -141,7 +141,7 @@ struct LookalikeTests {
         ]
         fields.merge(changes) { _, new in new }
         #expect(throws: CableRefusal.self) {
-            try CableUpgrade(isGET: true, isHTTP11: true, origins: OriginRule(allowed: ["https://key.example"])) {
+            try CableUpgrade(isGET: true, isHTTP11: true, origins: OriginRule(allowed: ["https://key.example"]), scheme: nil) {
                 fields["\($0)"] ?? []
             }
         }

@@ -5,8 +5,12 @@ import HTTPEngine
 /// section 3.2).
 struct AllowedOrigins: Sendable {
     let rule: OriginRule
+    let proxies: TrustedProxies
 
-    init(_ origins: [String]) { rule = OriginRule(allowed: origins) }
+    init(_ origins: [String], proxies: TrustedProxies) {
+        rule = OriginRule(allowed: origins)
+        self.proxies = proxies
+    }
 
     /// What lets a page of another origin read the answer; nothing for pages that may not.
     func headers(for request: Request) -> [Response.Header] {
@@ -46,7 +50,9 @@ struct AllowedOrigins: Sendable {
 
     /// - Throws: `Problem` 403 for a page of a foreign origin that brings nothing but the browser's cookie.
     func check(_ request: Request, _ user: StreamUser) throws {
-        guard user.source == .cookie, !rule.allows(request.headers) || AllowedOrigins.isEmbedded(request) else { return }
+        guard user.source == .cookie else { return }
+        let isAllowed = rule.allows(scheme: proxies.scheme(of: request), request.headers)
+        guard !isAllowed || AllowedOrigins.isEmbedded(request) else { return }
         throw Problem(.forbidden, detail: "Pages of this origin may not use the cookie; see allowed_origins.")
     }
 }

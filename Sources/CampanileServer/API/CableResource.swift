@@ -43,7 +43,8 @@ struct CableResource: Sendable {
     private func upgrade(_ request: Request) throws -> CableUpgrade {
         do throws(CableRefusal) {
             return try CableUpgrade(
-                isGET: request.method == .get, isHTTP11: !request.isHTTP10, origins: origins.rule, headers: request.headers)
+                isGET: request.method == .get, isHTTP11: !request.isHTTP10, origins: origins.rule,
+                scheme: origins.proxies.scheme(of: request), headers: request.headers)
         } catch {
             switch error {
             case .notWebSocket, .unsupportedVersion:

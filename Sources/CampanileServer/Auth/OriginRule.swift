@@ -1,5 +1,10 @@
 import CampanileCore
 
+/// How a page came to the browser.
+enum WebScheme: String, CaseIterable, Sendable {
+    case https, http
+}
+
 /// Which pages may connect: those of our own host, and those of the configured origins. A script's request across origins
 /// carries its Origin (WHATWG Fetch), so that one without is a native client's, or something that a page only embeds.
 struct OriginRule: Sendable {
@@ -10,12 +15,14 @@ struct OriginRule: Sendable {
         self.allowed = Set(allowed.map(OriginRule.normal))
     }
 
-    /// - Parameter headers: all values of a header field by its name in lower case.
-    func allows(_ headers: (StaticString) -> [String]) -> Bool {
+    /// - Parameters:
+    ///   - scheme: what the page's scheme must be for it to be of our own host; nil: either.
+    ///   - headers: all values of a header field by its name in lower case.
+    func allows(scheme: WebScheme?, _ headers: (StaticString) -> [String]) -> Bool {
         let origins = headers("origin")
         guard let origin = origins.first else { return true }
         guard origins.count == 1 else { return false }
-        return names(origin) || isSameOrigin(origin, headers)
+        return names(origin) || isSameOrigin(origin, scheme, headers)
     }
 
     /// Whether the configuration names this origin.
@@ -24,12 +31,11 @@ struct OriginRule: Sendable {
     /// Whether the configuration names none.
     var isEmpty: Bool { allowed.isEmpty }
 
-    /// `scheme://Host`. TLS ends before us, so the scheme is what the proxy says it was, or either if it says nothing.
-    private func isSameOrigin(_ origin: String, _ headers: (StaticString) -> [String]) -> Bool {
+    /// `scheme://Host`. TLS ends before us, so the scheme is what a trusted proxy says it was, or either if none says.
+    private func isSameOrigin(_ origin: String, _ scheme: WebScheme?, _ headers: (StaticString) -> [String]) -> Bool {
         guard let host = headers("host").first, !host.isEmpty else { return false }
-        let told = headers("x-forwarded-proto").first?.split(separator: ",").first.map { $0.filter { $0 != " " } }
-        let schemes = told.map { [$0] } ?? ["https", "http"]
-        return schemes.contains { OriginRule.normal("\($0)://\(host)") == OriginRule.normal(origin) }
+        let schemes = scheme.map { [$0] } ?? WebScheme.allCases
+        return schemes.contains { OriginRule.normal("\($0.rawValue)://\(host)") == OriginRule.normal(origin) }
     }
 
     /// Lower case, and without the scheme's own port: browsers leave it out, people write it.

@@ -1,5 +1,6 @@
 package import CampanileCore
 package import Foundation
+package import HTTPEngine
 package import Push
 
 /// All settings of a server, read once at start and never changed: the command line over the environment over the
@@ -27,6 +28,8 @@ package struct Configuration: Sendable, Equatable {
     package var cable = Cable()
     /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
     package var allowedOrigins: [String] = []
+    /// The proxies that are believed what they say of a client (`X-Forwarded-For`, `X-Forwarded-Proto`).
+    package var trustedProxies: [IPNetwork] = []
     /// The declared tree of screens that deep links are checked against. Empty: nothing is declared.
     package var deepLinks = DeepLinkTree()
     /// By category name: what a notification of it gets where the producer says nothing.

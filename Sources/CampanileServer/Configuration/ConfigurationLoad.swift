@@ -42,6 +42,7 @@ extension Configuration {
         streams = Streams(root.section("streams"))
         cable = Cable(root.section("cable"))
         root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }
+        root.list("trusted_proxies", .network).map { trustedProxies = $0.value }
         deepLinks = DeepLinkTree(root) ?? DeepLinkTree()
         categories = Category.all(in: root) ?? [:]
         root.value("categories_only", .boolean).map { categoriesOnly = $0.value }

@@ -1,5 +1,6 @@
 import CampanileCore
 import Foundation
+import HTTPEngine
 
 /// How much is read at most.
 enum ConfigurationLimits {
@@ -196,6 +197,24 @@ extension SettingType where Value: RawRepresentable & CaseIterable & Sendable, V
                     "must be \(words.joined(separator: " or ")), and is \(quotedForMessage(scalar.text))\(question)")
             }
             return value
+        }
+    }
+}
+
+extension SettingType where Value == IPNetwork {
+    static var network: Self {
+        Self { scalar throws(SettingComplaint) in
+            let text = try SettingType<String>.text.parse(scalar)
+            let rule = "must be an IP address or a network such as 10.0.0.0/8, and is \(quotedForMessage(text))"
+            do throws(IPNetwork.Mistake) {
+                return try IPNetwork(text)
+            } catch {
+                switch error {
+                case .malformed: throw SettingComplaint(rule)
+                case .hostBits(let network, let address):
+                    throw SettingComplaint("\(rule): write \(network) for the network, or \(address) for the address alone")
+                }
+            }
         }
     }
 }

@@ -1,13 +1,16 @@
 import CampanileCore
 package import HTTPEngine
 
-/// One line a request: method, route pattern, status, duration, request id. Never a path's values, a token or a body.
+/// One line a request: method, route pattern, status, duration, the client's address, request id. Never a path's values, a token
+/// or a body.
 package struct AccessLog: Sendable {
     private let sink: LogSink
     private let world: World
+    private let proxies: TrustedProxies
 
-    package init(sink: LogSink, world: World) {
+    init(sink: LogSink, world: World, proxies: TrustedProxies) {
         self.sink = sink
+        self.proxies = proxies
         self.world = world
     }
 
@@ -16,16 +19,17 @@ package struct AccessLog: Sendable {
     ///   - nanoseconds: from the request line to the end of the answer.
     package func write(_ request: Request, _ status: Int, _ nanoseconds: UInt64) {
         let time = world.now()
+        let client = proxies.clientAddress(of: request)
         sink.append(isUrgent: false) { line in
             switch sink.format {
-            case .text: AccessLog.text(request, status, nanoseconds, time, &line)
-            case .json: AccessLog.json(request, status, nanoseconds, time, &line)
+            case .text: AccessLog.text(request, client, status, nanoseconds, time, &line)
+            case .json: AccessLog.json(request, client, status, nanoseconds, time, &line)
             }
         }
     }
 
     private static func text(
-        _ request: Request, _ status: Int, _ nanoseconds: UInt64, _ time: Timestamp, _ line: inout [UInt8]
+        _ request: Request, _ client: IPAddress?, _ status: Int, _ nanoseconds: UInt64, _ time: Timestamp, _ line: inout [UInt8]
     ) {
         append(time, &line)
         append(" ", &line)
@@ -37,11 +41,13 @@ package struct AccessLog: Sendable {
         append(" ", &line)
         appendMilliseconds(nanoseconds, &line)
         append(" ms ", &line)
+        if let client { client.append(to: &line) } else { append("-", &line) }
+        append(" ", &line)
         line += request.id.utf8
     }
 
     private static func json(
-        _ request: Request, _ status: Int, _ nanoseconds: UInt64, _ time: Timestamp, _ line: inout [UInt8]
+        _ request: Request, _ client: IPAddress?, _ status: Int, _ nanoseconds: UInt64, _ time: Timestamp, _ line: inout [UInt8]
     ) {
         append("{\"time\":\"", &line)
         append(time, &line)
@@ -53,7 +59,9 @@ package struct AccessLog: Sendable {
         append(UInt64(status), &line)
         append(",\"duration_ms\":", &line)
         appendMilliseconds(nanoseconds, &line)
-        append(",\"request_id\":\"", &line)
+        append(",\"client_address\":\"", &line)
+        client?.append(to: &line)
+        append("\",\"request_id\":\"", &line)
         line += request.id.utf8
         append("\"}", &line)
     }

@@ -11,6 +11,8 @@ final class Connection: @unchecked Sendable {
 
     let handle: OpaquePointer
     let socket: Int32
+    /// The address of the other end.
+    let peerAddress: IPAddress?
     let number: UInt64
     let startedAt: UInt64
     let engine: Engine
@@ -50,6 +52,7 @@ final class Connection: @unchecked Sendable {
     init(handle: OpaquePointer, socket: Int32, number: UInt64, startedAt: UInt64, engine: Engine) {
         self.handle = handle
         self.socket = socket
+        peerAddress = cmhd_peer(handle).flatMap { IPAddress($0) }
         self.number = number
         self.startedAt = startedAt
         self.engine = engine

@@ -57,6 +57,7 @@ extension Connection {
         contents.pointee.receivedAt = now
         contents.pointee.connectionStart = startedAt
         contents.pointee.connectionNumber = number
+        contents.pointee.peerAddress = peerAddress
         contents.pointee.requestNumber = countBegun()
         targetLength = strlen(target)
         targetAddress = UInt(bitPattern: target)

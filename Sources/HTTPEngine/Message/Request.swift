@@ -32,6 +32,7 @@ package final class Request: @unchecked Sendable {
         /// Number of the connection in this process and of the request on it: the name of a request nobody named.
         var connectionNumber: UInt64 = 0
         var requestNumber: UInt64 = 0
+        var peerAddress: IPAddress?
         /// The raw target, then the head.
         var storage = GrowingBytes()
         var body = GrowingBytes()
@@ -75,6 +76,9 @@ extension Request {
 
     /// When the request line was complete, monotonic nanoseconds.
     package var receivedAt: UInt64 { contents.pointee.receivedAt }
+
+    /// The address that the connection came from: the client's, or that of the proxy before it.
+    package var peerAddress: IPAddress? { contents.pointee.peerAddress }
 
     /// The target, then the head, as they came, but for field names, which are in lower case.
     var storage: UnsafeRawBufferPointer { contents.pointee.storage.bytes }

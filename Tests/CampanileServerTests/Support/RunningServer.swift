@@ -19,6 +19,7 @@ final class RunningServer: Sendable {
     init(
         folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), provider: RecordingProvider? = nil,
         logger: Logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }),
+        sink: LogSink = LogSink(descriptor: -1, format: .json),
         _ configure: (inout Configuration) -> Void = { _ in }
     ) async throws {
         self.folder = folder
@@ -31,8 +32,7 @@ final class RunningServer: Sendable {
         configure(&configuration)
         self.configuration = configuration
         app = try await App(
-            configuration: configuration, world: world, sink: LogSink(descriptor: -1, format: .json),
-            logger: logger, provider: provider)
+            configuration: configuration, world: world, sink: sink, logger: logger, provider: provider)
         client = HTTPClient(port: app.port)
     }
 

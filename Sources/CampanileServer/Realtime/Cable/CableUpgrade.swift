@@ -40,8 +40,11 @@ struct CableUpgrade: Sendable, Equatable {
     /// - Parameters:
     ///   - isGET: whether the method is GET.
     ///   - isHTTP11: whether the request's version is HTTP/1.1.
+    ///   - scheme: the page's scheme, if it is known.
     ///   - headers: all values of a header field by its name in lower case.
-    init(isGET: Bool, isHTTP11: Bool, origins: OriginRule, headers: (StaticString) -> [String]) throws(CableRefusal) {
+    init(
+        isGET: Bool, isHTTP11: Bool, origins: OriginRule, scheme: WebScheme?, headers: (StaticString) -> [String]
+    ) throws(CableRefusal) {
         guard isGET, isHTTP11, CableUpgrade.list(headers("upgrade"), holds: "websocket"),
             CableUpgrade.list(headers("connection"), holds: "upgrade")
         else { throw .notWebSocket }
@@ -50,7 +53,7 @@ struct CableUpgrade: Sendable, Equatable {
         guard let key = keys.first, keys.count == 1, key.utf8.count == 24, Data(base64Encoded: key)?.count == 16 else {
             throw .malformedKey
         }
-        guard origins.allows(headers) else { throw .foreignOrigin }
+        guard origins.allows(scheme: scheme, headers) else { throw .foreignOrigin }
         acceptKey = CableUpgrade.acceptKey(for: key)
         isSubprotocolOffered = CableUpgrade.list(
             headers("sec-websocket-protocol"), holds: CableUpgrade.subprotocol, isCaseSensitive: true)
