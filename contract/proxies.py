@@ -1,7 +1,7 @@
 """nginx and Caddy in front of the server, each from Debian's package with the file of packaging/: only names, ports and
 certificates are others than in the file.
 
-REST, streams that aren't held up, WebSockets, the number under the app's own host; and requests that two parsers may read
+REST, streams that aren't held up, WebSockets, the client's address in the server's log, the number under the app's own host; and requests that two parsers may read
 differently (smuggling.py): the server may take nothing for a request that the proxy didn't, and every bystander gets the
 answer to what it asked. The same detector must find the hidden requests where no proxy stands in between.
 
@@ -98,12 +98,14 @@ class Proxy:
 
     # --- calls
 
-    def call(self, method, path, *, credential=None, body=None, headers=(), version="--http1.1", port=None):
+    def call(self, method, path, *, credential=None, body=None, headers=(), version="--http1.1", port=None, client=None):
         """(status, header fields, body) by curl."""
         arguments = ["curl", "--silent", "--show-error", "--globoff", "--path-as-is", version, "--cacert", str(self.authority),
                      "--max-time", str(WAIT_SECONDS), "--include", "--write-out", "\n%{http_version}", "--request", method]
         if method == "HEAD":
             arguments += ["--head"]
+        if client:
+            arguments += ["--interface", client]
         if credential:
             arguments += ["--header", f"Authorization: Bearer {credential}"]
         if body is not None:
@@ -126,10 +128,29 @@ class Proxy:
         assert status == 201 and json.loads(content)["title"] == title, (status, content)
         return json.loads(content)["id"], fields
 
-    def logged_ids(self):
-        """The ids of all requests in the server's log."""
+    def logged(self):
+        """The lines of all requests in the server's log."""
         with open(self.server.log, encoding="utf-8", errors="replace") as log:
-            return re.findall(r'"message":"request".*"request_id":"([^"]*)"', log.read())
+            return [json.loads(line) for line in log if '"message":"request"' in line and line.endswith("}\n")]
+
+    def logged_ids(self):
+        return [line["request_id"] for line in self.logged()]
+
+    @contextlib.contextmanager
+    def trusting(self, proxies):
+        """The server is started anew with these trusted_proxies, and after that as it was."""
+        before = self.server.environment["CAMPANILE_TRUSTED_PROXIES"]
+        self.restart_server(proxies)
+        try:
+            yield
+        finally:
+            self.restart_server(before)
+
+    def restart_server(self, proxies):
+        self.server.stop()
+        self.server.environment["CAMPANILE_TRUSTED_PROXIES"] = proxies
+        self.server.start()
+        until(lambda: self.call("GET", "/healthz")[0] == 200, "the proxy doesn't find the server again")
 
 
 class Nginx(Proxy):
@@ -239,8 +260,75 @@ def both_logs_know_a_request_by_the_same_name(proxy):
     assert "the-clients-own" not in proxy.logged_ids()
 
 
-# The client's address (trusted_proxies) is to be tried here: what arrives as X-Forwarded-For and X-Forwarded-Proto, also where
-# the client sends such fields of its own.
+# --- what the server believes: curl comes from 127.0.0.2, the proxy and the harness from 127.0.0.1, which the server trusts
+
+CLIENT = "127.0.0.2"
+FORGED = ["X-Forwarded-For: 203.0.113.7", "X-Forwarded-For: 127.0.0.1, 198.51.100.1", "X-Real-IP: 203.0.113.8",
+          "Forwarded: for=203.0.113.9;proto=http", "True-Client-IP: 203.0.113.10"]
+
+
+@test
+def the_servers_log_has_the_clients_address(proxy):
+    """Over HTTP/1.1 and HTTP/2, and whatever the client says of itself."""
+    for version in ("--http1.1", "--http2"):
+        for forged in ([], FORGED):
+            _, fields, _ = proxy.call("GET", "/healthz", headers=forged, version=version, client=CLIENT)
+            assert address(proxy, fields) == CLIENT, (address(proxy, fields), version, forged)
+
+
+@test
+def the_app_hosts_proxy_hands_the_clients_address_on(proxy):
+    """Of nginx-app-host.conf."""
+    if not isinstance(proxy, Nginx):
+        return
+    for forged in ([], FORGED):
+        _, fields, _ = proxy.call("POST", "/stream_tokens", credential=proxy.token("address"), headers=forged,
+                                  client=CLIENT, port=proxy.app_port)
+        assert address(proxy, fields) == CLIENT, (address(proxy, fields), forged)
+
+
+@test
+def a_server_that_trusts_nobody_logs_the_proxy(proxy):
+    """The control: with the default no forwarded field counts."""
+    with proxy.trusting(""):
+        _, fields, _ = proxy.call("GET", "/healthz", headers=FORGED, client=CLIENT)
+        assert address(proxy, fields) == "127.0.0.1", address(proxy, fields)
+
+
+@test
+def the_scheme_is_the_proxys_word(proxy):
+    """A page of http:// isn't the server's own behind TLS, whatever the client calls the scheme. Told nothing, it is either."""
+    for origin, forged, status in (
+            ("https://localhost", None, 101), ("https://localhost", "http", 101),
+            ("http://localhost", None, 403), ("http://localhost", "http", 403), ("https://evil.example", "https", 403)):
+        assert upgrade(proxy, origin, forged) == status, (origin, forged)
+    with proxy.trusting(""):
+        for origin, status in (("https://localhost", 101), ("http://localhost", 101), ("https://evil.example", 403)):
+            assert upgrade(proxy, origin, "ftp") == status, origin
+
+
+def upgrade(proxy, origin, forged):
+    """The status of a WebSocket's opening. The host has no port, as it would have none at 443."""
+    head = ("GET /cable HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+            f"Origin: {origin}\r\nAuthorization: Bearer {proxy.token('scheme')}\r\n")
+    if forged:
+        head += f"X-Forwarded-Proto: {forged}\r\n"
+    with socket.create_connection(("127.0.0.1", proxy.port), timeout=WAIT_SECONDS) as plain:
+        with proxy.context().wrap_socket(plain, server_hostname="localhost") as connection:
+            connection.sendall(f"{head}\r\n".encode())
+            return int(connection.recv(4096).split(b" ")[1])
+
+
+def address(proxy, fields):
+    """The client's address in the server's log, of the request with this answer."""
+    lines = []
+
+    def is_logged():
+        lines[:] = [line for line in proxy.logged() if line["request_id"] == fields["x-request-id"]]
+        return lines
+    until(is_logged, "the server's log doesn't have the request")
+    return lines[0]["client_address"]
 
 
 @test
@@ -399,7 +487,7 @@ def main():
     passed = failed = 0
     with temporary_folder("campanile-proxies-") as folder:
         make_certificate(folder)
-        server = Campanile(str(options.binary), f"{folder}/proxies.sqlite", folder)
+        server = Campanile(str(options.binary), f"{folder}/proxies.sqlite", folder, {"CAMPANILE_TRUSTED_PROXIES": "127.0.0.1"})
         server.start()
         for kind in (Nginx, Caddy):
             proxy = kind(folder, server)
