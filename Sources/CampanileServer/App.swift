@@ -76,7 +76,8 @@ package final class App: Sendable {
         let streamTokens = StreamTokens(key: try await App.streamTokenKey(database, world: world))
         let authenticator = Authenticator(
             verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: streamTokens,
-            streamCookie: configuration.streams.cookie, database: database, world: world)
+            streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
+            world: world)
         let board = BadgeBoard(capacity: Limits.rememberedBadges)
         let realtime = try Realtime(
             database: database, policy: badgePushes.policy, streams: configuration.streams, cable: configuration.cable,
@@ -90,7 +91,7 @@ package final class App: Sendable {
         database.onLogTrouble { App.tell($0, configuration.database, logger) }
         let proxies = TrustedProxies(configuration.trustedProxies)
         let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
-        health = HealthResource(database: database, world: world, conditions: { courier.conditions })
+        health = HealthResource(database: database, world: world, conditions: { courier.conditions }, logger: logger)
         let streamInboxes = StreamInboxes(database: database, world: world)
         routes = Routes(
             database: database, world: world, badgePushes: badgePushes, board: board, ids: ids, courier: courier,

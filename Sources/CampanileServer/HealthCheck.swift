@@ -16,6 +16,8 @@ package struct HealthCheck {
     private let host: String
     private let port: Int
     private let path: String
+    /// What the reasons are told to.
+    private let token: Secret?
     private let deadline: ContinuousClock.Instant
 
     private var address: String { "http://\(host.contains(":") ? "[\(host)]" : host):\(port)\(path)" }
@@ -28,6 +30,7 @@ package struct HealthCheck {
         host = configuration.host
         port = configuration.port
         path = isReadiness ? "/readyz" : "/healthz"
+        token = isReadiness ? configuration.metrics.token : nil
         deadline = .now + .seconds(seconds)
     }
 
@@ -35,7 +38,8 @@ package struct HealthCheck {
     package func run() throws -> String {
         let socket = try connection()
         defer { close(socket) }
-        let fields = "Host: localhost\r\nUser-Agent: campanile-health\r\nConnection: close\r\n"
+        var fields = "Host: localhost\r\nUser-Agent: campanile-health\r\nConnection: close\r\n"
+        if let token { fields += "Authorization: Bearer \(token.exposed)\r\n" }
         try send("GET \(path) HTTP/1.1\r\n\(fields)\r\n", on: socket)
         let answer = try received(on: socket)
         let words = answer.prefix { $0 != UInt8(ascii: "\r") }.split(separator: UInt8(ascii: " "))
@@ -47,16 +51,23 @@ package struct HealthCheck {
         return "\(address) answered 200."
     }
 
-    /// What `/readyz` says is wrong.
+    /// What `/readyz` says is wrong, or where to look.
     private func reasons(in answer: [UInt8]) -> String {
         let text = String(decoding: answer, as: UTF8.self)
         guard let body = text.firstRange(of: "\r\n\r\n"),
-            case .array(let reasons) = (try? JSONValue(parsing: Array(text[body.upperBound...].utf8)))?["reasons"]
+            let state = try? JSONValue(parsing: Array(text[body.upperBound...].utf8))
         else { return "" }
-        let sentences = reasons.compactMap { reason in
-            if case .string(let sentence) = reason { sentence } else { nil }
+        if case .array(let reasons)? = state["reasons"] {
+            let sentences = reasons.compactMap { reason in
+                if case .string(let sentence) = reason { sentence } else { nil }
+            }
+            return sentences.map { " " + $0 }.joined()
         }
-        return sentences.map { " " + $0 }.joined()
+        guard case .integer(let count)? = state["reason_count"] else { return "" }
+        let number = count == 1 ? "1 reason" : "\(count) reasons"
+        return token == nil
+            ? " It has \(number), which its log tells, or this command if metrics.token is set."
+            : " It has \(number), which its log tells: it doesn't know this configuration's metrics.token."
     }
 
     /// 0.0.0.0 and ::, which are all addresses to who listens, are this machine to who connects.

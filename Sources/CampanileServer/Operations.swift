@@ -46,7 +46,7 @@ package struct Operations: Sendable {
     // MARK: Keys
 
     /// - Returns: the key, which is kept nowhere.
-    package func createKey(name: String, app: String) throws -> String {
+    package func createKey(name: String, app: String, kind: APIKeyKind = .producer) throws -> String {
         guard !name.isEmpty, name.utf8.count <= Limits.apiKeyNameBytes, name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
         else { throw Refusal("The name must be 1 to \(Limits.apiKeyNameBytes) bytes without spaces.") }
         try Operations.check(app)
@@ -55,7 +55,7 @@ package struct Operations: Sendable {
         let now = world.now()
         do {
             try database.writeBlocking {
-                try APIKeyRepository.insert(name: name, app: app, hash: hash, at: now, in: $0)
+                try APIKeyRepository.insert(name: name, app: app, kind: kind, hash: hash, at: now, in: $0)
             }
         } catch let error as SQLError where error.code == .constraintUnique {
             throw Refusal("There is a valid key named \(name) already. Revoke it first, or take another name.")

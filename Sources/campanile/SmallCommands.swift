@@ -35,19 +35,21 @@ struct Migrate: AsyncParsableCommand {
 
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Producers' API keys.", subcommands: [Create.self, List.self, Revoke.self])
+        abstract: "API keys of producers and of those who watch the server.", subcommands: [Create.self, List.self, Revoke.self])
 
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(abstract: "Make a key. It is shown this once.")
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "What the key is for; unique among the valid ones.") var name: String
-        @Option(help: "The app that the key may create notifications for.") var app = AppName.standard
+        @Option(help: "The app that the key is for.") var app = AppName.standard
+        @Flag(help: "A key that sees how the server does with the app (/readyz), and reads and creates nothing.")
+        var operate = false
 
         func run() async throws {
             let operations = try common.operations(try common.load())
             defer { operations.close() }
-            print(try Failure.naming { try operations.createKey(name: name, app: app) })
+            print(try Failure.naming { try operations.createKey(name: name, app: app, kind: operate ? .operate : .producer) })
             say("This is the only time that the key is shown; only its SHA-256 is kept.")
         }
     }
@@ -62,7 +64,7 @@ struct Keys: AsyncParsableCommand {
             defer { operations.close() }
             for key in try Failure.naming({ try operations.keys() }) {
                 let end = key.revokedAt.map { "revoked \($0)" } ?? "valid"
-                print("\(key.name)\t\(key.app)\tcreated \(key.createdAt)\t\(end)")
+                print("\(key.name)\t\(key.app)\tcreated \(key.createdAt)\t\(end)\t\(key.kind.rawValue)")
             }
         }
     }

@@ -64,12 +64,17 @@ import Testing
         }
     }
 
+    private static let token = Secret("a-token-for-the-metrics")
+
     private func server(_ deed: Deed, _ log: KeptLog) async throws -> RunningServer {
         let folder = TemporaryFolder()
-        guard deed == .linkTurned else { return try await RunningServer(folder: folder, logger: log.logger) }
+        guard deed == .linkTurned else { return try await RunningServer(folder: folder, logger: log.logger) { $0.metrics.token = Self.token } }
         try Database(path: folder.database).close()
         #expect(symlink("campanile.sqlite", folder.path + "/link") == 0)
-        return try await RunningServer(folder: folder, logger: log.logger) { $0.database = folder.path + "/link" }
+        return try await RunningServer(folder: folder, logger: log.logger) {
+            $0.database = folder.path + "/link"
+            $0.metrics.token = Self.token
+        }
     }
 
     @Test("nothing is acknowledged while the files aren't those that were opened, and why is said; reads go on",
@@ -92,7 +97,7 @@ import Testing
                 == "The database can't take this now: \(deed.sentence). Nothing was changed; try again.")
         }
         // The clock stands: the proof of a moment ago is not believed any more.
-        let unready = try await server.client.get("/readyz")
+        let unready = try await server.client.get("/readyz", as: "Bearer \(Self.token.exposed)")
         #expect(unready.status == 503)
         #expect(try unready.json["reasons"]?.array.compactMap(\.string) == ["The database can't be written: \(deed.sentence)."])
         #expect(log.count("error The database's files aren't those that were opened") == 1)

@@ -40,7 +40,7 @@ import Yams
     }
 
     private func access(_ security: Node?) -> String {
-        let names = (security?.sequence ?? []).compactMap { $0.mapping?.keys.first?.string }
+        let names = (security?.sequence ?? []).compactMap { $0.mapping.map { $0.keys.first?.string ?? "anyone" } }
         return names.isEmpty ? "anyone" : names.joined(separator: " or ")
     }
 
@@ -53,6 +53,7 @@ import Yams
                 case .user: "userToken"
                 case .listener: "userToken or accessToken or streamCookie"
                 case .producer: "producerKey"
+                case .observer: "anyone or operateKey"
                 }
                 return Operation(
                     method: route.method.name, path: "\(route.pattern)", id: "\(route.operationID)", access: access)

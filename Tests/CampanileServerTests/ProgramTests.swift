@@ -136,7 +136,16 @@ struct ProgramTests {
         #expect(told == ["Passed over, because there is no such setting: CAMPANILE_DB"])
         let output = try ChildProgram.output(
             of: Self.path, ["keys", "list", "--database", folder.database], environment: environment)
-        #expect(output.hasPrefix("shop\tdefault\t"))
+        #expect(output.hasPrefix("shop\tdefault\t") && output.hasSuffix("\tvalid\tproducer\n"))
+    }
+
+    @Test("a key made with --operate is another kind of key, and the list says so")
+    func operateKey() throws {
+        let database = ["--database", folder.database]
+        let key = try ChildProgram.output(of: Self.path, ["keys", "create", "watch", "--app", "shop", "--operate"] + database)
+        #expect(key.hasPrefix("cmp_"))
+        let list = try ChildProgram.output(of: Self.path, ["keys", "list"] + database)
+        #expect(list.hasPrefix("watch\tshop\tcreated ") && list.hasSuffix("\tvalid\toperate\n"))
     }
 
     @Test("a port that is no number is a mistake")

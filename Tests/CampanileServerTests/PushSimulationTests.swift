@@ -52,14 +52,14 @@ struct PushSimulationTests {
     func wrongKey() async throws {
         try await withSimulator(prepare: { try $0.writeKey(P256.Signing.PrivateKey().pemRepresentation) }) {
             server, providers in
-            let producer = try server.producer()
+            let (producer, watch) = (try server.producer(), try server.operator())
             let alice = try await server.user()
             try await server.register(Self.iPhone, as: alice)
             let answer = try await server.client.post(
                 "/notifications", #"{"user_id":"alice","title":"Hello"}"#, as: producer)
             let id = try #require(try answer.json["id"]?.string)
             try await server.quiet()
-            let details = try await server.client.get("/readyz").json["details"]?.array.compactMap(\.string) ?? []
+            let details = try await server.client.get("/readyz", as: watch).json["details"]?.array.compactMap(\.string) ?? []
             #expect(details.count == 1 && details[0].contains("default") && details[0].contains("InvalidProviderToken"))
             let owed = try await server.deliveries(id, as: producer)
             #expect(owed.map { $0["state"]?.string } == ["owed"])
@@ -74,7 +74,7 @@ struct PushSimulationTests {
             while providers.simulator.device(Self.iPhone)?.received ?? 0 == 0 { await Task.yield() }
             try await server.quiet()
             #expect(try await server.deliveries(id, as: producer).map { $0["state"]?.string } == ["accepted"])
-            #expect(try await server.client.get("/readyz").json["details"]?.array.isEmpty == true)
+            #expect(try await server.client.get("/readyz", as: watch).json["details"]?.array.isEmpty == true)
         }
     }
 
@@ -98,7 +98,7 @@ struct PushSimulationTests {
     @Test("one app's outage is one lane's: the other provider's pushes go on, and the outage ends by itself")
     func outage() async throws {
         try await withSimulator { server, providers in
-            let producer = try server.producer()
+            let (producer, watch) = (try server.producer(), try server.operator())
             let alice = try await server.user()
             try await server.register(Self.iPhone, as: alice)
             try await server.register("pixel", platform: "android", as: alice)
@@ -109,7 +109,7 @@ struct PushSimulationTests {
                 try await server.quiet()
             }
             #expect(providers.simulator.device("pixel")?.received == 12)
-            #expect(try await server.client.get("/readyz").json["details"]?.array.count == 1)
+            #expect(try await server.client.get("/readyz", as: watch).json["details"]?.array.count == 1)
             providers.simulator.setFaults([])
             for _ in 0..<6 {
                 server.clock.advance(seconds: 300)
@@ -118,7 +118,7 @@ struct PushSimulationTests {
             }
             let phone = try #require(providers.simulator.device(Self.iPhone))
             #expect(phone.badge == 12 && phone.notifications.count == 12)
-            #expect(try await server.client.get("/readyz").json["details"]?.array.isEmpty == true)
+            #expect(try await server.client.get("/readyz", as: watch).json["details"]?.array.isEmpty == true)
             #expect(providers.simulator.counters.duplicates == 0)
         }
     }

@@ -13,7 +13,7 @@ struct QueryPlanTests {
     /// Statements that walk a table or sort, each with the reason why that is no harm.
     private static let reasons: [String: String] = [
         "SELECT id FROM inboxes ORDER BY id": "the badge audit, and a start under another policy",
-        "SELECT id, name, app, created_at, revoked_at FROM api_keys ORDER BY id": "`keys list`",
+        "SELECT id, name, app, created_at, revoked_at, kind FROM api_keys ORDER BY id": "`keys list`",
         "SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider": "a row for each lane",
         "SELECT app, user_id, not_before FROM revocations WHERE not_before > ?1": "users that an operator signed out, after a change",
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'": "a row for each table that has sequences",

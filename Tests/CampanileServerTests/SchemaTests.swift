@@ -153,6 +153,33 @@ struct SchemaTests {
         #expect(try database.read { try DeliveryRepository.nextDueAt(device: 2, in: $0) } == Timestamp(milliseconds: 4))
     }
 
+    @Test("schema 8 takes the keys of schema 7 for producers', and no kind that nobody knows")
+    func fromSevenToEight() throws {
+        let path = try migrated(through: 7)
+        var database = try Database(path: path)
+        try database.writeBlocking { connection in
+            for (name, revokedAt) in [("old", 7), ("shop", nil)] as [(String, Int64?)] {
+                _ = try connection.run(
+                    "INSERT INTO api_keys (name, app, hash, created_at, revoked_at) VALUES (?1, 'default', ?2, 5, ?3)",
+                    name, APIKey.hash(name.utf8), revokedAt)
+            }
+        }
+        database.close()
+        try Migrations.migrator.migrate(path: path)
+        database = try Database(path: path)
+        defer { database.close() }
+        let keys = try database.read { try APIKeyRepository.list(in: $0) }
+        #expect(keys.map { "\($0.name) \($0.kind) \($0.createdAt.milliseconds) \($0.revokedAt?.milliseconds ?? 0)" }
+            == ["old producer 5 7", "shop producer 5 0"])
+        #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("shop".utf8), in: $0) }?.kind == .producer)
+        try database.writeBlocking { connection in
+            try APIKeyRepository.insert(
+                name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8), at: Timestamp(milliseconds: 9), in: connection)
+            #expect(throws: (any Error).self) { try connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'") }
+        }
+        #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("watch".utf8), in: $0) }?.kind == .operate)
+    }
+
     private static func id(_ number: UInt64) -> UUIDv7 { UUIDv7(high: number << 16 | 0x7000, low: 1 << 63) }
 
     private static func insertDelivery(_ state: String, _ connection: Connection) throws -> Int {

@@ -46,6 +46,9 @@ package struct Dispatcher: Sendable {
         if case .listener(let handler) = endpoint {
             return .later { await finish(request) { try handler(request, await authenticator.listener(request)) } }
         }
+        if case .observer(let handler) = endpoint {
+            return settle(request) { try handler(request, authenticator.insight(request)) }
+        }
         if let principal = authenticator.remembered(request) {
             return settle(request) { try reply(request, principal, endpoint) }
         }
@@ -58,11 +61,13 @@ package struct Dispatcher: Sendable {
     private func reply(_ request: Request, _ principal: Principal, _ endpoint: Endpoint) throws -> Reply {
         switch (endpoint, principal) {
         case (.anyone(let handler), _): return try handler(request)
-        case (.listener, _): throw Problem(.internalError)
+        case (.listener, _), (.observer, _): throw Problem(.internalError)
         case (.user(let handler), .user(let user)): return try handler(request, user)
         case (.producer(let handler), .producer(let producer)): return try handler(request, producer)
         case (.user, .producer): throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
         case (.producer, .user): throw Problem(.forbidden, detail: "This needs an API key, not a user token.")
+        case (.user, .operate), (.producer, .operate):
+            throw Problem(.forbidden, detail: "This API key was made with --operate: it reads and creates nothing.")
         }
     }
 

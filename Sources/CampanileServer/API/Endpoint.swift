@@ -13,4 +13,6 @@ package enum Endpoint: Sendable {
     /// Who opens a stream may show the token in other places too; the endpoint decides what becomes of who shows none.
     case listener(@Sendable (Request, StreamIdentity) throws -> Reply)
     case producer(@Sendable (Request, Producer) throws -> Reply)
+    /// Anybody, told more or less.
+    case observer(@Sendable (Request, Insight) throws -> Reply)
 }

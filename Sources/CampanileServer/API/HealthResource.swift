@@ -1,5 +1,6 @@
 import CampanileCore
 import HTTPEngine
+import Logging
 import SQLEngine
 import Synchronization
 
@@ -20,15 +21,20 @@ final class HealthResource: Sendable {
     private let world: World
     /// The lanes that don't run.
     private let conditions: @Sendable () -> [(lane: Lane, condition: LaneCondition)]
+    private let logger: Logger
     private let isDraining = Atomic<Bool>(false)
     private let proof = Mutex<Proof?>(nil)
+    /// What the log was told last.
+    private let told = Mutex<String?>(nil)
 
     init(
-        database: Database, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)]
+        database: Database, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
+        logger: Logger
     ) {
         self.database = database
         self.world = world
         self.conditions = conditions
+        self.logger = logger
     }
 
     /// From now on nobody should be sent here any more.
@@ -42,21 +48,46 @@ final class HealthResource: Sendable {
                 body: .constant("{\"status\":\"ok\"}")))
     }
 
-    /// Asks the writer itself: only a write proves that writes are possible.
-    func readiness(_ request: Request) throws -> Reply {
-        .later { [self] in
-            var reasons: [String] = []
-            if isDraining.load(ordering: .relaxed) { reasons.append("The server is stopping.") }
-            if let reason = await writeProblem() { reasons.append(reason) }
-            let isReady = reasons.isEmpty
-            var response = Response.json(
-                isReady ? 200 : 503,
-                .object([
-                    .init("status", isReady ? "ready" : "unready"), .init("reasons", .array(reasons.map { .string($0) })),
-                    .init("details", .array(conditions().map { .string($0.condition.sentence($0.lane)) })),
-                ]))
-            if !isReady { response.add("Retry-After", "1") }
-            return response
+    func readiness(_ request: Request, _ insight: Insight) throws -> Reply {
+        .later { [self] in await readiness(insight) }
+    }
+
+    /// Asks the writer itself: only a write proves that writes are possible. Anybody is told whether and how much is wrong.
+    func readiness(_ insight: Insight) async -> Response {
+        var reasons: [String] = []
+        if isDraining.load(ordering: .relaxed) { reasons.append("The server is stopping.") }
+        let problem = await writeProblem()
+        tellLog(problem)
+        if let problem { reasons.append(problem) }
+        let conditions = conditions()
+        let isReady = reasons.isEmpty
+        var members: [JSONValue.Member] = [
+            .init("status", isReady ? "ready" : "unready"), .init("reason_count", .integer(Int64(reasons.count))),
+            .init("detail_count", .integer(Int64(conditions.count))),
+        ]
+        if insight != .none {
+            let details = conditions.filter { insight.covers($0.lane.app) }.map { $0.condition.sentence($0.lane) }
+            members.append(.init("reasons", .array(reasons.map { .string($0) })))
+            members.append(.init("details", .array(details.map { .string($0) })))
+        }
+        var response = Response.json(isReady ? 200 : 503, .object(members))
+        // Another credential would be told more (RFC 9110 section 11.6.1).
+        if insight == .none { response.add("WWW-Authenticate", "Bearer realm=\"campanile\"") }
+        if !isReady { response.add("Retry-After", "1") }
+        return response
+    }
+
+    /// The reason isn't in the answer for everybody, so it is in the log, once.
+    private func tellLog(_ problem: String?) {
+        let before = told.withLock { told in
+            defer { told = problem }
+            return told
+        }
+        guard before != problem else { return }
+        if let problem {
+            logger.warning("The server isn't ready.", metadata: ["reason": "\(problem)"])
+        } else {
+            logger.notice("The server is ready again.")
         }
     }
 

@@ -58,7 +58,7 @@ struct Routes {
             Route(.get, "/console", operationID: "getConsole", handler: .anyone(assets.console)),
             // The server itself
             Route(.get, "/healthz", operationID: "getHealth", handler: .anyone(health.health)),
-            Route(.get, "/readyz", operationID: "getReadiness", handler: .anyone(health.readiness)),
+            Route(.get, "/readyz", operationID: "getReadiness", handler: .observer(health.readiness)),
             Route(.get, "/openapi.yaml", operationID: "getContract", handler: .anyone(health.description)),
         ]
     }

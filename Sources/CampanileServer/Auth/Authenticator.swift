@@ -11,16 +11,20 @@ final class Authenticator: Sendable {
     private let streamTokens: StreamTokens
     /// The cookie that may hold a user token on streams; nil: none.
     private let streamCookie: String?
+    /// What the server's state is told to; nil: no such token.
+    private let metricsToken: Secret?
     private let database: Database
     private let world: World
     private let cache = PrincipalCache(capacity: Limits.rememberedTokens, bytes: Limits.rememberedTokenBytes)
 
     init(
-        verifier: UserTokenVerifier, streamTokens: StreamTokens, streamCookie: String?, database: Database, world: World
+        verifier: UserTokenVerifier, streamTokens: StreamTokens, streamCookie: String?, metricsToken: Secret?,
+        database: Database, world: World
     ) {
         self.verifier = verifier
         self.streamTokens = streamTokens
         self.streamCookie = streamCookie
+        self.metricsToken = metricsToken
         self.database = database
         self.world = world
     }
@@ -81,7 +85,10 @@ final class Authenticator: Sendable {
         guard let record = try database.read({ try APIKeyRepository.find(hash: hash, in: $0) }) else {
             throw Problem.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
-        let principal = Principal.producer(Producer(keyID: record.id, name: record.name, app: record.app))
+        let principal: Principal = switch record.kind {
+        case .producer: .producer(Producer(keyID: record.id, name: record.name, app: record.app))
+        case .operate: .operate(app: record.app)
+        }
         cache.remember(principal, for: key, until: Timestamp(milliseconds: .max), generation: generation)
         return principal
     }
@@ -102,6 +109,22 @@ final class Authenticator: Sendable {
         let token = UnsafeRawBufferPointer(rebasing: field[start...])
         // RFC 6750's b64token has neither spaces nor commas; nothing that could be two credentials.
         return token.isEmpty || token.contains(where: { $0 <= 0x20 || $0 == 0x2C || $0 >= 0x7F }) ? nil : token
+    }
+}
+
+// MARK: - The server's state
+
+extension Authenticator {
+    /// How much is told to who asks: all to `metrics.token`, one app's to an operate key of it. A credential that opens nothing
+    /// here isn't refused: a probe must not fail for a key that was replaced.
+    func insight(_ request: Request) -> Insight {
+        let fields = request.headers("authorization")
+        guard let field = fields.first, fields.count == 1, let token = Authenticator.bearerToken(field) else { return .none }
+        if metricsToken?.isToken(token) == true { return .all }
+        guard token.starts(with: APIKey.prefix.utf8) else { return .none }
+        // Also when the database can't be asked: that is among what the answer tells.
+        guard case .operate(let app)? = remembered(request) ?? (try? apiKey(token)) else { return .none }
+        return .app(app)
     }
 }
 

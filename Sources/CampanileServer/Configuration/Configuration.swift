@@ -244,7 +244,7 @@ package struct Configuration: Sendable, Equatable {
     }
 
     package struct Metrics: Sendable, Equatable {
-        /// The bearer token that reading the metrics takes, if set.
+        /// The bearer token of those who watch the server, if set.
         package var token: Secret?
         /// A port of their own, on the same host, if set.
         package var port: Int?

@@ -13,6 +13,7 @@ enum Migrations {
         Migration(version: 5, name: "m0005_cheap_checks", sql: text(PackageResources.m0005_cheap_checks_sql)),
         Migration(version: 6, name: "m0006_unread_from", sql: text(PackageResources.m0006_unread_from_sql)),
         Migration(version: 7, name: "m0007_withheld", sql: text(PackageResources.m0007_withheld_sql)),
+        Migration(version: 8, name: "m0008_key_kinds", sql: text(PackageResources.m0008_key_kinds_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -45,6 +45,13 @@ final class RunningServer: Sendable {
         return "Bearer " + (try operations.createKey(name: name, app: app))
     }
 
+    /// A key made with `--operate`.
+    func `operator`(_ name: String = "watch", app: String = AppName.standard) throws -> String {
+        let operations = try operations()
+        defer { operations.close() }
+        return "Bearer " + (try operations.createKey(name: name, app: app, kind: .operate))
+    }
+
     func user(_ name: String = "alice", app: String = AppName.standard, lifetime: Int64 = 3_600) async throws -> String {
         "Bearer "
             + (try configuration.signToken(user: name, app: app, lifetime: lifetime, world: world))
