@@ -1,7 +1,7 @@
 """Every operation of openapi.yaml against every credential that must not open it, and the one that must.
 
 Starts a campanile of its own and asks it over a socket. For each operation: no credential 401, malformed, forged and
-expired ones 401, a revoked key 401, the wrong kind 403, another user's or another app's object 404 or an empty answer,
+expired ones 401, a revoked key 401, the wrong kind and an operate key 403, another user's or another app's object 404 or an empty answer,
 and then the owner, who succeeds; after each refusal the owner's inbox, badge and devices are what they were. `HEAD`
 is held to the same as `GET`. An operation that openapi.yaml has and this table lacks is a failure, and the reverse.
 
@@ -24,7 +24,7 @@ from urllib.parse import quote
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 sys.path.insert(0, str(ROOT / "trust"))
-from campanile_process import JWT_SECRET, Campanile, TrustError, temporary_folder  # noqa: E402
+from campanile_process import JWT_SECRET, METRICS_TOKEN, Campanile, TrustError, temporary_folder  # noqa: E402
 
 try:
     import yaml
@@ -105,6 +105,9 @@ class Credentials:
         # A third app, so that what it creates doesn't stand in the inbox that must be empty.
         self.other_app_producer = server.command("keys", "create", "matrix-third", "--app", "third")[1]
         self.revoked = server.producer_key("matrix-revoked")
+        self.operate = server.command("keys", "create", "matrix-operate", "--operate")[1]
+        self.revoked_operate = server.command("keys", "create", "matrix-operate-revoked", "--operate")[1]
+        server.command("keys", "revoke", "matrix-operate-revoked")
         self.expired = jwt({"sub": OWNER, "exp": int(time.time()) - 60})
 
 
@@ -253,7 +256,8 @@ class Operation:
 
     def __init__(self, method, path, raw, shared_security):
         self.method, self.path, self.id = method.upper(), path, raw["operationId"]
-        schemes = {name for choice in raw.get("security", shared_security) for name in choice}
+        security = raw.get("security", shared_security)
+        schemes, self.is_open = {name for choice in security for name in choice}, {} in security
         self.is_stream = schemes == LISTENERS
         if self.is_stream:
             schemes = {"userToken"}
@@ -336,6 +340,8 @@ class Matrix:
         self.refused(operation, path, "revoked", bearer(self.credentials.revoked), 401)
         wrong = self.credentials.producer if operation.kind == "userToken" else self.credentials.owner
         self.refused(operation, path, "wrong kind", bearer(wrong), 403)
+        self.refused(operation, path, "operate key", bearer(self.credentials.operate), 403)
+        self.refused(operation, path, "metrics.token", bearer(METRICS_TOKEN), 401)
 
     def owner(self, operation, path):
         right = self.credentials.owner if operation.kind == "userToken" else self.credentials.producer
@@ -374,16 +380,38 @@ class Matrix:
         """Whatever is presented, it is not looked at."""
         cells = {"none": None, "malformed": bearer("garbage"), "expired": bearer(self.credentials.expired),
                  "revoked": bearer(self.credentials.revoked), "user": bearer(self.credentials.owner),
-                 "producer": bearer(self.credentials.producer)}
+                 "producer": bearer(self.credentials.producer), "operate": bearer(self.credentials.operate)}
         for cell, authorization in cells.items():
             for method in ("GET", "HEAD"):
                 answer = self.call(operation, EXPECTATIONS[operation.id].path, authorization, method)
                 self.check(operation, cell, answer.status in (200, 302), f"{method} got {answer.status}, expected 200 or 302")
 
+    def told_more(self, operation):
+        """Open to anyone, and more is told to metrics.token and to an operate key."""
+        credentials = self.credentials
+        cells = {"none": None, "expired": bearer(credentials.expired), "revoked": bearer(credentials.revoked), "user": bearer(credentials.owner),
+                 "producer": bearer(credentials.producer), "revoked operate key": bearer(credentials.revoked_operate),
+                 "two fields": [bearer(METRICS_TOKEN), bearer(METRICS_TOKEN)], "Basic": f"Basic {METRICS_TOKEN}",
+                 "a longer metrics.token": bearer(METRICS_TOKEN + "x"), "a shorter metrics.token": bearer(METRICS_TOKEN[:-1])}
+        cells |= {f"malformed ({name})": bearer(token) for name, token in self.tokens.items() if "\n" not in token}
+        cells |= {f"malformed ({name})": field for name, field in self.forms.items()}
+        for cell, authorization in cells.items():
+            self.told(operation, cell, authorization, {"status", "reason_count", "detail_count"})
+        for cell, token in (("operate key", credentials.operate), ("metrics.token", METRICS_TOKEN)):
+            self.told(operation, cell, bearer(token), {"status", "reason_count", "detail_count", "reasons", "details"})
+
+    def told(self, operation, cell, authorization, names):
+        path = EXPECTATIONS[operation.id].path
+        answer, head = (self.call(operation, path, authorization, method) for method in ("GET", "HEAD"))
+        seen = set(answer.json()) if answer.status == 200 else answer.body
+        self.check(operation, cell, seen == names, f"got {answer.status} with {seen}, expected 200 with {names}")
+        self.check(operation, cell, head.status == 200 and not head.body, f"HEAD got {head.status} {head.body!r}")
+
     def elsewhere(self, operation):
         """A stream's token in its address or in the cookie: held to the same; and every other operation takes neither."""
         path, credentials = EXPECTATIONS[operation.id].path, self.credentials
-        tokens = {"expired": (credentials.expired, 401), "a revoked key": (credentials.revoked, 401), "a key": (credentials.producer, 403)}
+        tokens = {"expired": (credentials.expired, 401), "a revoked key": (credentials.revoked, 401), "a key": (credentials.producer, 403),
+                  "an operate key": (credentials.operate, 403), "metrics.token": (METRICS_TOKEN, 401)}
         tokens |= {f"malformed ({name})": (token, 401) for name, token in self.tokens.items()}
         for name, (token, expected) in tokens.items():
             for place, answer in (
@@ -401,7 +429,8 @@ class Matrix:
         """The connection is accepted, so that a browser can be told: nobody is welcome but who is known."""
         credentials = self.credentials
         cells = {f"malformed ({name})": bearer(token) for name, token in self.tokens.items() if "\n" not in token}
-        cells |= {"none": None, "expired": bearer(credentials.expired), "revoked": bearer(credentials.revoked), "wrong kind": bearer(credentials.producer)}
+        cells |= {"none": None, "expired": bearer(credentials.expired), "revoked": bearer(credentials.revoked), "wrong kind": bearer(credentials.producer),
+                  "operate key": bearer(credentials.operate)}
         for cell, authorization in cells.items():
             said = self.first_words(authorization)
             self.check(operation, cell, said == {"type": "disconnect", "reason": "unauthorized", "reconnect": False}, f"it was told {said}")
@@ -449,6 +478,8 @@ class Matrix:
             passed, failed = self.passed, len(self.failed)
             if operation.id == "openCable":
                 self.cable(operation)
+            elif operation.kind == "operateKey" and operation.is_open:
+                self.told_more(operation)
             elif operation.kind is None:
                 self.run_open(operation)
             elif operation.kind in ("userToken", "producerKey"):

@@ -1,6 +1,6 @@
 # What generated_clients.py does with the Ruby client that openapi-generator makes: the calls of generated_calls.py, as a
-# Ruby program makes them. Standard input is JSON with the server's address, the database's path, a producer's key and users'
-# tokens. Prints a line a group of calls; exit status 1 if one failed.
+# Ruby program makes them. Standard input is JSON with the server's address, the database's path, a producer's key, an operate key
+# and users' tokens. Prints a line a group of calls; exit status 1 if one failed.
 require "json"
 require "openapi_client"
 
@@ -189,7 +189,10 @@ end
 
 calls "asking for health" do
   anyone = with(C::OperationsApi, nil)
-  same ["ok", "ready", []], [anyone.get_health.status, anyone.get_readiness.status, anyone.get_readiness.reasons], "the health"
+  ready = anyone.get_readiness
+  same ["ok", "ready", 0, 0, nil], [anyone.get_health.status, ready.status, ready.reason_count, ready.detail_count, ready.reasons], "the health"
+  told = with(C::OperationsApi, GIVEN["operate_key"]).get_readiness
+  same ["ready", [], []], [told.status, told.reasons, told.details], "what an operate key is told"
 end
 
 # --- problems

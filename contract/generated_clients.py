@@ -177,7 +177,7 @@ def ruby(source, world):
         raise GeneratorError("ruby is missing: apt-get install ruby ruby-typhoeus")
     generate(BIN / "openapi-generator-cli", "generate", "-g", "ruby", "-i", source, "-o", GENERATED / "ruby")
     tokens = {user: world.token(user) for user in RUBY_USERS}
-    given = {"address": world.address, "database": world.database, "key": world.key, "tokens": tokens}
+    given = {"address": world.address, "database": world.database, "key": world.key, "operate_key": world.operate_key, "tokens": tokens}
     done = subprocess.run(["ruby", "-I", str(GENERATED / "ruby/lib"), str(HERE / "generated_calls.rb")],
                           input=json.dumps(given), stdout=subprocess.PIPE, text=True)
     print(done.stdout, end="", flush=True)
@@ -194,6 +194,7 @@ class World:
         self.server, self.kind, self.database = server, kind, server.database
         self.address = f"http://127.0.0.1:{server.port}"
         self.key = server.producer_key("generated")
+        self.operate_key = server.command("keys", "create", "generated-operate", "--operate")[1]
 
     @property
     def producer(self):

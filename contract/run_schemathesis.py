@@ -60,13 +60,16 @@ def expect(answer, *statuses):
 def fixtures(server):
     """A user with a device and three notifications, so that lists have pages; and the credentials."""
     token, key = server.user_token(USER), server.producer_key("contract")
+    operate = server.command("keys", "create", "contract-operate", "--operate")[1]
     connection = server.connection()
     expect(connection.request("POST", "/device_tokens", credential=token, body={"token": DEVICE_TOKEN, "platform": "ios"}), 201)
     for number in range(3):
         body = {"user_id": USER, "title": f"Fixture {number}", "category": "ORDER_UPDATE"}
         expect(connection.request("POST", "/notifications", credential=key, body=body), 201)
     connection.close()
-    return {"CONTRACT_USER": USER, "CONTRACT_USER_TOKEN": token, "CONTRACT_PRODUCER_KEY": key, "CONTRACT_DEVICE_TOKEN": DEVICE_TOKEN}
+    return {
+        "CONTRACT_USER": USER, "CONTRACT_USER_TOKEN": token, "CONTRACT_PRODUCER_KEY": key, "CONTRACT_OPERATE_KEY": operate,
+        "CONTRACT_DEVICE_TOKEN": DEVICE_TOKEN}
 
 
 class Schemathesis:

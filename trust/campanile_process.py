@@ -20,6 +20,7 @@ import tempfile
 import time
 
 JWT_SECRET = "trust-harness-secret-that-is-long-enough-0123456789"
+METRICS_TOKEN = "trust-harness-metrics-token"   # is told why /readyz is 503
 START_SECONDS = 30       # until /healthz answers; a debug binary on a busy machine is slow
 STOP_SECONDS = 15        # the contract says 10 s after SIGTERM
 REQUEST_SECONDS = 30     # no answer within this is a failure, not a slow machine
@@ -140,7 +141,7 @@ class Campanile:
         self.listener = None     # a listening socket that is handed down to the server, as systemd does it
         self.environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": folder, "LC_ALL": "C.UTF-8",
-            "CAMPANILE_JWT_SECRET": JWT_SECRET, **(environment or {})}
+            "CAMPANILE_JWT_SECRET": JWT_SECRET, "CAMPANILE_METRICS_TOKEN": METRICS_TOKEN, **(environment or {})}
         self.port = free_port()
         self.process = None
         self.log = os.path.join(folder, "server.log")

@@ -116,7 +116,7 @@ class Caller:
         """Waits until /readyz has the status; gives the last answer."""
         deadline = time.monotonic() + seconds
         while True:
-            answer = self.request("GET", "/readyz")
+            answer = self.request("GET", "/readyz", credential=process.METRICS_TOKEN)
             if answer.status == wanted or time.monotonic() > deadline:
                 return answer
             time.sleep(0.1)

@@ -217,9 +217,9 @@ def suffer(fault, caller, report):
     # Clearing the badge is a write that can wait for the next list; the list itself is a read, and goes on.
     report.check("reads", native.status == 200, lambda: f"GET /notifications of a native app: {native!r}")
     ready = caller.ready(503, 5)
-    said = ready.body.decode(errors="replace").strip()
-    report.check("readyz", ready.status == 503 and len(said) > 10, lambda: f"/readyz during the fault: {ready!r}")
-    return f"{taken} creates before the first 503, native list {native.status}, /readyz: {said}"
+    said = ready.json().get("reasons", []) if ready.status == 503 else []
+    report.check("readyz", said and all(len(reason) > 10 for reason in said), lambda: f"/readyz during the fault: {ready!r}")
+    return f"{taken} creates before the first 503, native list {native.status}, /readyz: {' '.join(said)}"
 
 
 def recover(fault, caller, report, pid):
