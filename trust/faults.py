@@ -14,8 +14,8 @@ The faults:
   file size limit  RLIMIT_FSIZE: the same for everybody (the write fails with EFBIG)
   read-only        the file system was remounted read-only under the server: writes fail with EROFS (failing.c)
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
-  failing copy     the sync of the database's file fails, and not its log's: nothing is written until a restart, and though
-                   nothing that was copied into the file has reached the disk, nothing is lost
+  failing copy     the sync of the database's file fails, and not its log's: nothing is written until it succeeds with all of the
+                   log copied anew, or until a restart; and though nothing that was copied had reached the disk, nothing is lost
   locked           another process holds BEGIN EXCLUSIVE
   file moved away, file replaced, log moved away
                    the files that the server has open don't stand under their names, and come back
@@ -286,8 +286,9 @@ def removed(binary, folder, report, suffix):
     return f"{len(caller.acknowledged)} acknowledged, {len(caller.refused)} refused"
 
 
-def failing_copy(binary, folder, library, report):
-    """What was copied into the file doesn't reach the disk. The log holds all of it, and must be there after SIGKILL."""
+def failing_copy(binary, folder, library, report, is_killed):
+    """What was copied into the file doesn't reach the disk. The log holds all of it: for whoever starts after SIGKILL, and for
+    the server itself, which copies it anew once the disk works."""
     fault = FailingCopy(folder, library)
     server = fault.server(binary)
     server.start()
@@ -303,23 +304,33 @@ def failing_copy(binary, folder, library, report):
         while taken < UNTIL_COPIED and caller.create():
             taken += 1
         report.check("failing copy", caller.refused, f"{taken} creates were taken as if nothing were wrong")
-    for _ in range(3):
-        report.check("failing copy", not caller.create(), "a create was taken after a copy that failed")
-    caller.unready()
-    caller.reads("after a copy that failed")
-    lines = server.log_tail(1 << 20).count("The database's disk failed to sync")
-    report.check("failing copy", lines == 1, f"the log says it {lines} times, not once")
-    server.kill()
-    with open(before, "rb") as old, open(server.database, "r+b") as file:
-        shutil.copyfileobj(old, file)
-        file.truncate()
-    server.start()
-    caller.reads("after a copy that failed and nothing of which reached the disk")
-    report.check("failing copy", caller.create(), "a create failed after the restart")
+        for _ in range(3):
+            report.check("failing copy", not caller.create(), "a create was taken after a copy that failed")
+        caller.unready()
+        caller.reads("after a copy that failed")
+        lines = server.log_tail(1 << 20).count("The database's disk failed to sync")
+        report.check("failing copy", lines == 1, f"the log says it {lines} times, not once")
+        if is_killed:
+            server.kill()
+        with open(before, "rb") as old, open(server.database, "r+b") as file:
+            shutil.copyfileobj(old, file)
+            file.truncate()
+        if not is_killed:
+            time.sleep(2)   # all is copied anew meanwhile, at least once, and the sync fails again
+            report.check("failing copy", not caller.create(), "a create was taken after a copy that failed again")
+            caller.reads("after a copy that failed again")
+    if is_killed:
+        server.start()
+        caller.reads("after a copy that failed and nothing of which reached the disk")
+        report.check("failing copy", caller.create(), "a create failed after the restart")
+    else:
+        recover(fault, caller, report, server.process.pid)
     server.stop()
     with contextlib.closing(schema.connect(server.database)) as file:
         damage = schema.integrity(file)
         report.check("integrity", damage is None, str(damage))
+    clean, audit = server.badge_audit()
+    report.check("badge audit", clean, audit)
     return f"{len(caller.acknowledged)} acknowledged, {taken} of them before the first 503, {len(caller.refused)} refused"
 
 
@@ -450,9 +461,10 @@ def main():
         for suffix in ("", "-wal") if options.only in (None, "removed") else ():
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             print(f"faults: {suffix or 'file'} removed: {removed(options.binary, folder, report, suffix)}", flush=True)
-        if options.only in (None, FailingCopy.name):
+        for is_killed in (True, False) if options.only in (None, FailingCopy.name) else ():
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
-            print(f"faults: failing copy: {failing_copy(options.binary, folder, library, report)}", flush=True)
+            said = failing_copy(options.binary, folder, library, report, is_killed)
+            print(f"faults: failing copy{', killed' if is_killed else ''}: {said}", flush=True)
         if options.only in (None, "second start"):
             folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
             print(f"faults: second start: {second_start(options.binary, folder, report, mounts)}", flush=True)

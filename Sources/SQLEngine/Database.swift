@@ -111,8 +111,8 @@ package final class Database: Sendable {
     }
 
     /// Tells when the files aren't those any more that were opened, or their disk failed to sync them, with the error that
-    /// writes fail with from then on; and nil when they are back and writing goes on. On the writer's thread, before a transaction or, while somebody listens
-    /// for foreign changes, within a second.
+    /// writes fail with from then on; and nil when they are back, or on the disk, and writing goes on. On the writer's thread,
+    /// before a transaction or, while somebody listens for foreign changes, within a second.
     package func onDisplacement(_ watch: @escaping @Sendable (SQLError?) -> Void) {
         writer.watchFiles(watch)
     }

@@ -79,7 +79,7 @@ enum Displacement: Equatable, Sendable {
     case logGone
     case logReplaced
     /// The disk failed to sync while the log was copied into the file. Linux takes the pages for written from then on, and only
-    /// the log holds them for certain: it stays, SQLite is told that nothing of it was copied, and the next start copies all.
+    /// the log holds them for certain: it stays, SQLite is told that nothing of it was copied, and all of it is copied anew.
     case unsynced
 
     /// Its message goes on after "The database can't be written:".
@@ -90,7 +90,7 @@ enum Displacement: Equatable, Sendable {
             case .hidden(let reason): "its file can't be looked at: \(Files.describe(reason))"
             case .replaced: "another file stands in its place"
             case .logGone, .logReplaced: "the log that belongs to it (-wal, -shm) was removed or replaced"
-            case .unsynced: "the disk failed to sync its file. Its log (-wal) holds everything: restart the server, which copies it anew"
+            case .unsynced: "the disk failed to sync its file. Its log (-wal) holds everything, and is copied into it anew"
             }
         return SQLError(code: self == .unsynced ? .ioErrorSync : .displaced, message: message)
     }

@@ -9,6 +9,7 @@ package struct LogTrouble: Sendable {
 struct LogUpkeep {
     private let checkpointer: Checkpointer
     private let checkpointPages: Int
+    private let retryMilliseconds: Int
     /// The log's length when a copy was last tried.
     private var triedAt = 0
     /// When one that didn't reach the log's end is tried again.
@@ -19,13 +20,14 @@ struct LogUpkeep {
     /// Takes over the connection, which copies.
     init(_ connection: sending Connection, options: DatabaseOptions) throws {
         checkpointPages = max(1, options.walAutocheckpointPages)
+        retryMilliseconds = max(0, options.checkpointRetryMilliseconds)
         checkpointer = try Checkpointer(
             connection: connection, remainder: checkpointPages / DatabaseOptions.checkpointRemainder)
     }
 
-    /// After a commit that wrote to the log, which has so many pages now. Has the log copied into the file when it has grown enough since the last time, in the background. When
-    /// nearly all is copied, copies the rest here: SQLite begins the log anew only when no page is left. Where commits are
-    /// quicker than the copying, waits for it: the log would grow for ever.
+    /// After a commit that wrote to the log, which has so many pages now. Has the log copied into the file when it has grown
+    /// enough since the last time, in the background. When nearly all is copied, copies the rest here: SQLite begins the log
+    /// anew only when no page is left. Where commits are quicker than the copying, waits for it: the log would grow for ever.
     /// - Parameters:
     ///   - connection: the writer's.
     ///   - tell: called when the log can't be copied, once in a while, and with nil when it is again.
@@ -84,7 +86,7 @@ struct LogUpkeep {
         (triedAt, retryAt) = (pages, nil)
         if let trouble {
             let now = Monitor.now
-            retryAt = now + UInt64(DatabaseOptions.checkpointRetryMilliseconds) * 1_000_000
+            retryAt = now + UInt64(retryMilliseconds) * 1_000_000
             let isWorth = trouble.reason != nil || isTooLong(pages)
             let isNews = toldAt.map { now - $0 >= UInt64(DatabaseOptions.logNoticeMilliseconds) * 1_000_000 } ?? true
             guard isWorth, isNews else { return }

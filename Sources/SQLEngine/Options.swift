@@ -30,7 +30,7 @@ package struct DatabaseOptions: Sendable {
     /// The part of as many that the copy in the background may leave to the writer: one in so many.
     package static let checkpointRemainder = 12
     /// Milliseconds until a copy that failed, or that a reader of an old state stopped, is tried again.
-    package static let checkpointRetryMilliseconds = 1_000
+    package var checkpointRetryMilliseconds = 1_000
     /// Milliseconds in which it is told once that the log can't be copied.
     package static let logNoticeMilliseconds = 60_000
     /// Bytes of the log's file that are kept when the log is begun anew.

@@ -28,8 +28,10 @@ final class Writer: @unchecked Sendable {
     // The thread's own.
     private let connection: Connection
     private var displacement: Displacement?
-    /// What was copied into the file can't be trusted, and only the log holds all: see `Displacement.unsynced`.
-    private var hasFailedSync = false
+    /// When the log is copied anew, because what was copied into the file can't be trusted: see `Displacement.unsynced`. Nil:
+    /// it can.
+    private var copyAnewAt: UInt64?
+    private let retryNanoseconds: UInt64
     /// Whether what became of the files leaves nothing to do about the log.
     private var isLogSaved = true
     private var upkeep: LogUpkeep
@@ -44,6 +46,7 @@ final class Writer: @unchecked Sendable {
         self.connection = connection
         queueLimit = max(1, options.writerQueueLimit)
         batchLimit = max(1, options.writerBatchLimit)
+        retryNanoseconds = UInt64(max(0, options.checkpointRetryMilliseconds)) * 1_000_000
         // The first read: before it SQLite hasn't opened the log.
         dataVersion = try connection.dataVersion()
         files = try OpenFiles(file)
@@ -310,7 +313,8 @@ extension Writer {
 extension Writer {
     /// What a write has to be refused with, because it would go where nobody finds it.
     private func lookAtFiles() -> SQLError? {
-        let found = hasFailedSync ? .unsynced : files.displacement
+        if let copyAnewAt, copyAnewAt <= Monitor.now { copyAnew() }
+        let found = copyAnewAt == nil ? files.displacement : .unsynced
         if found != displacement {
             displacement = found
             isLogSaved = false
@@ -329,10 +333,30 @@ extension Writer {
     private func saveLog() -> Bool {
         switch displacement {
         case .gone, .replaced, .logGone: return (try? checkpoint(truncate: true)) != nil
-        // The file may be in use with the other log.
-        // Whoever opens the database next, or has it open still, copies the log anew.
+        // Whoever reads, also with the database open already, reads from the log, and whoever copies copies all of it.
         case .unsynced: return (try? connection.forgetCopied()) != nil
+        // The file may be in use with the other log.
         case .logReplaced, .hidden, nil: return true
+        }
+    }
+
+    private func distrustFile() {
+        copyAnewAt = Monitor.now + retryNanoseconds
+    }
+
+    /// After a sync that failed: a second one alone proves nothing, because Linux takes the pages for written. Written anew they
+    /// are to be written again, and they are all in the log, which is begun anew only after a sync of the file.
+    private func copyAnew() {
+        do {
+            try connection.forgetCopied()
+            try connection.checkpoint(truncate: false)
+            // As far as readers of an old state let it: the rest is in the log, and wasn't copied before.
+            try connection.syncFile()
+            copyAnewAt = nil
+        } catch {
+            distrustFile()
+            // What was copied now isn't on the disk either.
+            isLogSaved = false
         }
     }
 
@@ -352,12 +376,12 @@ extension Writer {
 
     /// Copies the log now; on the writer's thread.
     func checkpoint(truncate: Bool) throws {
-        if hasFailedSync { throw Displacement.unsynced.error }
+        if copyAnewAt != nil { throw Displacement.unsynced.error }
         do {
             try upkeep.settle()
             try connection.checkpoint(truncate: truncate)
         } catch let error as SQLError where error.isFailedSync {
-            hasFailedSync = true
+            distrustFile()
             throw error
         }
     }
@@ -367,7 +391,7 @@ extension Writer {
         do {
             try body()
         } catch let error as SQLError where error.isFailedSync {
-            hasFailedSync = true
+            distrustFile()
             _ = lookAtFiles()
         } catch {}
     }

@@ -11,8 +11,10 @@ enum TestDisk {
     /// The file that takes every write four hundred times; 0: none.
     static let slow = Atomic<UInt64>(0)
     static let hold = Mutex<Hold?>(nil)
-    /// The file whose syncs fail, and are not done; 0: none.
+    /// The file whose syncs fail, and are not done, as on Linux: a sync after one that failed succeeds, unless something was
+    /// written since. 0: none.
     static let unsynced = Atomic<UInt64>(0)
+    private static let isWritten = Atomic<Bool>(false)
     /// The file whose writes are counted, by the name of the thread that made them; its syncs with "sync " before that.
     static let counted = Mutex<(file: UInt64, writes: [String: Int])>((0, [:]))
 
@@ -44,6 +46,9 @@ enum TestDisk {
                 TestDisk.refusals.add(1, ordering: .relaxed)
                 errno = ENOSPC
                 return -1
+            }
+            if file == TestDisk.unsynced.load(ordering: .sequentiallyConsistent) {
+                TestDisk.isWritten.store(true, ordering: .sequentiallyConsistent)
             }
             TestDisk.counted.withLock { if $0.file == file { $0.writes[TestDisk.threadName, default: 0] += 1 } }
             TestDisk.hold.withLock { $0 }?.stand(for: file)
@@ -116,7 +121,9 @@ extension TestDisk {
     private static func sync(_ object: UnsafeMutablePointer<sqlite3_file>?, _ flags: Int32) -> Int32 {
         let file = objects.withLock { $0[UInt(bitPattern: object)] }
         counted.withLock { if $0.file == file { $0.writes["sync " + threadName, default: 0] += 1 } }
-        guard file == nil || file != unsynced.load(ordering: .sequentiallyConsistent) else {
+        if let file, file == unsynced.load(ordering: .sequentiallyConsistent),
+            isWritten.exchange(false, ordering: .sequentiallyConsistent)
+        {
             return SQLITE_IOERR | 4 << 8
         }
         return system.withLock { $0.sync }?(object, flags) ?? SQLITE_ERROR
