@@ -139,6 +139,8 @@ import Testing
             let tag = try #require(answer.header("etag"))
             let known = try await server.client.get("/deep_links", headers: ["If-None-Match": "W/\(tag)"])
             #expect((known.status, known.body.count, known.header("etag")) == (304, 0, tag))
+            // RFC 9110 section 8.6: that of the answer which it stands for, or none.
+            #expect(known.header("content-length") == "\(answer.body.count)")
             #expect(try await server.client.get("/deep_links?app=a%20b").errorFields == ["app"])
             #expect(try await server.client.get("/deep_links?app=%FF").errorFields == ["app"])
             #expect(answer.header("access-control-allow-origin") == "*")

@@ -25,8 +25,8 @@ struct PublicDocument: Sendable {
     }
 
     func response(to request: Request) -> Response {
-        var response = request.knows(tag)
-            ? Response(status: 304) : Response(status: 200, contentType: "application/json", body: .array(body))
+        var response = Response(
+            status: request.knows(tag) ? 304 : 200, contentType: "application/json", body: .array(body))
         response.add("ETag", .text(tag))
         response.add("Cache-Control", "public, max-age=300")
         response.add("Access-Control-Allow-Origin", "*")
