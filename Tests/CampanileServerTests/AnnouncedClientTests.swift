@@ -51,6 +51,15 @@ import Testing
             """)
     }
 
+    @Test("a configured mark may hold spaces and semicolons, which are no part of the app's name", arguments: [
+        ("; ", "Other/1; x", "Other", "1"), ("MyApp iOS;", "MyApp iOS; " + webKit, "MyApp iOS", nil), ("MyApp;", webKit + "MyApp; x/1", "MyApp", nil),
+        ("My App/", "My App/2.1 CFNetwork/1", "My App", "2.1"), ("(MyApp)", "Other/1 (MyApp) x", "MyApp", nil),
+    ] as [(String, String, String, String?)])
+    func marks(mark: String, userAgent: String, app: String, version: String?) {
+        let client = AnnouncedClient(Array(userAgent.utf8), isNative: true, marks: [Array(mark.utf8)])
+        #expect((client.app, client.appVersion) == (app, version))
+    }
+
     @Test("a browser announces nothing", arguments: ["", webKit + "Version/18.1 Mobile/15E148 Safari/604.1", webView, "curl/7.88.1"])
     func browsers(userAgent: String) {
         #expect(json(userAgent) == #"{"native":false,"platform":null,"app":null,"app_version":null,"bridge_components":[]}"#)

@@ -91,10 +91,13 @@ private struct UserAgentText<Bytes: RandomAccessCollection> where Bytes.Element 
         return product(of: end == nil ? Array(own.prefix(1)) : own)
     }
 
-    /// The product whose name a mark stands in. The mark may hold spaces, and the name ends with it at the earliest.
+    /// The product whose name a mark stands in. The mark may hold spaces, and the name ends with it at the earliest; what
+    /// separates words at its ends is no part of the name.
     private func product(at place: Int, _ mark: [UInt8]) -> (name: String, version: String?)? {
-        let start = bytes[..<place].lastIndex { isSeparator($0) }.map { $0 + 1 } ?? bytes.startIndex
-        let certain = place + (mark.firstIndex(of: UInt8(ascii: "/")) ?? mark.count)
+        guard let head = mark.firstIndex(where: { !isSeparator($0) }), let tail = mark.lastIndex(where: { !isSeparator($0) })
+        else { return nil }
+        let start = bytes[..<(place + head)].lastIndex { isSeparator($0) }.map { $0 + 1 } ?? bytes.startIndex
+        let certain = place + (mark.firstIndex(of: UInt8(ascii: "/")) ?? tail + 1)
         let nameEnd = bytes[certain...].firstIndex { isSeparator($0) || $0 == UInt8(ascii: "/") } ?? bytes.endIndex
         guard nameEnd > start else { return nil }
         guard nameEnd < bytes.endIndex, bytes[nameEnd] == UInt8(ascii: "/") else { return (text(start..<nameEnd), nil) }
