@@ -129,7 +129,8 @@ import Testing
         ("home/", "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."),
         ("resources/new/", "names no screen: a segment of its path below “resources/new” is empty. The nearest: resources/new."),
         ("resources/7/?a=b", "names no screen: a segment of its path below “resources/7” is empty. The nearest: resources/:id, resources/:id/detail."),
-        ("/", "names no screen: a segment of its path is empty. The nearest: home, resources."),
+        ("/", "names no screen: its path is empty. The nearest: home, resources."),
+        ("?a=b", "names no screen: its path is empty. The nearest: home, resources."),
         ("home//soptamp", "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."),
         (
             "home/Cafe%CC%81",
@@ -189,7 +190,8 @@ import Testing
     }
 
     @Test("a query whose escapes are no UTF-8 is well-formed; a screen takes no such key and no such value", arguments: [
-        ("resources/1/detail?tab=%E9", ["has “\u{FFFD}” for the query key “tab”, which must be text."]),
+        ("resources/1/detail?tab=%E9", ["has “\u{FFFD}” for the query key “tab”, which must be text, and is no UTF-8 when its escapes are read."]),
+        ("resources/1/detail?wide=%31%E9", ["has “1\u{FFFD}” for the query key “wide”, which must be true or false, and is no UTF-8 when its escapes are read."]),
         ("resources/1/detail?%FF=1", ["has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide."]),
         ("resources/1/detail?%FF&%FE", [
             "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",

@@ -56,9 +56,10 @@ extension DeepLinkTree {
             switch self {
             case .unknownSegment(let segment, let below, let nearest):
                 let place = below.isEmpty ? "" : " below \(quotedInSentence(below))"
-                let what = segment.isEmpty
-                    ? "names no screen: a segment of its path\(place) is empty"
-                    : "names no screen: there is no \(quotedInSentence(segment))\(place)"
+                // A link whose first segment of several is empty has no good form.
+                let what = !segment.isEmpty
+                    ? "names no screen: there is no \(quotedInSentence(segment))\(place)"
+                    : "names no screen: \(below.isEmpty ? "its path" : "a segment of its path\(place)") is empty"
                 guard let first = nearest.first else { return ["\(what)."] }
                 let declared = first.split(separator: "/").last.map(String.init) ?? ""
                 let lookalike = lookalikeSentence(given: segment, declared: declared).map { " \($0)" } ?? ""
@@ -160,8 +161,8 @@ extension DeepLinkTree.Node {
                 continue
             }
             guard item.isText, let value = parameter.value(item.value) else {
-                faults.add(
-                    "has \(quotedInSentence(item.value)) for the query key \(key), which must be \(parameter.kind.sentence).")
+                let what = "\(parameter.kind.sentence)\(item.isText ? "" : ", and is no UTF-8 when its escapes are read")"
+                faults.add("has \(quotedInSentence(item.value)) for the query key \(key), which must be \(what).")
                 continue
             }
             values[item.key] = value
