@@ -38,15 +38,21 @@ private func plainName(_ name: String) -> [Unicode.Scalar] {
 }
 
 /// How many scalars must be inserted, removed or replaced, or neighbours swapped, to make one text of the other
-/// (optimal string alignment); nil for more than `limit`.
-private func editDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar], atMost limit: Int) -> Int? {
-    var beforeLast = Array(0...right.count)
-    var last = beforeLast
+/// (optimal string alignment); nil for more than `limit`. Both begin at index 0.
+package func editDistance<Letters: RandomAccessCollection>(_ left: Letters, _ right: Letters, atMost limit: Int) -> Int?
+where Letters.Element == Unicode.Scalar, Letters.Index == Int {
+    guard abs(left.count - right.count) <= limit else { return nil }
+    let tooFar = limit + 1
+    var beforeLast = Array(repeating: tooFar, count: right.count + 1)
+    var last = (0...right.count).map { min($0, tooFar) }
     var current = beforeLast
     for (row, leftScalar) in left.enumerated() {
-        current[0] = row + 1
-        var rowLeast = current[0]
-        for (column, rightScalar) in right.enumerated() {
+        // Further from the diagonal than the limit every cell is more than it.
+        let (first, end) = (max(0, row - limit), min(right.count, row + limit + 1))
+        current[first] = first == 0 ? min(row + 1, tooFar) : tooFar
+        var rowLeast = current[first]
+        for column in first..<end {
+            let rightScalar = right[column]
             let replaced = last[column] + (leftScalar == rightScalar ? 0 : 1)
             var least = min(replaced, last[column + 1] + 1, current[column] + 1)
             if row > 0, column > 0, leftScalar == right[column - 1], left[row - 1] == rightScalar {
@@ -55,6 +61,7 @@ private func editDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar], a
             current[column + 1] = least
             rowLeast = min(rowLeast, least)
         }
+        if end < right.count { current[end + 1] = tooFar }
         // No later row has less than the least of this one.
         guard rowLeast <= limit else { return nil }
         (beforeLast, last, current) = (last, current, beforeLast)

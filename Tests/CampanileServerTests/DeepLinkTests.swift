@@ -276,3 +276,65 @@ import Testing
     ])
     func unreadable(text: String) { #expect(AppVersion(text) == nil) }
 }
+
+@Suite struct NearestNamesTests {
+    /// Letters that count how often one is looked at.
+    private struct CountedLetters: RandomAccessCollection {
+        final class Looks { var count = 0 }
+
+        let letters: [Unicode.Scalar]
+        let looks = Looks()
+        var startIndex: Int { 0 }
+        var endIndex: Int { letters.count }
+
+        subscript(index: Int) -> Unicode.Scalar {
+            looks.count += 1
+            return letters[index]
+        }
+    }
+
+    /// The definition of optimal string alignment, cell by cell.
+    private func plainDistance(_ left: [Unicode.Scalar], _ right: [Unicode.Scalar]) -> Int {
+        var cells = (0...left.count).map { row in (0...right.count).map { row == 0 ? $0 : $0 == 0 ? row : 0 } }
+        for row in left.indices {
+            for column in right.indices {
+                var least = cells[row][column] + (left[row] == right[column] ? 0 : 1)
+                least = min(least, cells[row][column + 1] + 1, cells[row + 1][column] + 1)
+                if row > 0, column > 0, left[row] == right[column - 1], left[row - 1] == right[column] {
+                    least = min(least, cells[row - 1][column - 1] + 1)
+                }
+                cells[row + 1][column + 1] = least
+            }
+        }
+        return cells[left.count][right.count]
+    }
+
+    @Test("the distance of two names is what it is by definition, up to a limit")
+    func distances() {
+        var random = SplitMix(state: 7)
+        for round in 0..<1_000 {
+            let left = (0..<Int.random(in: 0...9, using: &random)).map { _ in "abc".unicodeScalars.randomElement(using: &random) ?? "a" }
+            var right = left
+            for _ in 0..<Int.random(in: 0...4, using: &random) {
+                let place = Int.random(in: 0...right.count, using: &random)
+                switch Int.random(in: 0...3, using: &random) {
+                case 0: right.insert("b", at: place)
+                case 1 where place < right.count: right.remove(at: place)
+                case 2 where place + 1 < right.count: right.swapAt(place, place + 1)
+                default: if place < right.count { right[place] = "c" }
+                }
+            }
+            let distance = plainDistance(left, right)
+            let found = (-1...4).map { editDistance(left, right, atMost: $0) }
+            #expect(found == (-1...4).map { distance <= $0 ? distance : nil }, "\(round): \(left) \(right)")
+        }
+    }
+
+    @Test("long names are compared only where they can be alike")
+    func cost() {
+        let same = Array(String(repeating: "k", count: 124).unicodeScalars)
+        let (left, right) = (CountedLetters(letters: same + "wxyz".unicodeScalars), CountedLetters(letters: same + "abcd".unicodeScalars))
+        #expect(editDistance(left, right, atMost: 3) == nil)
+        #expect(left.looks.count + right.looks.count <= 128 * 32)
+    }
+}
