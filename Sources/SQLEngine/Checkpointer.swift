@@ -133,6 +133,9 @@ final class Checkpointer: @unchecked Sendable {
                 }
             }
         } catch {
+            // At once: Linux may let go of pages that it takes for written, and the writer hears of it with its next commit.
+            // What can't be done here, the writer does.
+            if (error as? SQLError)?.isFailedSync == true { try? connection.forgetCopied() }
             return .failed(error)
         }
     }

@@ -342,6 +342,8 @@ extension Writer {
 
     private func distrustFile() {
         copyAnewAt = Monitor.now + retryNanoseconds
+        // At once, so that reads are answered from the log; `saveLog` does it again where it can't be done now.
+        try? connection.forgetCopied()
     }
 
     /// After a sync that failed: a second one alone proves nothing, because Linux takes the pages for written. Written anew they

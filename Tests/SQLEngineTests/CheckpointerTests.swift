@@ -143,6 +143,44 @@ struct CheckpointerTests {
         try again.checkpoint(truncate: true)
     }
 
+    @Test("once a sync in the background has failed, reads are answered from the log, also before the next write",
+        .timeLimit(.minutes(1)))
+    func readAfterFailedSync() async throws {
+        #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
+        let fixture = try Fixture {
+            $0.walAutocheckpointPages = 120
+            $0.synchronous = .full
+            $0.checkpointRetryMilliseconds = 3_600_000
+        }
+        defer { TestDisk.counted.withLock { $0 = (0, [:]) } }
+        try fixture.database.checkpoint(truncate: true)
+        let path = fixture.folder.file()
+        let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
+        let before = try #require(try file.readToEnd())
+        TestDisk.unsynced.store(try TestDisk.file(path), ordering: .sequentiallyConsistent)
+        defer { TestDisk.unsynced.store(0, ordering: .sequentiallyConsistent) }
+        // What is committed meanwhile keeps the pass from the log's end, where SQLite syncs by itself.
+        try await Self.writeMuchDuringCopy(fixture)
+        while TestDisk.counted.withLock({ $0.writes["sync sql-checkpoint"] }) == nil {
+            try Task.checkCancellation()
+            await Task.yield()
+        }
+        try file.seek(toOffset: 0)
+        try file.write(contentsOf: before)
+        try file.truncate(atOffset: UInt64(before.count))
+        var found: String?
+        while found != "ok" {
+            try Task.checkCancellation()
+            // Somebody who has no page of it in memory.
+            let other = try? Database(path: path)
+            found = try? other?.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
+            other?.close()
+        }
+        #expect(try fixture.count == 14)
+        fixture.database.close()
+        try file.close()
+    }
+
     @Test("after a sync that failed the file is made good from the log, and only then is anything written again",
         .timeLimit(.minutes(1)), arguments: [10, 100], [false, true])
     func copiedAnew(_ pages: Int, isReadMeanwhile: Bool) throws {
