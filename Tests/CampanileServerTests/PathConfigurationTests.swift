@@ -49,7 +49,7 @@ import Testing
                 {"title":"Home","icon":"house","selected_icon":"house.fill","path":"/","notifications":false},\#
                 {"title":null,"icon":"bell","selected_icon":null,"path":"/notifications","notifications":true},\#
                 {"title":"A+","icon":null,"selected_icon":null,"path":"/a+b","notifications":false}]},"rules":[\#
-                {"patterns":["^/(\\?|$)","^/notifications(\\?|$)","^/a\\+b(\\?|$)"],"properties":{"presentation":"replace"}},\#
+                {"patterns":["^/?(\\?|$)","^/notifications(\\?|$)","^/a\\+b(\\?|$)"],"properties":{"presentation":"replace"}},\#
                 {"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}},\#
                 {"patterns":["/new$"],"properties":{"context":"modal","mine":[1,"x"],"pull_to_refresh_enabled":false}}]}
                 """#
@@ -74,7 +74,7 @@ import Testing
     func tabs() async throws {
         try await served { server in
             let document = try await server.client.get("/configurations/ios_v1.json").json
-            for path in ["/", "/?a=b", "/notifications", "/notifications?page=2", "/a+b"] {
+            for path in ["/", "/?a=b", "", "?a=b", "/notifications", "/notifications?page=2", "/a+b"] {
                 #expect(properties(document, path)["presentation"] == "replace", "\(path)")
             }
             for path in ["/notifications/1", "/notificationsettings", "/aab", "/x/notifications"] {

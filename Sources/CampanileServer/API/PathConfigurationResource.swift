@@ -57,8 +57,10 @@ extension Configuration.PathConfiguration.Tab {
         ])
     }
 
-    /// The path itself, with any query: patterns are held against both.
+    /// The path itself, with any query: patterns are held against both. A site's address without a path is its root
+    /// (RFC 3986 section 6.2.3), and apps are often given it so.
     fileprivate var pattern: String {
+        if path == "/" { return "^/?(\\?|$)" }
         let escaped = path.map { "\\^$.|?*+()[]{}".contains($0) ? "\\\($0)" : String($0) }.joined()
         return "^\(escaped)(\\?|$)"
     }
