@@ -352,7 +352,7 @@ extension Writer {
         do {
             try connection.forgetCopied()
             try connection.checkpoint(truncate: false)
-            // As far as readers of an old state let it: the rest is in the log, and wasn't copied before.
+            // As far as readers of an old state let it: the rest is in the log, and counts as not copied.
             try connection.syncFile()
             copyAnewAt = nil
         } catch {
