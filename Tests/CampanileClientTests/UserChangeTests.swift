@@ -103,6 +103,21 @@ struct UserChangeTests {
         #expect(transport.summary == ["DELETE /badge", "GET /badge"])
     }
 
+    @Test("a list isn't gone on with as somebody else, nor once its user has signed out", arguments: [true, false])
+    func pages(_ signsOut: Bool) async throws {
+        let user = SignedIn(alice)
+        let transport = ScriptedTransport { call, _ in
+            if call.method == "DELETE" { return HTTPAnswer(status: 204) }
+            return .json(#"{"notifications":[],"next_cursor":"c","badge":{"count":0,"unread_count":0,"version":0}}"#)
+        }
+        let api = CampanileAPI.scripted(transport) { _ in user.value }
+        var pages = api.notifications().makeAsyncIterator()
+        #expect(try await pages.next() != nil)
+        if signsOut { _ = await registration(api).signOut(BadgeStore(storage: .memory())) } else { user.value = bob }
+        await #expect(throws: CancellationError.self) { try await pages.next() }
+        #expect(transport.bearers == ["alice"])
+    }
+
     @Test("a stream isn't made again as somebody else")
     func stream() async {
         let user = SignedIn(alice)

@@ -60,7 +60,8 @@ struct Departures: Sendable {
     func has(_ user: UserTokenClaims.User, leftSince moment: Int) -> Bool { max(everybody, users[user] ?? 0) > moment }
 }
 
-/// Whose a piece of work is, from its first request to its last: one call with its repetitions, one stream.
+/// Whose a piece of work is, from its first request to its last: one call with its repetitions, one list with its pages, one
+/// stream.
 final class CallUser: Sendable {
     private let began = Locked<(user: UserTokenClaims.User, moment: Int)?>(nil)
 

@@ -7,9 +7,9 @@ public import Foundation
 /// `ClientFailure(error)` is nil for the latter. What met no network, or a server that couldn't, is repeated as `RetryPolicy`
 /// says, and then thrown.
 ///
-/// A call, with its repetitions, and a stream, with its connections, are the user's whose token the first one had. They are
-/// called off when their task is cancelled, when the user signs out (`DeviceRegistration.signOut`), and when the next token
-/// is another user's.
+/// A call with its repetitions, a list with its pages and a stream with its connections are the user's whose token the first
+/// one had. They are called off when their task is cancelled, when the user signs out (`DeviceRegistration.signOut`), and when
+/// the next token is another user's.
 public final class CampanileAPI: Sendable {
     /// Gives the user token (a JWT that your backend signs); nil while nobody is signed in.
     /// - Parameter refused: the token that the server has just refused, so that a fresh one is needed; nil otherwise.
@@ -62,12 +62,19 @@ public final class CampanileAPI: Sendable {
         _ filter: InboxFilter = .all, category: String? = nil, pageSize: Int = 50, after cursor: String? = nil,
         isPrefetch: Bool = false
     ) async throws -> InboxPage {
+        try await page(filter, category, pageSize, cursor, isPrefetch: isPrefetch, as: CallUser())
+    }
+
+    func page(
+        _ filter: InboxFilter, _ category: String?, _ pageSize: Int, _ cursor: String?, isPrefetch: Bool = false,
+        as user: CallUser
+    ) async throws -> InboxPage {
         var query = ["limit": String(pageSize), "status": filter.rawValue]
         query["category"] = category
         query["cursor"] = cursor
         return try await call(
             "GET", "/notifications", query: query, headers: isPrefetch ? ["X-Sec-Purpose": "prefetch"] : [:],
-            InboxPage.init(json:))
+            user: user, InboxPage.init(json:))
     }
 
     public func notification(_ id: String) async throws -> InboxNotification {

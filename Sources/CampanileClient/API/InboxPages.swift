@@ -13,6 +13,8 @@ public struct InboxPages: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         let pages: InboxPages
+        /// Whose list it is: a cursor of theirs leads through nobody else's.
+        private let user = CallUser()
         private var cursor: String?
         private var isAtEnd = false
 
@@ -21,8 +23,7 @@ public struct InboxPages: AsyncSequence, Sendable {
         /// A page that failed is asked for again by the next call.
         public mutating func next() async throws -> InboxPage? {
             guard !isAtEnd else { return nil }
-            let page = try await pages.api.page(
-                pages.filter, category: pages.category, pageSize: pages.pageSize, after: cursor)
+            let page = try await pages.api.page(pages.filter, pages.category, pages.pageSize, cursor, as: user)
             cursor = page.nextCursor
             isAtEnd = page.nextCursor == nil
             return page
