@@ -229,6 +229,21 @@ struct HandedUserTokenTests {
         #expect(await handed.token(refused: nil) == bob)
     }
 
+    @Test("who waited as one user isn't given the token of the next, and who asks then is")
+    func waitedAsAnother() async {
+        let isWaiting = Locked(false)
+        let handed = HandedUserToken { [never] patience in
+            isWaiting.withLock { $0 = true }
+            try await never(patience)
+        }
+        await handed.hand(alice)
+        let waiting = Task { await handed.token(refused: alice) }
+        while !isWaiting.withLock({ $0 }) { await Task.yield() }
+        await handed.hand(bob)
+        #expect(await waiting.value == nil)
+        #expect(await handed.token(refused: nil) == bob)
+    }
+
     @Test("after a sign-out a page from before signs nobody in again, and a new one does")
     func signedOut() async {
         let handed = HandedUserToken(sleep: never)

@@ -58,12 +58,14 @@ public actor HandedUserToken {
         hand(nil)
     }
 
-    /// The newest token that wasn't refused, as `CampanileAPI.UserToken` wants it; nil when nobody is signed in, or no page
-    /// came in time.
+    /// The newest token that wasn't refused, as `CampanileAPI.UserToken` wants it; nil when nobody is signed in, no page came
+    /// in time, or the one that came is of somebody else than the page before: what waited is that user's work.
     public func token(refused: String?) async -> String? {
         if let refused { remember(refused) }
-        if held == nil, !isSignedOut { await next() }
-        return held
+        guard held == nil, !isSignedOut else { return held }
+        let user = newest.map { UserTokenClaims($0).user }
+        await next()
+        return user == nil || user == held.map { UserTokenClaims($0).user } ? held : nil
     }
 
     private func remember(_ token: String) {
