@@ -54,6 +54,29 @@ struct RegistrationTests {
         #expect(transport.summary == ["POST /device_tokens", "DELETE /device_tokens/01"])
     }
 
+    @Test("a token that comes during a sign-out, or after it, is registered for nobody but who signs in next")
+    func tokenDuringSignOut() async throws {
+        let (gate, open) = AsyncStream.makeStream(of: Void.self)
+        let transport = ScriptedTransport { call, _ in
+            guard call.method == "DELETE" else { return .json("{}", status: 201) }
+            for await _ in gate { break }
+            return HTTPAnswer(status: 204)
+        }
+        let (_, registration) = registration(transport)
+        try await registration.register(Data([1]))
+        let leaving = Task { await registration.signOut(BadgeStore(storage: .memory())) }
+        while transport.calls.count < 2 { await Task.yield() }
+        let registering = Task { try await registration.register(Data([2])) }
+        for _ in 0..<100 { await Task.yield() }
+        open.yield()
+        #expect(await leaving.value == .unregistered)
+        try await registering.value
+        try await registration.register(Data([3]))
+        #expect(transport.summary == ["POST /device_tokens", "DELETE /device_tokens/01"])
+        try await registration.signedIn()
+        #expect(transport.calls.last?.body.flatMap { JSONValue(data: $0) }?["token"] == "03")
+    }
+
     @Test("a token of an earlier launch is neither registered nor named: in a restored backup it is another phone's")
     func restored() async throws {
         let transport = ScriptedTransport { _, _ in .json("{}", status: 201) }

@@ -16,6 +16,8 @@ public actor DeviceRegistration {
     /// Whose the last one was.
     private var user: UserTokenClaims.User?
     private var last: Task<Void, Never>?
+    /// Whether somebody has signed out in this launch, and nobody has signed in since.
+    private var isVacant = false
     /// Whose number the registration changes.
     private var badge: BadgeStore?
     private static let key = "device_token"
@@ -45,7 +47,8 @@ public actor DeviceRegistration {
         Bundle.main.object(forInfoDictionaryKey: "CFBundleShortVersionString") as? String
     }
 
-    /// The system has given the token: register it, whether or not it is the one from before, at every launch.
+    /// The system has given the token: register it, whether or not it is the one from before, at every launch. After a sign-out
+    /// it waits for `signedIn`.
     /// - Parameter token: as `didRegisterForRemoteNotificationsWithDeviceToken` has it.
     public func register(_ token: Data) async throws { try await register(DeviceRegistration.hexadecimal(token)) }
 
@@ -66,6 +69,7 @@ public actor DeviceRegistration {
     }
 
     func signedIn() async throws {
+        isVacant = false
         storage.write(DeviceRegistration.leftKey, nil)
         try await registerAgain()
     }
@@ -86,6 +90,8 @@ public actor DeviceRegistration {
     }
 
     private func register() async throws {
+        // Between a sign-out and the end of the app's own session there is a token, of the user who leaves.
+        guard !isVacant else { return }
         // Nobody is signed in yet: `signedIn()` comes.
         guard let newUser = try await api.signedInUser() else { return }
         if let user, user != newUser { api.leaves(user) }
@@ -120,6 +126,7 @@ public actor DeviceRegistration {
     /// Call it before your own session ends, because it takes a user token: calls off what is under way of the user, forgets
     /// the badge, and deletes the device token at the server. The token itself is kept for whoever signs in next.
     public func signOut(_ badge: BadgeStore) async -> SignOut {
+        isVacant = true
         api.leaves(nil)
         // Before the server is asked: by its answer the next user may be there.
         badge.signedOut()
