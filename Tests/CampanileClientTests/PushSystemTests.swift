@@ -57,14 +57,14 @@ struct PushSystemTests {
             Issue.record("It wasn't said.")
             return
         }
-        #expect(take() == ["remove", "unregister"])
+        #expect(take() == ["remove", "unregister", "remove"])
         // The next launch.
         let launched = DeviceRegistration(
             api: .scripted(ScriptedTransport { call, _ in
                 call.method == "GET" ? .badge(1, version: 5) : .json("{}", status: 201)
             }), storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
         _ = try await launched.start(system())
-        #expect(take() == ["permission"])
+        #expect(take() == ["unregister", "permission"])
         try await launched.signedIn("bob", badge, on: system())
         #expect(take() == ["remove", "register"])
         _ = try await launched.start(system())
@@ -79,7 +79,38 @@ struct PushSystemTests {
         let registration = try await registration { _, _ in .json("{}", status: 201) }
         #expect(await registration.signOut(badge, of: system()) == .unregistered)
         _ = try await registration.start(system())
-        #expect(take() == ["remove", "register", "permission"])
+        #expect(take() == ["remove", "remove", "register", "permission"])
+    }
+
+    @Test("a sign-out that the app didn't live to end is ended by the next launch: iOS takes no pushes of who has left")
+    func endedByLaunch() async throws {
+        let registration = try await registration { call, _ in
+            if call.method == "DELETE" { try await Task.sleep(for: .seconds(3_600)) }
+            return .json("{}", status: 201)
+        }
+        let badge = BadgeStore(storage: storage)
+        let signingOut = Task { await registration.signOut(badge, of: system()) }
+        while await !registration.isLeft { await Task.yield() }
+        // As far as the app came.
+        #expect(take() == ["remove"])
+        let launched = DeviceRegistration(
+            api: .scripted(ScriptedTransport(), token: { _ in nil }), storage: storage, environment: .sandbox, appVersion: nil,
+            locale: nil)
+        _ = try await launched.start(system())
+        #expect(take() == ["unregister", "permission"])
+        signingOut.cancel()
+        _ = await signingOut.value
+    }
+
+    @Test("what the user is sent while the server is told of the sign-out leaves the screen too")
+    func pushedMeanwhile() async throws {
+        let asked = asked
+        let registration = try await registration { call, _ in
+            if call.method == "DELETE" { asked.withLock { $0.append("pushed") } }
+            return .json("{}", status: 201)
+        }
+        #expect(await registration.signOut(BadgeStore(storage: storage), of: system()) == .unregistered)
+        #expect(take() == ["remove", "pushed", "remove"])
     }
 
     @Test("pushes set the next user's number once the device is theirs at the server, which is asked for it then; failures are made up for")

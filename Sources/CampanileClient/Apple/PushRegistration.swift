@@ -19,7 +19,7 @@ extension DeviceRegistration {
     /// At every launch: asks for the device's token, which comes to
     /// `didRegisterForRemoteNotificationsWithDeviceToken` and goes to `register(_:)` from there; and for permission, which
     /// shows something the first time only. The token comes whatever the user answers. After a sign-out that the server
-    /// couldn't be told of iOS isn't asked for a token until `signedIn`.
+    /// couldn't be told of iOS isn't asked for a token until `signedIn`, and is told once more to take no pushes.
     /// - Returns: whether the user allows alerts.
     @MainActor
     @discardableResult

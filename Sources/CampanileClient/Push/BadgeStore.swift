@@ -52,6 +52,9 @@ public final class BadgeStore: Sendable {
     /// The number is forgotten, and nothing sets another one until somebody signs in: what is under way is the former user's.
     func signedOut() { change { $0.change(owner: .nobody) } }
 
+    /// Whether somebody has signed out, and nobody has signed in since.
+    var isSignedOut: Bool { record.owner == .nobody }
+
     /// Changes with the user.
     var session: Int { record.session }
 

@@ -14,7 +14,8 @@ struct PushSystem: Sendable {
 extension DeviceRegistration {
     @MainActor
     func start(_ system: PushSystem) async throws -> Bool {
-        if await !isLeft { system.register() }
+        // Unregistered again: the app may have ended before the sign-out did.
+        if await isLeft { system.unregister() } else { system.register() }
         return try await system.requestAuthorization()
     }
 
@@ -24,6 +25,8 @@ extension DeviceRegistration {
         system.removeDelivered()
         let outcome = await signOut(badge)
         if await isLeft { system.unregister() }
+        // And what came until then, unless it is the next one's.
+        if badge.isSignedOut { system.removeDelivered() }
         return outcome
     }
 
