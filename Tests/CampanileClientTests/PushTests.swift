@@ -211,6 +211,16 @@ struct PushTests {
         observation.cancel()
     }
 
+    @Test("while nobody is signed in the icon shows nothing in the foreground, whatever iOS has set, and nobody is asked")
+    func nobodySignedIn() async {
+        let scene = Scene(delivered: [PushPayload(id: "n4", badge: 4, badgeVersion: 34)])
+        scene.store.signedOut()
+        await scene.handler.cameToForeground()
+        scene.icon.withLock { $0 = [4] }
+        await scene.handler.cameToForeground()
+        #expect(scene.icon.withLock { $0 } == [4, 0] && scene.transport.calls.isEmpty && scene.failures.withLock { $0 }.isEmpty)
+    }
+
     @Test("in the foreground the app shows what its extension took meanwhile")
     func fromExtension() async {
         let storage = ClientStorage.memory()

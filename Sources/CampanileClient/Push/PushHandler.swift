@@ -134,8 +134,10 @@ public final class PushHandler {
     }
 
     /// The app comes to the foreground: takes the numbers of the notifications that iOS has shown meanwhile, and asks the
-    /// server for the newest; the icon then gets that. Offline the icon keeps what iOS has set, which may be newer.
+    /// server for the newest; the icon then gets that. Offline the icon keeps what iOS has set, which may be newer. While nobody
+    /// is signed in it gets 0: what iOS has set is the former user's.
     public func cameToForeground() async {
+        guard !badge.isSignedOut else { return await icon.update() }
         await icon.notice()
         if screens?.isShowingInbox == true {
             await clear()
