@@ -148,6 +148,15 @@ struct CallTests {
         }
     }
 
+    @Test("an answer that is too long isn't fetched again: it would be as long")
+    func tooLong() async {
+        let transport = ScriptedTransport { _, _ in throw URLError(.dataLengthExceedsMaximum) }
+        let failure = await #expect(throws: ClientFailure.self) {
+            try await CampanileAPI.scripted(transport, retry: Waits().policy()).page()
+        }
+        #expect(failure?.kind == .unreadable && transport.calls.count == 1)
+    }
+
     @Test("what the server refuses isn't tried again", arguments: [400, 403, 404, 409, 422, 501])
     func refused(_ status: Int) async {
         let transport = ScriptedTransport { _, _ in .problem(status, "x") }
@@ -266,6 +275,7 @@ struct CallTests {
     @Test("every other failure has a sentence for the user, and says whether Retry helps", arguments: [
         (URLError.Code.notConnectedToInternet, ClientFailure.Kind.offline, true), (.timedOut, .unreachable, true),
         (.serverCertificateUntrusted, .insecure, true), (.badURL, .refused, false),
+        (.dataLengthExceedsMaximum, .unreadable, true),
     ])
     func network(_ code: URLError.Code, _ kind: ClientFailure.Kind, _ offersRetry: Bool) throws {
         let failure = try #require(ClientFailure(URLError(code)))

@@ -130,7 +130,8 @@ extension ClientFailure.Kind {
             .serverCertificateHasUnknownRoot, .serverCertificateNotYetValid, .clientCertificateRejected,
             .clientCertificateRequired, .appTransportSecurityRequiresSecureConnection:
             self = .insecure
-        case .cannotParseResponse, .cannotDecodeContentData, .cannotDecodeRawData, .badServerResponse: self = .unreadable
+        case .cannotParseResponse, .cannotDecodeContentData, .cannotDecodeRawData, .badServerResponse, .dataLengthExceedsMaximum:
+            self = .unreadable
         case .badURL, .unsupportedURL: self = .refused
         default: self = .unreachable
         }

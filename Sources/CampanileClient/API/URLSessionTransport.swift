@@ -140,7 +140,7 @@ private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
     func urlSession(_ session: URLSession, dataTask: URLSessionDataTask, didReceive data: Data) {
         guard case .open(let pieces)? = exchanges.withLock({ $0[ObjectIdentifier(dataTask)] }) else { return }
         guard case .dropped = pieces.yield(data) else { return }
-        pieces.finish(throwing: URLError(.dataLengthExceedsMaximum))
+        pieces.finish(throwing: URLError(.networkConnectionLost))
         dataTask.cancel()
     }
 
