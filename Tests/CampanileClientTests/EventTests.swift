@@ -69,6 +69,21 @@ struct EventTests {
         #expect(waits.all == [.seconds(3.75), .seconds(3.75), .seconds(3.75), .seconds(3.75)])
     }
 
+    @Test("a server that asks for a time beyond all sense gets a day: no clock holds all of it", arguments: [true, false])
+    func farFuture(_ isHeader: Bool) async {
+        let waits = Waits()
+        let transport = ScriptedTransport(streams: { _, number in
+            if number > 1 { return .events([], status: 404) }
+            if !isHeader { return .events(["retry: \(Int64.max)\n\n"]) }
+            let body = HTTPStream.events([]).body
+            return HTTPStream(status: 503, headers: ["retry-after": "\(Int64.max)"], body: body)
+        })
+        await #expect(throws: ClientFailure.self) {
+            for try await _ in CampanileAPI.scripted(transport, retry: waits.policy()).badges() {}
+        }
+        #expect(waits.all == [.seconds(86_400)])
+    }
+
     @Test("connections that bring nothing are made ever less often")
     func backoff() async {
         let waits = Waits()

@@ -3,8 +3,8 @@ public import Foundation
 /// How often a call is repeated that met no network or a server that couldn't, and how long it waits before that.
 ///
 /// The wait doubles each time, and chance takes up to half of it away, so that the clients of a server that comes back don't
-/// all come in one instant. What the server asks for, with `Retry-After` or a stream's `retry`, is never undercut: chance
-/// adds up to half to it.
+/// all come in one instant. What the server asks for, with `Retry-After` or a stream's `retry`, isn't undercut up to a day:
+/// chance adds up to half to it.
 public struct RetryPolicy: Sendable {
     /// Tries in all; 1 repeats nothing.
     public var attempts = 4
@@ -32,10 +32,14 @@ public struct RetryPolicy: Sendable {
         self.now = now
     }
 
+    /// A stream comes back after that, whatever the server asked for: no clock holds 2^63 seconds.
+    private static let longestFloor: Duration = .seconds(86_400)
+
     /// - Parameters:
     ///   - tries: how many have failed.
     ///   - floor: what the server asked for.
     func delay(after tries: Int, atLeast floor: Duration = .zero) -> Duration {
+        let floor = min(floor, RetryPolicy.longestFloor)
         var doubled = firstDelay
         for _ in 1..<max(1, min(tries, 32)) where doubled < longestDelay { doubled *= 2 }
         let part = random() / 2
