@@ -1,5 +1,7 @@
-@testable import CampanileClient
+import Foundation
 import Testing
+
+@testable import CampanileClient
 
 @Suite("The badge in an app")
 struct BadgeTests {
@@ -101,6 +103,26 @@ struct BadgeTests {
         store.apply(count: 1, version: 1)
         store.apply(count: 3, version: 3)
         #expect(heard.withLock { $0 } == [0, 1, 2])
+    }
+
+    @Test("an observer that takes another's observation with it when it goes holds nothing up", .timeLimit(.minutes(1)))
+    func observerHoldsObservation() async {
+        final class Holder: Sendable {
+            let observation: BadgeObservation
+            init(_ store: BadgeStore) { observation = store.observe { _ in } }
+        }
+        let store = BadgeStore(storage: .memory())
+        let isOver = Locked(false)
+        // Not a task: it would keep the test's thread.
+        Thread.detachNewThread {
+            var holder: Holder? = Holder(store)
+            let observation = store.observe { [holder] _ in _ = holder }
+            holder = nil
+            observation.cancel()
+            isOver.withLock { $0 = true }
+        }
+        while !isOver.withLock({ $0 }), !Task.isCancelled { await Task.yield() }
+        #expect(isOver.withLock { $0 })
     }
 
     @Test("observers on several threads hear every number once and in order, the newest last")

@@ -181,8 +181,13 @@ public final class BadgeStore: Sendable {
         }
         tell()
         let watcher = id
-        return BadgeObservation { [weak self] in
-            self?.state.withLock { state in state.watchers.removeAll { $0.id == watcher } }
+        return BadgeObservation { [weak self] in self?.forget(watcher) }
+    }
+
+    /// What the observer holds is let go of without the lock: another observation may be among it.
+    private func forget(_ id: Int) {
+        _ = state.withLock { state in
+            state.watchers.firstIndex { $0.id == id }.map { state.watchers.remove(at: $0) }
         }
     }
 
@@ -245,6 +250,6 @@ public final class BadgeObservation: Sendable {
 
     deinit { end() }
 
-    /// No call begins after this; one that is under way on another thread ends.
+    /// The observer is told no more, but for one call that another thread may be about to make.
     public func cancel() { end() }
 }
