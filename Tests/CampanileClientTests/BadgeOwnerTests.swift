@@ -71,6 +71,28 @@ struct BadgeOwnerTests {
         #expect(launched.signedIn("bob") && store.count == 0)
     }
 
+    @Test("the same user at another server is somebody else: their versions there may be older")
+    func otherServer() async throws {
+        let storage = ClientStorage.memory()
+        let store = BadgeStore(storage: storage)
+        func registration(_ server: String, _ version: Int) -> DeviceRegistration {
+            let transport = ScriptedTransport { call, _ in
+                call.method == "GET" ? .badge(1, version: version) : .json("{}", status: 201)
+            }
+            let api = CampanileAPI(
+                baseURL: .example(server), userAgent: "Example/1", transport: transport, userToken: { _ in "jwt" })
+            return DeviceRegistration(api: api, storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
+        }
+        for (server, version) in [("https://push.example.com", 2_000), ("https://staging.example.com", 1_500)] {
+            let registration = registration(server, version)
+            try await registration.register("01")
+            try await registration.signedIn("alice", store)
+            #expect(store.version == version)
+            try await registration.signedIn("alice", store)
+            #expect(store.version == version)
+        }
+    }
+
     @Test("a number from before anyone said whose it is isn't the first user's who signs in")
     func unknownOwner() {
         let store = BadgeStore(storage: .memory())

@@ -6,7 +6,8 @@ struct BadgeRecord: Codable, Equatable {
     enum Owner: Codable, Equatable {
         /// Nobody has said who is signed in.
         case unknown
-        case user(String)
+        /// At a server: the same user's versions at another one may be older.
+        case user(String, server: String?)
         /// Somebody has signed out.
         case nobody
     }

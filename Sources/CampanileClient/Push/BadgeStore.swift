@@ -1,4 +1,5 @@
 public import CampanileCore
+import Foundation
 
 /// The one number of the app, wherever it is shown: on the icon, the bell, the tab.
 ///
@@ -47,7 +48,9 @@ public final class BadgeStore: Sendable {
     /// `DeviceRegistration` says who is signed in. Somebody else than before begins with 0.
     /// - Returns: whether it is somebody else than before.
     @discardableResult
-    func signedIn(_ user: String) -> Bool { change { $0.change(owner: .user(user)) } }
+    func signedIn(_ user: String, at server: URL? = nil) -> Bool {
+        change { $0.change(owner: .user(user, server: server?.absoluteString)) }
+    }
 
     /// The number is forgotten, and nothing sets another one until somebody signs in: what is under way is the former user's.
     func signedOut() { change { $0.change(owner: .nobody) } }

@@ -63,10 +63,14 @@ public actor DeviceRegistration {
     /// in this launch; what is under way of the user before is called off. Before the system has given one, its coming
     /// registers. One of an earlier launch isn't registered: in a restored backup it is another phone's.
     public func signedIn(_ user: String, _ badge: BadgeStore) async throws {
-        badge.signedIn(user)
+        claim(badge, for: user)
         self.badge = badge
         try await signedIn()
     }
+
+    /// - Returns: whether it was somebody else's before.
+    @discardableResult
+    nonisolated func claim(_ badge: BadgeStore, for user: String) -> Bool { badge.signedIn(user, at: api.baseURL) }
 
     func signedIn() async throws {
         isVacant = false

@@ -32,7 +32,7 @@ extension DeviceRegistration {
 
     @MainActor
     func signedIn(_ user: String, _ badge: BadgeStore, on system: PushSystem) async throws {
-        if badge.signedIn(user) { system.removeDelivered() }
+        if claim(badge, for: user) { system.removeDelivered() }
         system.register()
         try await signedIn(user, badge)
     }
