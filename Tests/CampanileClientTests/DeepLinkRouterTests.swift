@@ -198,6 +198,13 @@ struct DeepLinkRouterTests {
         #expect((chain.destinations.last as? PageDestination<Coordinator>)?.page.address == expected)
     }
 
+    @Test("a query key that the screen doesn't know is passed over whatever it begins with, an accent say")
+    func accent() throws {
+        let tree = DeepLinkTree([.init("notes", query: [.init("tag", .integer)])])
+        let chain = try DeepLinkRouter<Coordinator>(tree, []).chain("notes?\u{301}=1&tag=2")
+        #expect(chain.destinations.count == 1 && chain.problem != nil)
+    }
+
     @Test("a query key of a type that this version doesn't know is text, and the tree is read")
     func newerType() throws {
         let json = #"{"deep_links":[{"path":"home","query":{"day":{"type":"date","required":true}},"children":[]}]}"#

@@ -23,7 +23,8 @@ extension DeepLinkRouter {
                 return DeepLinkReach(steps: known, mistake: error)
             }
             let kept = link.query.filter { item in last.node.query.contains { ExactText($0.key) == item.key } }
-            let path = String(link.text.prefix { $0 != "?" && $0 != "#" })
+            // By scalars: a ? with an accent above it ends the path all the same.
+            let path = String(link.text.unicodeScalars.prefix { $0 != "?" && $0 != "#" })
             if let bare = try? DeepLink(DeepLinkReach.withQuery(path, kept)), let match = try? tree.resolve(bare) {
                 return DeepLinkReach(steps: match.steps, query: match.query, mistake: error)
             }

@@ -162,7 +162,7 @@ public final class PushHandler {
 
     private func isInbox(_ payload: PushPayload) -> Bool {
         guard let link = payload.deepLink else { return false }
-        let path = link.prefix { $0 != "?" && $0 != "#" }
+        let path = String(link.unicodeScalars.prefix { $0 != "?" && $0 != "#" })
         return path.drop { $0 == "/" } == inboxPath.drop { $0 == "/" }
     }
 
