@@ -70,6 +70,22 @@ def a_sign_out_says_what_the_app_says_and_goes_on_once(world):
 
 
 @test
+def while_the_app_signs_the_user_out_it_is_handed_no_other_token(world):
+    sign_in(world, "alice", "t1")
+    page = open_page(world)
+    page.wait("sent.length === 1")
+    page.evaluate("component.element.requestSubmit()")
+    page.wait("sent.length === 3")
+    asked = len(world.server.requests(PATH))
+    page.evaluate("document.dispatchEvent(new Event('visibilitychange')); component.connect()")
+    # Whatever was asked before this is there when it is.
+    page.evaluate("fetch('/pages/icon.svg').then(() => { window.isOver = true; })")
+    page.wait("window.isOver === true")
+    assert len(world.server.requests(PATH)) == asked
+    assert page.evaluate("sent.map((one) => one.event)") == ["connect", "connect", "signOut"]
+
+
+@test
 def an_app_that_does_not_answer_keeps_nobody_signed_in_and_the_user_is_told(world):
     sign_in(world, "alice", "t1")
     page = open_page(world, WITHOUT_PATIENCE)

@@ -22,6 +22,8 @@ object Campanile {
     private class Refused(val status: Int, call: String) : IOException("$call: $status")
 
     @Volatile private var session: Session? = null
+    /** Who is signing out: their pages say who they are until their session ends. */
+    @Volatile private var leaving: Session? = null
     /** What the user opened before a page said who they are. */
     private var waiting: String? = null
     private lateinit var kept: SharedPreferences
@@ -55,6 +57,7 @@ object Campanile {
      * for their number. The number of somebody else is forgotten, also if they never signed out.
      */
     fun signedIn(user: String, token: String) {
+        if (user == leaving?.user) return
         val now = Session(user, token)
         val (before, opened) = synchronized(this) {
             if (kept.getString("user", null) != user) forgetNumber(user)
@@ -78,21 +81,25 @@ object Campanile {
      * @return whether no push comes any more.
      */
     fun signOut(): Boolean {
-        val leaving = synchronized(this) {
+        val gone = synchronized(this) {
             forgetNumber(null)
             waiting = null
-            session.also { session = null }
+            session.also {
+                leaving = it
+                session = null
+            }
         }
-        observers.forEach { it(0) }
-        val token = deviceToken ?: return true
-        if (leaving == null) return false
-        return try {
-            call(leaving, "DELETE", "/device_tokens/" + URLEncoder.encode(token, "UTF-8"))
-            true
+        try {
+            observers.forEach { it(0) }
+            val token = deviceToken ?: return true
+            call(gone ?: return false, "DELETE", "/device_tokens/" + URLEncoder.encode(token, "UTF-8"))
+            return true
         } catch (failure: Refused) {
-            failure.status == 404 // not there any more: deleted too
+            return failure.status == 404 // not there any more: deleted too
         } catch (failure: IOException) {
-            false
+            return false
+        } finally {
+            if (leaving === gone) leaving = null
         }
     }
 

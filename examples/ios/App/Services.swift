@@ -16,6 +16,12 @@ final class Services {
     let gate = AuthGate()
     private let userToken = HandedUserToken()
     private var userID: String?
+    /// Whose the newest page was.
+    private var pageUserID: String?
+    /// Who is signing out: their pages hand tokens until their session ends.
+    private var leavingUserID: String?
+    /// Sign-outs that were begun.
+    private var departures = 0
 
     private init() {
         let storage = ClientStorage.appGroup(appGroup)
@@ -33,22 +39,31 @@ final class Services {
     /// A page of somebody who is signed in was shown. Each brings a fresh user token; the first one of a user also registers
     /// the device, and asks for their number. The token is handed first: no call of the new user may go with the old one.
     func signedIn(_ userID: String, _ token: String) async {
+        let before = departures
+        pageUserID = userID
         // A page from before, of a user who may have gone, isn't taken.
         guard await userToken.hand(token) else { return }
         if gate.isPresenting { gate.finish(signedIn: true) }
-        guard self.userID != userID else { return }
+        // A page hands a token right before it has the user signed out, and other pages may while that goes on.
+        guard departures == before, userID != leavingUserID, self.userID != userID else { return }
         self.userID = userID
-        await attempt { try await $0.registration.signedInOnDevice(userID, $0.badge) }.value
+        await attempt {
+            guard $0.departures == before else { return }
+            try await $0.registration.signedInOnDevice(userID, $0.badge)
+        }.value
         await push.refresh()
     }
 
     /// The web session is about to end.
     func signOut() async -> DeviceRegistration.SignOut {
-        let leaving = userID
+        departures += 1
+        let leaving = userID ?? pageUserID
+        leavingUserID = leaving
         userID = nil
         let outcome = await registration.signOutOfDevice(badge)
         // Whoever has signed in while the server was slow keeps their token.
         if let leaving { await userToken.signedOut(leaving) } else { await userToken.hand(nil) }
+        if leavingUserID == leaving { leavingUserID = nil }
         return outcome
     }
 

@@ -13,10 +13,11 @@ export default class extends BridgeComponent {
   // Runs again without disconnect() when a native screen gives way to the page.
   connect() {
     super.connect();
-    this.handed = this.handed || (() => document.visibilityState === "visible" && this.hand());
+    this.handed = this.handed || (() => document.visibilityState === "visible" && !this.isReleasing && this.hand());
     // A token lives for minutes: when the app comes to the foreground, what it has may be over.
     document.addEventListener("visibilitychange", this.handed);
-    this.hand();
+    // While the user is being signed out, the session that says who they are is about to end.
+    if (!this.isReleasing) this.hand();
   }
 
   disconnect() {
