@@ -51,16 +51,20 @@ public struct ClientStorage: Sendable {
         return files(in: (container ?? own ?? FileManager.default.temporaryDirectory).appendingPathComponent("Campanile"))
     }
 
-    /// A small file for each key in this folder, which is made if it isn't there. Processes may share it.
+    /// A small file for each key in this folder, which is made if it isn't there. Processes may share it. On iOS the files can
+    /// be read while the device is locked, also before it was unlocked for the first time: pushes come then too, and a number
+    /// that can't be read is none. The app's other files keep their protection.
     public static func files(in folder: URL) -> ClientStorage {
         try? FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        // For the lock, which gets the folder's.
+        try? FileManager.default.setAttributes([.protectionKey: FileProtectionType.none], ofItemAtPath: folder.path)
         @Sendable func file(_ key: String) -> URL { folder.appendingPathComponent(key) }
         return ClientStorage(
             read: { key in (try? Data(contentsOf: file(key))).map { String(decoding: $0, as: UTF8.self) } },
             write: { key, value in
                 if let value {
                     // Whole or not at all, also for a reader in the middle.
-                    try? Data(value.utf8).write(to: file(key), options: .atomic)
+                    try? Data(value.utf8).write(to: file(key), options: [.atomic, .noFileProtection])
                 } else {
                     try? FileManager.default.removeItem(at: file(key))
                 }
