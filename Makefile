@@ -96,6 +96,8 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@$(PYTHON) contract/generated_clients.py openapi-python-client --binary "$(DEBUG)"
 	@echo "==> contract: a package that depends on CampanileClient alone"
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
+	@echo "==> contract: the session of examples/ios, with CampanileClient"
+	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
 	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/"
 	@$(PYTHON) contract/proxies.py --binary "$(DEBUG)"
 	@echo "==> contract: the systemd units; the rules of compose.yaml"
