@@ -91,6 +91,9 @@ struct ClientTests {
             let text = String(decoding: devices.body, as: UTF8.self)
             #expect(text.contains("fGx:APA91b_-") && text.contains(#""provider":"fcm""#))
             #expect(await registration.signOut(BadgeStore(storage: .memory())) == .unregistered)
+            // One that the server doesn't find counts as deleted too: so that it was found under the escapes of its path.
+            let left = try await server.client.get("/device_tokens", as: try await server.user())
+            #expect(left.status == 200 && !String(decoding: left.body, as: UTF8.self).contains("APA91b_-"))
         }
     }
 
