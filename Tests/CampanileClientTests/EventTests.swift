@@ -84,6 +84,26 @@ struct EventTests {
         #expect(waits.all == [.seconds(86_400)])
     }
 
+    @Test("a stream that once was open goes on past a network that can't be trusted for a while; one that never was ends with that",
+          arguments: [true, false])
+    func strangeNetwork(_ wasOpen: Bool) async {
+        let transport = ScriptedTransport(streams: { _, number in
+            switch number {
+            case 1 where wasOpen: .events([Self.badge(1)])
+            case 2: throw URLError(.serverCertificateUntrusted)
+            case 4: .events([Self.badge(2)])
+            case 5...: .events([], status: 404)
+            default: throw URLError(.secureConnectionFailed)
+            }
+        })
+        var counts: [Int64] = []
+        let failure = await #expect(throws: ClientFailure.self) {
+            for try await badge in CampanileAPI.scripted(transport, retry: Waits().policy()).badges() { counts.append(badge.count) }
+        }
+        #expect(counts == (wasOpen ? [1, 2] : []))
+        #expect(failure?.kind == (wasOpen ? .notFound : .insecure))
+    }
+
     @Test("connections that bring nothing are made ever less often")
     func backoff() async {
         let waits = Waits()
