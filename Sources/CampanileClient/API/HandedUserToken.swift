@@ -7,7 +7,8 @@
 /// after it was refused, waits for the next one.
 ///
 /// Pages don't always come in the order in which they were made: a cached one, or its preview, hands its token again. So the
-/// token's claims `iat`, or `exp`, say which is the fresher one.
+/// token's claims `iat`, or `exp`, say which is the fresher one. Of two users' tokens only `iat` says it: without it the one
+/// that came last counts.
 public actor HandedUserToken {
     private var held: String?
     private var isSignedOut = false
