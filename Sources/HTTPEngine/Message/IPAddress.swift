@@ -1,3 +1,4 @@
+import CMicroHTTPD
 import Glibc
 
 /// An IPv4 or IPv6 address. An IPv4 address is the same whether it came as such or mapped into IPv6 (`::ffff:192.0.2.1`, RFC 4291
