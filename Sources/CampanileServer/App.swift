@@ -51,7 +51,7 @@ package final class App: Sendable {
         // Seldom: a page that changes with every commit is copied into the file once for all of them.
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
         lock = try ServerLock(database: configuration.database)
-        let (database, migrated) = try Store.open(configuration.database, options: options)
+        let (database, migrated) = try Store.open(configuration.database, options: options, world: world)
         guard database.file.identity == lock.identity else {
             throw Store.Failure(description: "The database \(configuration.database) was taken away while it was opened.")
         }
@@ -172,19 +172,18 @@ package final class App: Sendable {
     private static func prepare(
         _ database: Database, _ badgePushes: BadgePushes, world: World, logger: Logger
     ) async throws -> Int64 {
-        let now = world.now()
         let policy = badgePushes.policy
-        let (lease, restamped) = try await database.write { connection in
-            let lease = try ProgramStateRepository.countStart(in: connection)
-            try LaneConditionRepository.clear(in: connection)
-            let before = try ProgramStateRepository.badgePolicy(in: connection)
+        let (lease, restamped) = try await database.write { transaction in
+            let lease = try ProgramStateRepository.countStart(in: transaction.connection)
+            try LaneConditionRepository.clear(in: transaction)
+            let before = try ProgramStateRepository.badgePolicy(in: transaction.connection)
             guard before != policy else { return (lease, 0) }
-            try ProgramStateRepository.setBadgePolicy(policy, in: connection)
+            try ProgramStateRepository.setBadgePolicy(policy, in: transaction)
             guard let before else { return (lease, 0) }
-            let changed = try InboxRepository.restamp(from: before, to: policy, now: now, in: connection)
+            let changed = try InboxRepository.restamp(from: before, to: policy, in: transaction)
             for inbox in changed {
-                let badge = try InboxRepository.badge(inbox, policy, in: connection)
-                try badgePushes.countChanged(inbox: inbox, badge, except: nil, now: now, in: connection)
+                let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
+                try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
             }
             return (lease, changed.count)
         }
@@ -195,9 +194,9 @@ package final class App: Sendable {
     /// What signs the tokens that open streams: made once, and kept in the database, so that they outlive a restart.
     private static func streamTokenKey(_ database: Database, world: World) async throws -> [UInt8] {
         let made = world.randomBytes(32)
-        return try await database.write { connection in
-            if let known = try ProgramStateRepository.streamTokenKey(in: connection) { return known }
-            try ProgramStateRepository.setStreamTokenKey(made, in: connection)
+        return try await database.write { transaction in
+            if let known = try ProgramStateRepository.streamTokenKey(in: transaction.connection) { return known }
+            try ProgramStateRepository.setStreamTokenKey(made, in: transaction)
             return made
         }
     }
@@ -312,11 +311,8 @@ extension Routes {
         database: Database, world: World, badgePushes: BadgePushes, board: BadgeBoard, ids: UUIDv7Generator,
         courier: Courier, streams: StreamResource, cable: CableResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
     ) {
-        let wakeCourier: @Sendable () -> Void = { courier.wake() }
-        let inboxes = Inboxes(
-            database: database, world: world, badgePushes: badgePushes, board: board, wakeCourier: wakeCourier)
-        let registry = DeviceRegistry(
-            database: database, world: world, badgePushes: badgePushes, wakeCourier: wakeCourier)
+        let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, board: board)
+        let registry = DeviceRegistry(database: database, badgePushes: badgePushes)
         let nativeRequests = NativeRequests(configured: configuration.nativeUserAgents)
         self.init(
             list: NotificationList(

@@ -30,7 +30,7 @@ package struct Doctor: Sendable {
             return findings + (await examineProviders(NoProviderTokenStore()))
         }
         do {
-            let (database, _) = try Store.open(configuration.database)
+            let (database, _) = try Store.open(configuration.database, world: world)
             defer { database.close() }
             findings += try await examine(database)
         } catch {

@@ -31,21 +31,21 @@ package struct Housekeeping: Sendable {
 
     package func tidyUp() async throws {
         let now = world.now().milliseconds
-        try await repeatedly { limit, connection in
+        try await repeatedly { limit, transaction in
             try IdempotencyRepository.purge(
-                before: Timestamp(milliseconds: now - Limits.idempotencyKeyMilliseconds), limit: limit, in: connection)
+                before: Timestamp(milliseconds: now - Limits.idempotencyKeyMilliseconds), limit: limit, in: transaction)
         }
-        try await repeatedly { limit, connection in
+        try await repeatedly { limit, transaction in
             try EventRepository.purge(
-                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: limit, in: connection)
+                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: limit, in: transaction)
         }
-        try await repeatedly { limit, connection in
+        try await repeatedly { limit, transaction in
             try DeliveryRepository.purge(
-                before: Timestamp(milliseconds: now - Limits.settledDeliveryMilliseconds), limit: limit, in: connection)
+                before: Timestamp(milliseconds: now - Limits.settledDeliveryMilliseconds), limit: limit, in: transaction)
         }
     }
 
-    private func repeatedly(_ purge: @escaping @Sendable (Int, Connection) throws -> Int) async throws {
+    private func repeatedly(_ purge: @escaping @Sendable (Int, Transaction) throws -> Int) async throws {
         let limit = Limits.purgedRowsPerTransaction
         while try await database.write({ try purge(limit, $0) }) >= limit, !Task.isCancelled {}
     }

@@ -29,7 +29,7 @@ package struct Operations: Sendable {
         guard isMade || Store.exists(configuration.database) else {
             throw Refusal("There is no database \(configuration.database). Name it with --database.")
         }
-        let (database, report) = try Store.open(configuration.database)
+        let (database, report) = try Store.open(configuration.database, world: world)
         self.database = database
         self.world = world
         badgePushes = BadgePushes(configuration.badge)
@@ -52,10 +52,9 @@ package struct Operations: Sendable {
         try Operations.check(app)
         let key = APIKey.make(world)
         let hash = APIKey.hash(key.utf8)
-        let now = world.now()
         do {
             try database.writeBlocking {
-                try APIKeyRepository.insert(name: name, app: app, kind: kind, hash: hash, at: now, in: $0)
+                try APIKeyRepository.insert(name: name, app: app, kind: kind, hash: hash, in: $0)
             }
         } catch let error as SQLError where error.code == .constraintUnique {
             throw Refusal("There is a valid key named \(name) already. Revoke it first, or take another name.")
@@ -68,8 +67,7 @@ package struct Operations: Sendable {
     }
 
     package func revokeKey(name: String) throws {
-        let now = world.now()
-        let isRevoked = try database.writeBlocking { try APIKeyRepository.revoke(name: name, at: now, in: $0) }
+        let isRevoked = try database.writeBlocking { try APIKeyRepository.revoke(name: name, in: $0) }
         guard isRevoked else { throw Refusal("There is no valid key named \(name).") }
     }
 
@@ -108,8 +106,7 @@ package struct Operations: Sendable {
         }
         let publisher = Publisher(
             ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
-        let now = world.now()
-        let created = try database.writeBlocking { try publisher.create(new, app: app, now: now, in: $0) }
+        let created = try database.writeBlocking { try publisher.create(new, app: app, in: $0) }
         guard let id = created.first?.id else { throw Refusal("Nothing was created.") }
         return id
     }

@@ -1,5 +1,6 @@
+package import CampanileCore
 import Glibc
-import SQLEngine
+package import SQLEngine
 
 /// Opens the database for a program: the folder is made, the schema is brought up to date, and a file of somebody else or
 /// of a newer version is refused with a sentence that helps.
@@ -17,10 +18,12 @@ enum Store {
     }()
 
     static func open(
-        _ path: String, options: DatabaseOptions = commandOptions
+        _ path: String, options: DatabaseOptions = commandOptions, world: World
     ) throws -> (database: Database, migrated: MigrationReport) {
         try makeFolder(of: path)
-        return try explaining(path) {
+        var options = options
+        options.clock = { world.now().milliseconds }
+        return try explaining(path) { [options] in
             let report = try Migrations.migrator.migrate(path: path, options: options, backup: true)
             return (try Database(path: path, options: options), report)
         }
@@ -60,6 +63,11 @@ enum Store {
             throw Failure(description: "The folder \(made) can't be made: \(String(cString: strerror(errno))).")
         }
     }
+}
+
+extension Transaction {
+    /// When this write began: the time of everything that it writes.
+    package var now: Timestamp { Timestamp(milliseconds: milliseconds) }
 }
 
 /// When a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for measurements and for

@@ -37,8 +37,6 @@ package final class Connection {
     private var logPages: Int?
     /// Whether a checkpoint waits for the disk.
     private let isSynced: Bool
-    /// What the writes of this transaction noted.
-    private var notes: [Int64] = []
     private var isClosed = false
 
     /// Opens a file that is there (see `DatabaseFile`); the calling thread is the owner.
@@ -241,7 +239,6 @@ extension Connection {
         guard sqlite3_get_autocommit(handle) != 0 else { misuse("ROLLBACK failed on \(path)") }
         isInTransaction = false
         rollbackCause = nil
-        notes.removeAll(keepingCapacity: true)
     }
 
     func savepoint() throws {
@@ -255,15 +252,6 @@ extension Connection {
     func rollbackToSavepoint() throws {
         try control("ROLLBACK TO one_write")
         try control("RELEASE one_write")
-    }
-
-    /// Notes a number, such as a row's id, that `Database.onCommit` is told after the commit. Noting more than was changed
-    /// is harmless; a rollback forgets the notes.
-    package func note(_ number: Int64) { notes.append(number) }
-
-    func takeNotes() -> [Int64] {
-        defer { notes.removeAll(keepingCapacity: true) }
-        return notes
     }
 
     /// Rows changed since the connection was opened, by statements and by foreign keys' actions.

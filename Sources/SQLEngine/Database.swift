@@ -64,22 +64,23 @@ package final class Database: Sendable {
     /// Runs `body` in a transaction on the writer's thread and returns after its commit.
     ///
     /// Other writes may be in the same transaction, before and after; what one that throws has done is undone alone.
-    /// For that, `body` may be run twice: it must have no effect but on the database. What it reads may be another's write
-    /// that is not committed yet; it is committed with this one or neither is.
+    /// For that, `body` may be run twice: it must have no effect but on the database; what follows from the write it registers
+    /// in its `Transaction`. What it reads may be another's write that is not committed yet; it is committed with this one or
+    /// neither is.
     /// A write that was submitted is done, also when the task that waits for it is cancelled.
     ///
     /// - Throws: what `body` throws; `queueFull`; `closed`; the commit's `SQLError`. Nothing was done then.
     @discardableResult
     nonisolated(nonsending)
-    package func write<T: Sendable>(_ body: @escaping @Sendable (Connection) throws -> T) async throws -> T {
+    package func write<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) async throws -> T {
         try await withUnsafeThrowingContinuation { continuation in
-            writer.submit(SuspendedWrite(continuation, body))
+            writer.submit(Write(body) { continuation.resume(with: $0) })
         }
     }
 
     /// The same for a caller that has a thread to block: command-line programs and tests.
     @discardableResult
-    package func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (Connection) throws -> T) throws -> T {
+    package func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) throws -> T {
         try onWriter(needsTransaction: true, body)
     }
 
@@ -104,9 +105,9 @@ package final class Database: Sendable {
         writer.close()
     }
 
-    /// Tells what the writes of a transaction noted (`Connection.note`), after its commit and before any of them is
+    /// Tells what the writes of a transaction changed (`Transaction.changed`), after its commit and before any of them is
     /// answered: whoever remembers what was read can forget it in time. On the writer's thread, which waits for it.
-    package func onCommit(_ watch: @escaping @Sendable (_ notes: [Int64]) -> Void) {
+    package func onCommit(_ watch: @escaping @Sendable (_ changes: [Int64]) -> Void) {
         writer.watchCommits(watch)
     }
 
@@ -126,9 +127,12 @@ package final class Database: Sendable {
     /// Finds out whether the disk has room for what `body` would write, without writing it: see `Connection.rehearse`. Alone,
     /// so that what is wrong spoils no other write.
     nonisolated(nonsending)
-    package func rehearse(_ body: @escaping @Sendable (Connection) throws -> Void) async throws {
+    package func rehearse(_ body: @escaping @Sendable (Transaction) throws -> Void) async throws {
         try await withUnsafeThrowingContinuation { continuation in
-            writer.submit(SuspendedWrite(continuation, needsTransaction: false) { try $0.rehearse(body) })
+            writer.submit(
+                Write(needsTransaction: false) { transaction in
+                    try transaction.connection.rehearse { _ in try body(transaction) }
+                } deliver: { continuation.resume(with: $0) })
         }
     }
 
@@ -149,11 +153,11 @@ package final class Database: Sendable {
     }
 
     private func onWriter<T: Sendable>(
-        needsTransaction: Bool, _ body: @escaping @Sendable (Connection) throws -> T
+        needsTransaction: Bool, _ body: @escaping @Sendable (Transaction) throws -> T
     ) throws -> T {
         if writer.isCurrentThread { misuse("a write waits for the writer inside a write") }
-        let job = BlockedWrite(needsTransaction: needsTransaction, body)
-        writer.submit(job)
-        return try job.wait()
+        let caller = BlockedCaller<T>()
+        writer.submit(Write(needsTransaction: needsTransaction, body) { caller.put($0) })
+        return try caller.wait()
     }
 }

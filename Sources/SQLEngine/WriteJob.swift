@@ -1,88 +1,66 @@
 /// One caller's work for the writer's thread: done once, then answered once.
-///
-/// Sendable because it is handed from the caller to the writer's thread through the writer's lock, and only the thread
-/// that holds it touches it.
-class WriteJob: @unchecked Sendable {
+protocol WriteJob: AnyObject, Sendable {
     /// False: runs alone, outside any transaction (a checkpoint).
-    let needsTransaction: Bool
-
-    init(needsTransaction: Bool) {
-        self.needsTransaction = needsTransaction
-    }
+    var needsTransaction: Bool { get }
 
     /// Does the work and keeps its result.
-    func perform(on connection: Connection) throws {
-        misuse("abstract")
-    }
+    func perform(in transaction: Transaction) throws
 
     /// The work was done, but is to be rolled back alone and answered with `error`.
-    func replaceResult(with error: any Error) {
-        misuse("abstract")
-    }
+    func replaceResult(with error: any Error)
 
     /// Answers the caller: with `error`, or else with what `perform` had for result.
-    func answer(_ error: (any Error)?) {
-        misuse("abstract")
-    }
+    func answer(_ error: (any Error)?)
 }
 
 /// Keeps the result of the caller's closure until the commit.
-class ResultJob<T: Sendable>: WriteJob, @unchecked Sendable {
-    private let body: @Sendable (Connection) throws -> T
+///
+/// Sendable because it is handed from the caller to the writer's thread through the writer's lock, and only the thread
+/// that holds it touches it.
+final class Write<T: Sendable>: WriteJob, @unchecked Sendable {
+    let needsTransaction: Bool
+    private let body: @Sendable (Transaction) throws -> T
+    private let deliver: @Sendable (Result<T, any Error>) -> Void
     private var result: Result<T, any Error> = .failure(SQLError(code: .abort))
 
-    init(needsTransaction: Bool, _ body: @escaping @Sendable (Connection) throws -> T) {
+    /// - Parameter deliver: called once, on the writer's thread or, when the writer doesn't take the job, on the caller's.
+    init(
+        needsTransaction: Bool = true, _ body: @escaping @Sendable (Transaction) throws -> T,
+        deliver: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        self.needsTransaction = needsTransaction
         self.body = body
-        super.init(needsTransaction: needsTransaction)
+        self.deliver = deliver
     }
 
-    override final func perform(on connection: Connection) throws {
+    func perform(in transaction: Transaction) throws {
         do {
-            result = .success(try body(connection))
+            result = .success(try body(transaction))
         } catch {
             result = .failure(error)
             throw error
         }
     }
 
-    override final func replaceResult(with error: any Error) {
+    func replaceResult(with error: any Error) {
         result = .failure(error)
     }
 
-    override final func answer(_ error: (any Error)?) {
+    func answer(_ error: (any Error)?) {
         deliver(error.map { .failure($0) } ?? result)
     }
-
-    func deliver(_ result: Result<T, any Error>) {
-        misuse("abstract")
-    }
 }
 
-/// The caller is a suspended task.
-final class SuspendedWrite<T: Sendable>: ResultJob<T>, @unchecked Sendable {
-    private let continuation: UnsafeContinuation<T, any Error>
-
-    init(
-        _ continuation: UnsafeContinuation<T, any Error>, needsTransaction: Bool = true,
-        _ body: @escaping @Sendable (Connection) throws -> T
-    ) {
-        self.continuation = continuation
-        super.init(needsTransaction: needsTransaction, body)
-    }
-
-    override func deliver(_ result: Result<T, any Error>) {
-        continuation.resume(with: result)
-    }
-}
-
-/// The caller is a blocked thread.
-final class BlockedWrite<T: Sendable>: ResultJob<T>, @unchecked Sendable {
+/// A caller that has a thread to block, which waits here for the result of its write.
+///
+/// Sendable because the result is touched under the monitor only.
+final class BlockedCaller<T: Sendable>: @unchecked Sendable {
     private let monitor = Monitor()
-    private var delivered: Result<T, any Error>?
+    private var result: Result<T, any Error>?
 
-    override func deliver(_ result: Result<T, any Error>) {
+    func put(_ result: Result<T, any Error>) {
         monitor.withLock {
-            delivered = result
+            self.result = result
             monitor.wakeAll()
         }
     }
@@ -90,7 +68,7 @@ final class BlockedWrite<T: Sendable>: ResultJob<T>, @unchecked Sendable {
     func wait() throws -> T {
         try monitor.withLock {
             while true {
-                if let delivered { return try delivered.get() }
+                if let result { return try result.get() }
                 monitor.wait()
             }
         }

@@ -13,7 +13,7 @@ final class Writer: @unchecked Sendable {
     private let batchLimit: Int
 
     // Under the monitor.
-    private var queue: [WriteJob] = []
+    private var queue: [any WriteJob] = []
     private var listeners: [@Sendable () -> Void] = []
     private var isWaiting = false
     private var isClosing = false
@@ -27,6 +27,7 @@ final class Writer: @unchecked Sendable {
 
     // The thread's own.
     private let connection: Connection
+    private let transaction: Transaction
     private var displacement: Displacement?
     /// When the log is copied anew, because what was copied into the file can't be trusted: see `Displacement.unsynced`. Nil:
     /// it can.
@@ -44,6 +45,7 @@ final class Writer: @unchecked Sendable {
     /// Takes over the connection.
     init(connection: sending Connection, to file: DatabaseFile, options: DatabaseOptions) throws {
         self.connection = connection
+        transaction = Transaction(on: connection, clock: options.clock)
         queueLimit = max(1, options.writerQueueLimit)
         batchLimit = max(1, options.writerBatchLimit)
         retryNanoseconds = UInt64(max(0, options.checkpointRetryMilliseconds)) * 1_000_000
@@ -61,7 +63,7 @@ final class Writer: @unchecked Sendable {
     }
 
     /// Puts the work into the queue, or answers it at once with `queueFull` or `closed`.
-    func submit(_ job: WriteJob) {
+    func submit(_ job: any WriteJob) {
         let refusal: SQLError? = monitor.withLock {
             if isClosing { return .closed }
             if queue.count >= queueLimit { return .queueFull }
@@ -128,8 +130,8 @@ final class Writer: @unchecked Sendable {
 
 extension Writer {
     private enum Step {
-        case group([WriteJob])
-        case alone(WriteJob)
+        case group([any WriteJob])
+        case alone(any WriteJob)
         case poll
         case finish
     }
@@ -146,7 +148,9 @@ extension Writer {
                     keepLogShort()
                 }
             case .alone(let job):
-                job.answer(lookAtFiles() ?? perform(job))
+                let error = lookAtFiles() ?? perform(job)
+                transaction.undoAll()
+                job.answer(error)
             case .poll:
                 _ = lookAtFiles()
                 noticeForeignChange()
@@ -190,7 +194,7 @@ extension Writer {
     }
 
     /// What waits, up to the first that runs alone. The lock is held.
-    private func takeGroup(upTo limit: Int) -> [WriteJob] {
+    private func takeGroup(upTo limit: Int) -> [any WriteJob] {
         var count = 0
         while count < min(limit, queue.count), queue[count].needsTransaction { count += 1 }
         if count == queue.count {
@@ -206,7 +210,7 @@ extension Writer {
 
 extension Writer {
     /// Runs the jobs, and those that come meanwhile, in one transaction, and answers all of them after its end.
-    private func commit(_ jobs: [WriteJob]) {
+    private func commit(_ jobs: [any WriteJob]) {
         var jobs = jobs
         var failure: (any Error)?
         do {
@@ -214,15 +218,19 @@ extension Writer {
         } catch {
             failure = error
             note(error)
-            connection.rollback()
+            rollBack()
         }
-        let notes = connection.takeNotes()
         let watcher = monitor.withLock {
             groupSize = jobs.count
             return commitWatcher
         }
-        if failure == nil, !notes.isEmpty { watcher?(notes) }
+        if failure == nil { transaction.finish(telling: watcher) }
         for job in jobs { job.answer(failure) }
+    }
+
+    private func rollBack() {
+        connection.rollback()
+        transaction.undoAll()
     }
 
     /// Without savepoints, each of which makes SQLite copy every page that is changed after it for the first time: half of
@@ -230,13 +238,13 @@ extension Writer {
     /// a one needs no undoing.
     /// - Returns: false when a write failed after it had changed something. Nothing is committed then.
     /// - Throws: what spoils the whole group, as below.
-    private func runHopefully(_ jobs: inout [WriteJob]) throws -> Bool {
+    private func runHopefully(_ jobs: inout [any WriteJob]) throws -> Bool {
         try connection.begin(.immediate)
         var index = 0
         while takeMore(into: &jobs, at: index) {
             let changes = connection.totalChanges
             if try !attempt(jobs[index]), connection.totalChanges != changes {
-                connection.rollback()
+                rollBack()
                 return false
             }
             index += 1
@@ -246,7 +254,7 @@ extension Writer {
     }
 
     /// When all jobs are done, takes what came meanwhile. - Returns: whether there is a job at `index`.
-    private func takeMore(into jobs: inout [WriteJob], at index: Int) -> Bool {
+    private func takeMore(into jobs: inout [any WriteJob], at index: Int) -> Bool {
         if index == jobs.count, jobs.count < batchLimit {
             jobs += monitor.withLock { takeGroup(upTo: batchLimit - jobs.count) }
         }
@@ -255,7 +263,7 @@ extension Writer {
 
     /// The same jobs once more, each in a savepoint of its own, so that the one that fails is undone alone.
     /// - Throws: what spoils the whole group: BEGIN or COMMIT failed, or SQLite rolled back by itself.
-    private func runCarefully(_ jobs: inout [WriteJob]) throws {
+    private func runCarefully(_ jobs: inout [any WriteJob]) throws {
         var index = 0
         var kept = 0
         var isOpen = false
@@ -273,7 +281,7 @@ extension Writer {
             } else if needsSavepoint {
                 try connection.rollbackToSavepoint()
             } else {
-                connection.rollback()
+                rollBack()
                 isOpen = false
             }
             index += 1
@@ -283,23 +291,27 @@ extension Writer {
 
     /// - Returns: false when the job failed alone.
     /// - Throws: when SQLite has rolled back the whole transaction by itself.
-    private func attempt(_ job: WriteJob) throws -> Bool {
+    private func attempt(_ job: any WriteJob) throws -> Bool {
         let failure = perform(job)
         if let cause = connection.rollbackCause { throw cause }
-        if failure != nil { return false }
+        if failure != nil {
+            transaction.undoLast()
+            return false
+        }
         if connection.hasDeferredViolation {
             // COMMIT would find it too, but then the whole group would pay for one write.
             job.replaceResult(with: SQLError(code: .constraintForeignKey, message: "FOREIGN KEY constraint failed"))
+            transaction.undoLast()
             return false
         }
         return true
     }
 
-    private func perform(_ job: WriteJob) -> (any Error)? {
-        connection.lend()
-        defer { connection.takeBack() }
+    private func perform(_ job: any WriteJob) -> (any Error)? {
+        transaction.begin()
+        defer { transaction.end() }
         do {
-            try job.perform(on: connection)
+            try job.perform(in: transaction)
             return nil
         } catch {
             note(error)
@@ -411,8 +423,8 @@ extension Writer {
 
     /// Looks for a foreign change now, on the writer's thread: a poll that doesn't wait for its time.
     func pollNow() throws {
-        let job = BlockedWrite(needsTransaction: false) { [self] _ in noticeForeignChange() }
-        submit(job)
-        try job.wait()
+        let caller = BlockedCaller<Void>()
+        submit(Write(needsTransaction: false) { [self] _ in noticeForeignChange() } deliver: { caller.put($0) })
+        try caller.wait()
     }
 }

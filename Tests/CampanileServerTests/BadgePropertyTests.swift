@@ -21,11 +21,11 @@ import Testing
     func control() async throws {
         var walk = try BadgeWalk(.unread, seed: 1)
         for _ in 0..<20 { try await walk.step() }
-        try await walk.fixture.database.write { connection in
-            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: connection).id
-            var state = try InboxRepository.state(inbox, in: connection)
+        try await walk.fixture.database.write { transaction in
+            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: transaction).id
+            var state = try InboxRepository.state(inbox, in: transaction.connection)
             state.markedUnread(UUIDv7(high: .max, low: .max))
-            try InboxRepository.store(state, inbox, in: connection)
+            try InboxRepository.store(state, inbox, in: transaction)
         }
         #expect(try walk.differences().count == 1)
     }

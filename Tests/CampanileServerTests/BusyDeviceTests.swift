@@ -165,11 +165,11 @@ import Testing
         let settlements = Settlements(badgePushes: fixture.badgePushes, policy: OutcomePolicy(), random: { 0 })
         let now = fixture.clock.now
         fixture.clock.advance(seconds: 1)
-        let written = try await fixture.database.write { connection -> Int64 in
+        let written = try await fixture.database.write { transaction -> Int64 in
             let count: (Connection) throws -> Int64 = { try $0.first("SELECT total_changes()") { $0.int(0) } ?? 0 }
-            let before = try count(connection)
-            try settlements.settle(answered, isSpared: false, now: now, in: connection)
-            return try count(connection) - before
+            let before = try count(transaction.connection)
+            try settlements.settle(answered, isSpared: false, in: transaction)
+            return try count(transaction.connection) - before
         }
         #expect(written == 2, "the delivery and the device")
     }

@@ -53,7 +53,7 @@ import Testing
         let claims = bench.courier.claims
         let now = fixture.clock.now
         let claimed = try await fixture.database.write {
-            try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, now: now, in: $0)
+            try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, in: $0)
         }
         #expect(claimed.isEmpty)
         for id in ids { #expect(try fixture.states(of: id) == [.superseded]) }

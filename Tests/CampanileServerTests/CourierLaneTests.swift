@@ -93,15 +93,15 @@ extension Fixture {
     func makeUsers(_ count: Int, devicesEach: Int, app: String) async throws -> [User] {
         let now = clock.now
         let users = (0..<count).map { User(app: app, userID: "user-\($0)") }
-        try await database.write { connection in
+        try await database.write { transaction in
             for (number, user) in users.enumerated() {
-                let inbox = try InboxRepository.making(app: app, userID: user.userID, in: connection).id
+                let inbox = try InboxRepository.making(app: app, userID: user.userID, in: transaction).id
                 for device in 0..<devicesEach {
                     let digits = String(number * devicesEach + device, radix: 16)
                     let token = DeviceToken(
                         token: String(repeating: "0", count: 64 - digits.count) + digits, platform: .ios,
                         provider: .apns, environment: .production, appVersion: nil, locale: nil, lastRegisteredAt: now)
-                    _ = try DeviceTokenRepository.insert(token, app: app, inbox: inbox, in: connection)
+                    _ = try DeviceTokenRepository.insert(token, app: app, inbox: inbox, in: transaction)
                 }
             }
         }

@@ -112,12 +112,12 @@ import Testing
         configuration.database = folder.database
         var options = DatabaseOptions()
         options.walAutocheckpointPages = .max
-        let server = try Store.open(folder.database, options: options).database
+        let server = try Store.open(folder.database, options: options, world: .live).database
         try server.checkpoint(truncate: true)
         // Longer than what a program without this setting would copy.
-        try server.writeBlocking { connection in
+        try server.writeBlocking { transaction in
             for number in 0..<130 {
-                _ = try connection.run(
+                _ = try transaction.connection.run(
                     "INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at) VALUES (1, ?1, x'', randomblob(65536), 1)",
                     "\(number)")
             }
@@ -126,9 +126,9 @@ import Testing
         let operations = try Operations(configuration, world: .live)
         for number in 0..<5 { _ = try operations.createKey(name: "key-\(number)", app: AppName.standard) }
         operations.close()
-        let command = try Store.open(folder.database).database
+        let command = try Store.open(folder.database, world: .live).database
         for number in 0..<5 {
-            try command.writeBlocking { _ = try $0.run("DELETE FROM idempotency_keys WHERE key = ?1", "\(number)") }
+            try command.writeBlocking { _ = try $0.connection.run("DELETE FROM idempotency_keys WHERE key = ?1", "\(number)") }
         }
         command.close()
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.database)) == before)

@@ -21,7 +21,7 @@ import Testing
         let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, lease: 9)
         let now = fixture.clock.now
         let claimed = try await fixture.database.write {
-            try claims.claim(Lane(app: "a", provider: .fcm), limit: 10, looks: 10, now: now, in: $0)
+            try claims.claim(Lane(app: "a", provider: .fcm), limit: 10, looks: 10, in: $0)
         }
         #expect(claimed.count == 1)
         let lanes = try fixture.database.read { try DeviceTokenRepository.dueLanes(in: $0) }

@@ -105,9 +105,9 @@ private struct Station {
         let fixture = try Fixture(policy)
         var station = Station(fixture)
         let (now, alice) = (fixture.clock.now, fixture.alice)
-        let inbox = try await fixture.database.write { connection in
-            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: connection).id
-            try EventRepository.listen(inbox, now: now, in: connection)
+        let inbox = try await fixture.database.write { transaction in
+            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
+            try EventRepository.listen(inbox, in: transaction)
             return inbox
         }
         var present: [Replica] = []
@@ -185,9 +185,9 @@ private struct Station {
         let fixture = try Fixture()
         let station = Station(fixture)
         let (now, alice) = (fixture.clock.now, fixture.alice)
-        let inbox = try await fixture.database.write { connection in
-            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: connection).id
-            try EventRepository.listen(inbox, now: now, in: connection)
+        let inbox = try await fixture.database.write { transaction in
+            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
+            try EventRepository.listen(inbox, in: transaction)
             return inbox
         }
         var replicas: [Replica] = []

@@ -131,7 +131,7 @@ import Testing
         let answer = IdempotentAnswer(fingerprint: [1], location: nil, body: [2])
         for key in ["old", "young"] {
             let now = fixture.clock.now
-            try await fixture.database.write { try IdempotencyRepository.store(answer, key: key, apiKey: 1, at: now, in: $0) }
+            try await fixture.database.write { try IdempotencyRepository.store(answer, key: key, apiKey: 1, in: $0) }
             fixture.clock.advance(seconds: 12 * 3_600)
         }
         fixture.clock.advance(seconds: 3_600)

@@ -15,21 +15,21 @@ struct LargeInboxTests {
     /// Fills alice's inbox: notification 1 is the oldest.
     private static func fill(_ fixture: Fixture, _ count: Int, isRead: @escaping @Sendable (Int) -> Bool) throws -> Int64 {
         let now = fixture.clock.now
-        return try fixture.database.writeBlocking { connection in
-            let found = try InboxRepository.making(app: "default", userID: "alice", in: connection)
+        return try fixture.database.writeBlocking { transaction in
+            let found = try InboxRepository.making(app: "default", userID: "alice", in: transaction)
             var state = found.state
             for number in 1...count {
                 let record = NotificationRecord(
                     id: id(number), createdAt: now, readAt: isRead(number) ? now : nil,
                     content: NotificationContent(title: "\(number)", body: "", category: number == 1 ? "RARE" : "USUAL", deepLink: nil, data: nil),
                     push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil))
-                try NotificationRepository.insert(record, inbox: found.id, in: connection)
-                if let readAt = record.readAt { try NotificationRepository.setRead(readAt, record.id, inbox: found.id, in: connection) }
+                try NotificationRepository.insert(record, inbox: found.id, in: transaction)
+                if let readAt = record.readAt { try NotificationRepository.setRead(readAt, record.id, inbox: found.id, in: transaction) }
                 state.created(record.id)
                 if isRead(number) { state.markedRead(record.id) }
             }
             state.stamp(before: found.state, policy: .unread, now: now)
-            try InboxRepository.store(state, found.id, in: connection)
+            try InboxRepository.store(state, found.id, in: transaction)
             return found.id
         }
     }
@@ -206,11 +206,11 @@ struct LargeInboxTests {
         let one = try await fixture.create()
         _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         _ = try await fixture.create()
-        let inbox = try await fixture.database.write { [alice = fixture.alice] connection in
-            let inbox = try #require(try alice.inbox(in: connection))
+        let inbox = try await fixture.database.write { [alice = fixture.alice] transaction in
+            let inbox = try #require(try alice.inbox(in: transaction.connection))
             // As schema 5 knew it: without a word about where the unread ones begin.
-            _ = try connection.run("UPDATE notifications SET read_at = NULL WHERE inbox_id = ?1 AND id = ?2", inbox, one)
-            _ = try connection.run("UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = ?1", inbox)
+            _ = try transaction.connection.run("UPDATE notifications SET read_at = NULL WHERE inbox_id = ?1 AND id = ?2", inbox, one)
+            _ = try transaction.connection.run("UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = ?1", inbox)
             return inbox
         }
         #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).map(\.titles.count) == [2])
@@ -232,11 +232,11 @@ struct LargeInboxTests {
     func keys() async throws {
         let fixture = try Fixture()
         let now = fixture.clock.now
-        try fixture.database.writeBlocking { connection in
-            for number in 1...30 {
+        for number in 1...30 {
+            if number.isMultiple(of: 4) { fixture.clock.advance(milliseconds: 1) }
+            try fixture.database.writeBlocking {
                 try IdempotencyRepository.store(
-                    IdempotentAnswer(fingerprint: [1], location: nil, body: [1]), key: "key \(31 - number)", apiKey: 1,
-                    at: Timestamp(milliseconds: now.milliseconds + Int64(number / 4)), in: connection)
+                    IdempotentAnswer(fingerprint: [1], location: nil, body: [1]), key: "key \(31 - number)", apiKey: 1, in: $0)
             }
         }
         func purge(_ milliseconds: Int64, _ limit: Int) throws -> Int {

@@ -132,10 +132,10 @@ struct QueryPlanTests {
 
     private static func onFilledDatabase(_ body: (Connection) throws -> Void) throws {
         let folder = TemporaryFolder()
-        let database = try Store.open(folder.database).database
+        let database = try Store.open(folder.database, world: .live).database
         defer { database.close() }
-        try database.writeBlocking { connection in
-            try connection.script(
+        try database.writeBlocking { transaction in
+            try transaction.connection.script(
                 """
                 INSERT INTO inboxes (id, app, user_id, unread_count)
                 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 20) SELECT i, 'default', i, 10 FROM n;

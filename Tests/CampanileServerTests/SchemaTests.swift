@@ -55,23 +55,23 @@ struct SchemaTests {
         let database = try Database(path: try migrated(through: .max))
         defer { database.close() }
         for state in ["owed", "sending", "accepted", "superseded", "withheld", "gone", "rejected", "failed"] {
-            #expect(try database.writeBlocking { try Self.insertDelivery(state, $0) } == 1)
+            #expect(try database.writeBlocking { try Self.insertDelivery(state, $0.connection) } == 1)
         }
-        #expect(throws: (any Error).self) { try database.writeBlocking { try Self.insertDelivery("lost", $0) } }
+        #expect(throws: (any Error).self) { try database.writeBlocking { try Self.insertDelivery("lost", $0.connection) } }
     }
 
     @Test("schema 5 keeps what schema 4 had, and no sequence of an event is given out twice")
     func fromFourToFive() throws {
         let path = try migrated(through: 4)
         var database = try Database(path: path)
-        try database.writeBlocking { connection in
-            _ = try connection.run("INSERT INTO inboxes (id, app, user_id) VALUES (1, 'default', 'alice')")
-            _ = try Self.insertDelivery("failed", connection)
-            _ = try connection.run("UPDATE deliveries SET attempts = 3, due_at = 4, settled_at = 5, token = 't', answers = '[]'")
+        try database.writeBlocking { transaction in
+            _ = try transaction.connection.run("INSERT INTO inboxes (id, app, user_id) VALUES (1, 'default', 'alice')")
+            _ = try Self.insertDelivery("failed", transaction.connection)
+            _ = try transaction.connection.run("UPDATE deliveries SET attempts = 3, due_at = 4, settled_at = 5, token = 't', answers = '[]'")
             for _ in 1...3 {
-                _ = try connection.run("INSERT INTO events (inbox_id, type, notification_id, created_at) VALUES (1, 'badge', x'07', 9)")
+                _ = try transaction.connection.run("INSERT INTO events (inbox_id, type, notification_id, created_at) VALUES (1, 'badge', x'07', 9)")
             }
-            _ = try connection.run("DELETE FROM events WHERE sequence = 3")
+            _ = try transaction.connection.run("DELETE FROM events WHERE sequence = 3")
         }
         database.close()
         try Migrations.migrator.migrate(path: path)
@@ -83,9 +83,9 @@ struct SchemaTests {
             ) { $0.text(0) }
         }
         #expect(delivery == ["failed345t[]1"])
-        let events = try database.writeBlocking { connection in
-            _ = try connection.run("INSERT INTO events (inbox_id, type, created_at) VALUES (1, 'created', 10)")
-            return try connection.all("SELECT sequence || type || created_at FROM events ORDER BY sequence") { $0.text(0) }
+        let events = try database.writeBlocking { transaction in
+            _ = try transaction.connection.run("INSERT INTO events (inbox_id, type, created_at) VALUES (1, 'created', 10)")
+            return try transaction.connection.all("SELECT sequence || type || created_at FROM events ORDER BY sequence") { $0.text(0) }
         }
         #expect(events == ["1badge9", "2badge9", "4created10"])
     }
@@ -94,11 +94,11 @@ struct SchemaTests {
     func fromFiveToSix() async throws {
         let path = try migrated(through: 5)
         let old = try Database(path: path)
-        try old.writeBlocking { connection in
-            _ = try connection.run(
+        try old.writeBlocking { transaction in
+            _ = try transaction.connection.run(
                 "INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, newest_id) VALUES (1, 'default', 'alice', 2, 2, ?1)", Self.id(4))
             for (number, readAt) in [(1, nil), (2, 7), (3, nil), (4, 7)] as [(UInt64, Int64?)] {
-                _ = try connection.run(
+                _ = try transaction.connection.run(
                     "INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES (1, ?1, 5, ?2, ?3, '')",
                     Self.id(number), readAt, "\(number)")
             }
@@ -130,12 +130,12 @@ struct SchemaTests {
     func fromSixToSeven() throws {
         let path = try migrated(through: 6)
         var database = try Database(path: path)
-        try database.writeBlocking { connection in
-            _ = try Self.insertDelivery("failed", connection)
-            _ = try connection.run("UPDATE deliveries SET attempts = 3, settled_at = 5, token = 't', answers = '[]', reason = 'expired'")
-            _ = try Self.insertDelivery("owed", connection)
-            _ = try connection.run("UPDATE deliveries SET due_at = 4 WHERE state = 'owed'")
-            #expect(throws: (any Error).self) { try Self.insertDelivery("withheld", connection) }
+        try database.writeBlocking { transaction in
+            _ = try Self.insertDelivery("failed", transaction.connection)
+            _ = try transaction.connection.run("UPDATE deliveries SET attempts = 3, settled_at = 5, token = 't', answers = '[]', reason = 'expired'")
+            _ = try Self.insertDelivery("owed", transaction.connection)
+            _ = try transaction.connection.run("UPDATE deliveries SET due_at = 4 WHERE state = 'owed'")
+            #expect(throws: (any Error).self) { try Self.insertDelivery("withheld", transaction.connection) }
         }
         database.close()
         try Migrations.migrator.migrate(path: path)
@@ -159,7 +159,7 @@ struct SchemaTests {
         var database = try Database(path: path)
         try database.writeBlocking { connection in
             for (name, revokedAt) in [("old", 7), ("shop", nil)] as [(String, Int64?)] {
-                _ = try connection.run(
+                _ = try connection.connection.run(
                     "INSERT INTO api_keys (name, app, hash, created_at, revoked_at) VALUES (?1, 'default', ?2, 5, ?3)",
                     name, APIKey.hash(name.utf8), revokedAt)
             }
@@ -172,10 +172,10 @@ struct SchemaTests {
         #expect(keys.map { "\($0.name) \($0.kind) \($0.createdAt.milliseconds) \($0.revokedAt?.milliseconds ?? 0)" }
             == ["old producer 5 7", "shop producer 5 0"])
         #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("shop".utf8), in: $0) }?.kind == .producer)
-        try database.writeBlocking { connection in
+        try database.writeBlocking { transaction in
             try APIKeyRepository.insert(
-                name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8), at: Timestamp(milliseconds: 9), in: connection)
-            #expect(throws: (any Error).self) { try connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'") }
+                name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8), in: transaction)
+            #expect(throws: (any Error).self) { try transaction.connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'") }
         }
         #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("watch".utf8), in: $0) }?.kind == .operate)
     }

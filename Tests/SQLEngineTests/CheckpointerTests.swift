@@ -13,7 +13,7 @@ struct CheckpointerTests {
     private static func writeBig(_ fixture: Fixture, _ id: Int64) throws {
         try fixture.database.writeBlocking {
             // Other bytes each time: SQLite doesn't write a page again that is as it was.
-            _ = try $0.run("INSERT OR REPLACE INTO things (id, data) VALUES (?1, randomblob(200000))", id)
+            _ = try $0.connection.run("INSERT OR REPLACE INTO things (id, data) VALUES (?1, randomblob(200000))", id)
         }
     }
 
@@ -52,7 +52,7 @@ struct CheckpointerTests {
         try #require(hold.thread == "sql-checkpoint")
         // So few pages that the writer needn't wait for the copy.
         try await withTaskCancellationHandler {
-            for number in 0..<2 { try await fixture.database.write { try insertThing($0, "\(number)") } }
+            for number in 0..<2 { try await fixture.database.write { try insertThing($0.connection, "\(number)") } }
         } onCancel: {
             hold.gate.open()
         }
@@ -89,7 +89,7 @@ struct CheckpointerTests {
         var id: Int64 = 100
         while writes("sql-writer") == 0 {
             try Task.checkCancellation()
-            try fixture.database.writeBlocking { [id] in _ = try $0.run("INSERT INTO things (id) VALUES (?1)", id) }
+            try fixture.database.writeBlocking { [id] in _ = try $0.connection.run("INSERT INTO things (id) VALUES (?1)", id) }
             id += 1
         }
         #expect(writes("sql-writer") <= 40)
@@ -259,7 +259,7 @@ struct CheckpointerTests {
         try Self.writeBig(fixture, 0)
         try fixture.database.checkpoint(truncate: truncates)
         for _ in 0..<3 {
-            try fixture.database.writeBlocking { _ = try $0.run("DELETE FROM things WHERE id = -1") }
+            try fixture.database.writeBlocking { _ = try $0.connection.run("DELETE FROM things WHERE id = -1") }
         }
         let ended = DispatchSemaphore(value: 0)
         Thread.detachNewThread {

@@ -6,15 +6,15 @@ struct ConnectionTests {
     @Test("run answers the number of rows that the statement itself changed")
     func changedRows() throws {
         let fixture = try Fixture()
-        let counts = try fixture.database.writeBlocking { connection in
+        let counts = try fixture.database.writeBlocking { transaction in
             [
-                try insertThing(connection, "a"),
-                try connection.run("INSERT INTO things (name) VALUES ('b'), ('c')"),
-                try connection.run("UPDATE things SET data = 1"),
-                try connection.run("UPDATE things SET data = 2 WHERE name = 'nobody'"),
-                try connection.run("CREATE TABLE others (id INTEGER)"),
-                try connection.run("SELECT * FROM things"),
-                try connection.run("DELETE FROM things WHERE name < 'c'"),
+                try insertThing(transaction.connection, "a"),
+                try transaction.connection.run("INSERT INTO things (name) VALUES ('b'), ('c')"),
+                try transaction.connection.run("UPDATE things SET data = 1"),
+                try transaction.connection.run("UPDATE things SET data = 2 WHERE name = 'nobody'"),
+                try transaction.connection.run("CREATE TABLE others (id INTEGER)"),
+                try transaction.connection.run("SELECT * FROM things"),
+                try transaction.connection.run("DELETE FROM things WHERE name < 'c'"),
             ]
         }
         #expect(counts == [1, 2, 3, 0, 0, 0, 2])
@@ -23,7 +23,7 @@ struct ConnectionTests {
     @Test("first maps the first row only, and answers nil when there is none")
     func first() throws {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { try $0.run("INSERT INTO things (name) VALUES ('a'), ('b')") }
+        try fixture.database.writeBlocking { try $0.connection.run("INSERT INTO things (name) VALUES ('a'), ('b')") }
         var calls = 0
         let name = try fixture.database.read { connection in
             try connection.first("SELECT name FROM things ORDER BY id") { row in
@@ -40,8 +40,8 @@ struct ConnectionTests {
     @Test("first runs a statement that writes to its end")
     func firstOfReturning() throws {
         let fixture = try Fixture()
-        let id = try fixture.database.writeBlocking { connection in
-            try connection.first("INSERT INTO things (name) VALUES ('a'), ('b'), ('c') RETURNING id") { $0.int(0) }
+        let id = try fixture.database.writeBlocking { transaction in
+            try transaction.connection.first("INSERT INTO things (name) VALUES ('a'), ('b'), ('c') RETURNING id") { $0.int(0) }
         }
         #expect(id == 1)
         #expect(try fixture.count == 3)
@@ -50,8 +50,8 @@ struct ConnectionTests {
     @Test("forEach and all give every row in order")
     func everyRow() throws {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { connection in
-            for number in 0..<100 { try insertThing(connection, "\(number)") }
+        try fixture.database.writeBlocking { transaction in
+            for number in 0..<100 { try insertThing(transaction.connection, "\(number)") }
         }
         var seen: [String] = []
         try fixture.database.read { connection in
@@ -64,11 +64,11 @@ struct ConnectionTests {
     @Test("the last row's id is known after an insert")
     func lastInsertRowID() throws {
         let fixture = try Fixture()
-        let ids = try fixture.database.writeBlocking { connection in
-            try insertThing(connection, "a")
-            let first = connection.lastInsertRowID
-            try connection.run("INSERT INTO things (id, name) VALUES (?1, 'b')", Int64(1) << 40)
-            return [first, connection.lastInsertRowID]
+        let ids = try fixture.database.writeBlocking { transaction in
+            try insertThing(transaction.connection, "a")
+            let first = transaction.connection.lastInsertRowID
+            try transaction.connection.run("INSERT INTO things (id, name) VALUES (?1, 'b')", Int64(1) << 40)
+            return [first, transaction.connection.lastInsertRowID]
         }
         #expect(ids == [1, 1 << 40])
     }
@@ -76,7 +76,7 @@ struct ConnectionTests {
     @Test("a statement can be used while its own rows are being read")
     func recursion() throws {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { try $0.run("INSERT INTO things (name) VALUES ('a'), ('b'), ('c')") }
+        try fixture.database.writeBlocking { try $0.connection.run("INSERT INTO things (name) VALUES ('a'), ('b'), ('c')") }
         func visit(_ connection: Connection, _ after: Int64, _ depth: Int, _ seen: inout [String]) throws {
             try connection.forEach("SELECT id, name FROM things WHERE id > ?1 ORDER BY id", after) { row in
                 let id = row.int(0)
@@ -118,9 +118,9 @@ struct ConnectionTests {
         let fixture = try Fixture()
         func names() throws -> [String] { try fixture.names }
         #expect(try names() == [])
-        try fixture.database.writeBlocking { connection in
-            try connection.script("ALTER TABLE things RENAME TO old; CREATE TABLE things (id INTEGER, name TEXT);")
-            try insertThing(connection, "new")
+        try fixture.database.writeBlocking { transaction in
+            try transaction.connection.script("ALTER TABLE things RENAME TO old; CREATE TABLE things (id INTEGER, name TEXT);")
+            try insertThing(transaction.connection, "new")
         }
         #expect(try names() == ["new"])
     }
@@ -129,7 +129,7 @@ struct ConnectionTests {
     func script() throws {
         let fixture = try Fixture()
         try fixture.database.writeBlocking {
-            try $0.script(
+            try $0.connection.script(
                 """
                 -- one
                 INSERT INTO things (name) VALUES ('a');
@@ -139,7 +139,7 @@ struct ConnectionTests {
         #expect(try fixture.names == ["a", "b"])
         let error = #expect(throws: SQLError.self) {
             try fixture.database.writeBlocking {
-                try $0.script("INSERT INTO things (name) VALUES ('c'); INSERT INTO things (name) VALUES ('a');")
+                try $0.connection.script("INSERT INTO things (name) VALUES ('c'); INSERT INTO things (name) VALUES ('a');")
             }
         }
         #expect(error?.code == .constraintUnique)
@@ -154,9 +154,9 @@ struct ErrorTests {
     func constraint() throws {
         let fixture = try Fixture()
         let error = #expect(throws: SQLError.self) {
-            try fixture.database.writeBlocking { connection in
-                try insertThing(connection, "twice")
-                try insertThing(connection, "twice")
+            try fixture.database.writeBlocking { transaction in
+                try insertThing(transaction.connection, "twice")
+                try insertThing(transaction.connection, "twice")
             }
         }
         #expect(error?.code == .constraintUnique)
@@ -177,7 +177,7 @@ struct ErrorTests {
         ]
         for statement in statements {
             let error = #expect(throws: SQLError.self) {
-                try fixture.database.writeBlocking { _ = try $0.run(statement, secret) }
+                try fixture.database.writeBlocking { _ = try $0.connection.run(statement, secret) }
             }
             #expect(error.map { "\($0)" }?.contains(secret) == false)
         }
@@ -198,16 +198,16 @@ struct ErrorTests {
     @Test("after an error the same statement works again")
     func reuse() throws {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { connection in
-            try insertThing(connection, "a")
+        try fixture.database.writeBlocking { transaction in
+            try insertThing(transaction.connection, "a")
             for _ in 0..<3 {
-                #expect(throws: SQLError.self) { try insertThing(connection, "a") }
+                #expect(throws: SQLError.self) { try insertThing(transaction.connection, "a") }
             }
-            try insertThing(connection, "b")
+            try insertThing(transaction.connection, "b")
             #expect(throws: Refused.self) {
-                try connection.forEach("SELECT name FROM things") { _ in throw Refused() }
+                try transaction.connection.forEach("SELECT name FROM things") { _ in throw Refused() }
             }
-            #expect(try connection.all("SELECT name FROM things") { $0.text(0) } == ["a", "b"])
+            #expect(try transaction.connection.all("SELECT name FROM things") { $0.text(0) } == ["a", "b"])
         }
     }
 

@@ -25,7 +25,7 @@ struct DatabaseFileTests {
         let other = try Database(path: fixture.folder.file("link"))
         defer { other.close() }
         #expect(other.file.identity == fixture.database.file.identity)
-        try other.writeBlocking { _ = try insertThing($0, "through the link") }
+        try other.writeBlocking { _ = try insertThing($0.connection, "through the link") }
         #expect(try fixture.count == 1)
         #expect(fixture.folder.names == ["link", "test.sqlite", "test.sqlite-shm", "test.sqlite-wal"])
     }
@@ -46,7 +46,7 @@ private struct Away {
 struct TakenAwayTests {
     private func writes(_ database: Database, _ name: String) -> ResultCode? {
         do {
-            try database.writeBlocking { _ = try insertThing($0, name) }
+            try database.writeBlocking { _ = try insertThing($0.connection, name) }
             return nil
         } catch {
             return (error as? SQLError)?.code
@@ -65,7 +65,7 @@ struct TakenAwayTests {
             #expect(writes(fixture.database, "while") == .displaced)
             #expect(writes(fixture.database, "while") == .displaced)
             #expect(throws: SQLError.self) { try fixture.database.checkpoint(truncate: true) }
-            await #expect(throws: SQLError.self) { try await fixture.database.rehearse { try insertThing($0, "while") } }
+            await #expect(throws: SQLError.self) { try await fixture.database.rehearse { try insertThing($0.connection, "while") } }
             #expect(fixture.database.refusals.count == refused + 4)
             #expect(fixture.database.refusals.last?.code == .displaced)
             away.bringBack()

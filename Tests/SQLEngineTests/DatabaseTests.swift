@@ -26,14 +26,14 @@ struct DatabaseTests {
         arguments: zip(DatabaseOptions.Synchronous.allCases, [2, 1, 0] as [Int64]))
     func synchronous(_ setting: DatabaseOptions.Synchronous, _ number: Int64) throws {
         let fixture = try Fixture { $0.synchronous = setting }
-        let found = try fixture.database.writeBlocking { try $0.first("PRAGMA synchronous") { $0.int(0) } }
+        let found = try fixture.database.writeBlocking { try $0.connection.first("PRAGMA synchronous") { $0.int(0) } }
         #expect(found == number)
     }
 
     @Test("what was committed is there after closing and opening")
     func reopening() throws {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { _ = try insertThing($0, "kept") }
+        try fixture.database.writeBlocking { _ = try insertThing($0.connection, "kept") }
         fixture.database.close()
         #expect(fixture.folder.names == ["test.sqlite"], "the log was copied into the file")
         let again = try Database(path: fixture.folder.file())
@@ -65,13 +65,13 @@ struct DatabaseTests {
         let database = fixture.database
         let counts = try database.snapshot { connection in
             let before = try connection.first("SELECT count(*) FROM things") { $0.int(0) }
-            try database.writeBlocking { _ = try insertThing($0, "meanwhile") }
+            try database.writeBlocking { _ = try insertThing($0.connection, "meanwhile") }
             return [before, try connection.first("SELECT count(*) FROM things") { $0.int(0) }]
         }
         #expect(counts == [0, 0])
         let newest = try database.read { connection in
             let before = try connection.first("SELECT count(*) FROM things") { $0.int(0) }
-            try database.writeBlocking { _ = try insertThing($0, "again") }
+            try database.writeBlocking { _ = try insertThing($0.connection, "again") }
             return [before, try connection.first("SELECT count(*) FROM things") { $0.int(0) }]
         }
         #expect(newest == [1, 2])
@@ -83,8 +83,8 @@ struct DatabaseTests {
         let database = fixture.database
         let inner = try database.read { _ in try database.read { _ in try countThings(database) } }
         #expect(inner == 0)
-        let seen = try database.writeBlocking { connection in
-            try insertThing(connection, "uncommitted")
+        let seen = try database.writeBlocking { transaction in
+            try insertThing(transaction.connection, "uncommitted")
             return try countThings(database)
         }
         #expect(seen == 0)
@@ -100,7 +100,7 @@ struct DatabaseTests {
                 group.addTask {
                     for number in 0..<50 {
                         let name = "\(task)-\(number)"
-                        try await database.write { _ = try insertThing($0, name) }
+                        try await database.write { _ = try insertThing($0.connection, name) }
                         let found = try database.read {
                             try $0.first("SELECT count(*) FROM things WHERE name = ?1", name) { $0.int(0) }
                         }
@@ -136,7 +136,7 @@ struct DatabaseTests {
         let before = try fileSize()
         let big = [UInt8](repeating: 1, count: 200_000)
         for _ in 0..<3 {
-            try await fixture.database.write { _ = try $0.run("INSERT INTO things (data) VALUES (?1)", big) }
+            try await fixture.database.write { _ = try $0.connection.run("INSERT INTO things (data) VALUES (?1)", big) }
         }
         // The log is copied in the background.
         while try fileSize() < before + 2 * big.count {

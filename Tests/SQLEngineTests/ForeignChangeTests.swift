@@ -12,14 +12,14 @@ struct ForeignChangeTests {
         try fixture.database.pollForeignChange()
         let before = notices.current
 
-        try fixture.database.writeBlocking { _ = try insertThing($0, "own") }
+        try fixture.database.writeBlocking { _ = try insertThing($0.connection, "own") }
         try fixture.database.checkpoint(truncate: true)
-        try fixture.database.writeBlocking { _ = try insertThing($0, "own again") }
+        try fixture.database.writeBlocking { _ = try insertThing($0.connection, "own again") }
         _ = try fixture.count
         try fixture.database.pollForeignChange()
         #expect(notices.current == before)
 
-        try other.writeBlocking { _ = try insertThing($0, "foreign") }
+        try other.writeBlocking { _ = try insertThing($0.connection, "foreign") }
         try fixture.database.pollForeignChange()
         try fixture.database.pollForeignChange()
         #expect(notices.current == before + 1)
@@ -31,7 +31,7 @@ struct ForeignChangeTests {
         let other = try Database(path: fixture.folder.file())
         let (notices, continuation) = AsyncStream.makeStream(of: Void.self)
         fixture.database.onForeignChange { continuation.yield() }
-        try await other.write { _ = try insertThing($0, "foreign") }
+        try await other.write { _ = try insertThing($0.connection, "foreign") }
         for await _ in notices { break }
         #expect(try fixture.count == 1)
     }

@@ -14,13 +14,13 @@ struct LogBufferTests {
             $0.writerCacheKibibytes = 512
         }
         for round in 0..<4 {
-            try await fixture.database.write { connection in
+            try await fixture.database.write { transaction in
                 for number in 0..<400 {
                     let text = String(repeating: "\(number % 10)", count: 10_000)
-                    try insertThing(connection, "\(round) \(number) \(text)")
+                    try insertThing(transaction.connection, "\(round) \(number) \(text)")
                 }
                 // Touches pages that were written to the log already, if the cache is small.
-                try connection.run("UPDATE things SET name = name || '.'")
+                try transaction.connection.run("UPDATE things SET name = name || '.'")
             }
             #expect(try fixture.count == Int64(round + 1) * 400)
             let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
@@ -37,7 +37,7 @@ struct LogBufferTests {
     func copied() async throws {
         let fixture = try Fixture { $0.synchronous = .full }
         for number in 0..<50 {
-            try await fixture.database.write { try insertThing($0, "\(number)") }
+            try await fixture.database.write { try insertThing($0.connection, "\(number)") }
             let copy = fixture.folder.file() + ".copy"
             for suffix in ["", "-wal"] {
                 try? FileManager.default.removeItem(atPath: copy + suffix)
@@ -60,18 +60,18 @@ extension LogBufferTests {
             $0.synchronous = .full
             $0.writerCacheKibibytes = 16
         }
-        try await fixture.database.write { try insertThing($0, "before") }
+        try await fixture.database.write { try insertThing($0.connection, "before") }
         let other = try Database(path: fixture.folder.file())
         for round in 0..<3 {
             let spilled = Task {
-                try await fixture.database.write { connection in
-                    for number in 0..<200 { try insertThing(connection, "\(number) " + String(repeating: "x", count: 4_000)) }
+                try await fixture.database.write { transaction in
+                    for number in 0..<200 { try insertThing(transaction.connection, "\(number) " + String(repeating: "x", count: 4_000)) }
                     throw Undone()
                 }
             }
             await #expect(throws: Undone.self) { try await spilled.value }
-            try other.writeBlocking { try insertThing($0, "other \(round)") }
-            try await fixture.database.write { try insertThing($0, "after \(round)") }
+            try other.writeBlocking { try insertThing($0.connection, "other \(round)") }
+            try await fixture.database.write { try insertThing($0.connection, "after \(round)") }
         }
         other.close()
         let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
@@ -90,16 +90,16 @@ extension LogBufferTests {
             $0.synchronous = .full
             $0.writerCacheKibibytes = 160
         }
-        try await fixture.database.write { connection in
-            try connection.script("CREATE TABLE pages (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0), data BLOB) STRICT")
-            for number in 1...300 { try connection.run("INSERT INTO pages VALUES (?1, 0, zeroblob(7000))", number) }
+        try await fixture.database.write { transaction in
+            try transaction.connection.script("CREATE TABLE pages (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0), data BLOB) STRICT")
+            for number in 1...300 { try transaction.connection.run("INSERT INTO pages VALUES (?1, 0, zeroblob(7000))", number) }
         }
         try fixture.database.checkpoint(truncate: true)
         let log = try TestDisk.file(fixture.folder.file() + "-wal")
 
         let gate = Gate()
         let first = await gate.close(fixture.database)
-        let write: @Sendable (@escaping @Sendable (Connection) throws -> Void) -> Task<Void, any Error> = { body in
+        let write: @Sendable (@escaping @Sendable (Transaction) throws -> Void) -> Task<Void, any Error> = { body in
             Task { try await fixture.database.write(body) }
         }
         let mark: @Sendable (Connection, ClosedRange<Int>) throws -> Void = { connection, ids in
@@ -107,23 +107,23 @@ extension LogBufferTests {
         }
         var group = [
             write { connection in
-                try mark(connection, 1...60)
-                _ = try connection.first("SELECT n FROM pages WHERE id = 1") { $0.int(0) }
+                try mark(connection.connection, 1...60)
+                _ = try connection.connection.first("SELECT n FROM pages WHERE id = 1") { $0.int(0) }
             }
         ]
         await fixture.database.waits(for: 1)
         group.append(write { connection in
-            try mark(connection, 101...140)
-            for id in [2, 5, 9] { try mark(connection, id...id) }
+            try mark(connection.connection, 101...140)
+            for id in [2, 5, 9] { try mark(connection.connection, id...id) }
         })
         await fixture.database.waits(for: 2)
         group.append(write { connection in
             TestDisk.full.store(log, ordering: .sequentiallyConsistent)
             defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
-            try connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
+            try connection.connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
         })
         await fixture.database.waits(for: 3)
-        group.append(write { try mark($0, 2...2) })
+        group.append(write { try mark($0.connection, 2...2) })
         await fixture.database.waits(for: 4)
         gate.open()
         _ = try? await first.value
@@ -136,7 +136,7 @@ extension LogBufferTests {
         let copy = fixture.folder.file() + ".copy"
         for suffix in ["", "-wal"] { try FileManager.default.copyItem(atPath: fixture.folder.file() + suffix, toPath: copy + suffix) }
         try check(copy)
-        try await fixture.database.write { try mark($0, 1...1) }
+        try await fixture.database.write { try mark($0.connection, 1...1) }
         #expect(try fixture.database.read { try $0.first("SELECT sum(n) FROM pages") { $0.int(0) } } == 1)
     }
 
@@ -164,7 +164,7 @@ extension LogBufferTests {
 
     private func rehearse(_ fixture: Fixture) async throws {
         try await fixture.database.rehearse { connection in
-            try connection.run("INSERT INTO things (name, data) VALUES ('rehearsed', zeroblob(?1))", 128 << 10)
+            try connection.connection.run("INSERT INTO things (name, data) VALUES ('rehearsed', zeroblob(?1))", 128 << 10)
         }
     }
 
@@ -172,7 +172,7 @@ extension LogBufferTests {
     func rehearsal() async throws {
         #expect(TestDisk.isInstalled)
         let fixture = try Fixture { $0.synchronous = .full }
-        try await fixture.database.write { try insertThing($0, "before") }
+        try await fixture.database.write { try insertThing($0.connection, "before") }
         let before = try length(fixture)
         let log = try TestDisk.file(fixture.folder.file() + "-wal")
         let asked = TestDisk.refusals.load(ordering: .relaxed)
@@ -190,7 +190,7 @@ extension LogBufferTests {
             #expect(try fixture.names == ["before"])
         }
         #expect(TestDisk.refusals.load(ordering: .relaxed) > asked)
-        try await fixture.database.write { try insertThing($0, "after") }
+        try await fixture.database.write { try insertThing($0.connection, "after") }
         #expect(try fixture.names == ["before", "after"])
         let damage = try fixture.database.read { try $0.first("PRAGMA integrity_check") { $0.text(0) } }
         #expect(damage == "ok")
@@ -201,14 +201,14 @@ extension LogBufferTests {
         #expect(TestDisk.isInstalled)
         let fixture = try Fixture { $0.synchronous = .full }
         let text = String(repeating: "x", count: 1 << 20)
-        try await fixture.database.write { try insertThing($0, text) }
+        try await fixture.database.write { try insertThing($0.connection, text) }
         try fixture.database.checkpoint(truncate: false)
         // Begins the log anew, at its start.
-        try await fixture.database.write { try insertThing($0, "small") }
+        try await fixture.database.write { try insertThing($0.connection, "small") }
         let log = try TestDisk.file(fixture.folder.file() + "-wal")
         TestDisk.full.store(log, ordering: .sequentiallyConsistent)
         defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
         try await rehearse(fixture)
-        await #expect(throws: SQLError.self) { try await fixture.database.write { try insertThing($0, "the control") } }
+        await #expect(throws: SQLError.self) { try await fixture.database.write { try insertThing($0.connection, "the control") } }
     }
 }

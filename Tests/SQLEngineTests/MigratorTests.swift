@@ -29,7 +29,7 @@ struct MigratorTests {
         let path = folder.file()
         try migrator(first).migrate(path: path)
         let database = try Database(path: path)
-        try database.writeBlocking { _ = try insertThing($0, "kept") }
+        try database.writeBlocking { _ = try insertThing($0.connection, "kept") }
         database.close()
         return path
     }
@@ -166,7 +166,7 @@ struct MigratorTests {
     func foreign(_ id: Int32) throws {
         let path = folder.file()
         let database = try Database(path: path)
-        try database.writeBlocking { try $0.script("CREATE TABLE theirs (id INTEGER); PRAGMA application_id = \(id);") }
+        try database.writeBlocking { try $0.connection.script("CREATE TABLE theirs (id INTEGER); PRAGMA application_id = \(id);") }
         database.close()
         let before = try Data(contentsOf: URL(fileURLWithPath: path))
         let error = #expect(throws: MigrationError.self) { try migrator(first).migrate(path: path) }

@@ -5,6 +5,7 @@ import Testing
 /// Somewhere to carry a connection out of its closure, past the compiler.
 private final class Smuggler: @unchecked Sendable {  // the point of these tests is that the engine notices
     var connection: Connection?
+    var transaction: Transaction?
 }
 
 @Suite("Misuse ends the program with a sentence")
@@ -48,7 +49,7 @@ struct MisuseTests {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let fixture = try Fixture()
             let smuggler = Smuggler()
-            try fixture.database.writeBlocking { smuggler.connection = $0 }
+            try fixture.database.writeBlocking { smuggler.connection = $0.connection }
             _ = smuggler.connection?.lastInsertRowID
         }
         expectSentence("outside the closure or the thread it was lent to", result)
@@ -91,12 +92,12 @@ struct MisuseTests {
     func transactionControl() async {
         let commit = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let fixture = try Fixture()
-            try fixture.database.writeBlocking { _ = try $0.run("COMMIT") }
+            try fixture.database.writeBlocking { _ = try $0.connection.run("COMMIT") }
         }
         expectSentence("transactions are begun and ended by Database", commit)
         let script = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
             let fixture = try Fixture()
-            try fixture.database.writeBlocking { try $0.script("SELECT 1; SAVEPOINT mine;") }
+            try fixture.database.writeBlocking { try $0.connection.script("SELECT 1; SAVEPOINT mine;") }
         }
         expectSentence("transactions are begun and ended by Database", script)
     }
@@ -134,5 +135,16 @@ struct MisuseTests {
                 ], applicationID: 1)
         }
         expectSentence("migrations ascend", result)
+    }
+
+    @Test("registering what follows from a write after its closure")
+    func registering() async {
+        let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) {
+            let fixture = try Fixture()
+            let smuggler = Smuggler()
+            try fixture.database.writeBlocking { smuggler.transaction = $0 }
+            smuggler.transaction?.afterCommit {}
+        }
+        expectSentence("outside the closure or the thread it was lent to", result)
     }
 }

@@ -38,7 +38,7 @@ struct Fixture {
         change(&options)
         database = try Database(path: folder.file(), options: options)
         try database.writeBlocking {
-            try $0.script("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT UNIQUE, data ANY) STRICT")
+            try $0.connection.script("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT UNIQUE, data ANY) STRICT")
         }
     }
 
@@ -70,13 +70,13 @@ final class Gate: Sendable {
     ) async -> Task<Void, any Error> {
         let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
         let task = Task {
-            try await database.write { [self] connection in
+            try await database.write { [self] transaction in
                 defer {
                     continuation.finish()
                     // Once open it stays open: a write may be run twice.
                     stand()
                 }
-                try body(connection)
+                try body(transaction.connection)
             }
         }
         for await _ in entered {}
@@ -96,7 +96,7 @@ final class Gate: Sendable {
 
 /// Submits writes in the given order: each waits in the queue before the next is made.
 func queueUp(
-    _ database: Database, _ bodies: [@Sendable (Connection) throws -> Void]
+    _ database: Database, _ bodies: [@Sendable (Transaction) throws -> Void]
 ) async -> [Task<Void, any Error>] {
     var tasks: [Task<Void, any Error>] = []
     for body in bodies {

@@ -5,7 +5,7 @@ import Testing
 struct ValueTests {
     private func roundTrip<B: SQLBindable & Sendable, T>(_ value: B, _ map: (borrowing Row) throws -> T) throws -> T? {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { _ = try $0.run("INSERT INTO things (data) VALUES (?1)", value) }
+        try fixture.database.writeBlocking { _ = try $0.connection.run("INSERT INTO things (data) VALUES (?1)", value) }
         return try fixture.database.read { try $0.first("SELECT data FROM things", map: map) }
     }
 
@@ -69,13 +69,13 @@ struct ValueTests {
     @Test("memory that is only borrowed")
     func borrowedBytes() throws {
         let fixture = try Fixture()
-        let count = try fixture.database.writeBlocking { connection in
+        let count = try fixture.database.writeBlocking { transaction in
             let bytes: [UInt8] = [1, 2, 3]
-            try bytes.withUnsafeBytes { _ = try connection.run("INSERT INTO things (data) VALUES (?1)", $0) }
+            try bytes.withUnsafeBytes { _ = try transaction.connection.run("INSERT INTO things (data) VALUES (?1)", $0) }
             let empty = UnsafeRawBufferPointer(start: nil, count: 0)
-            try connection.run("INSERT INTO things (data) VALUES (?1)", empty)
+            try transaction.connection.run("INSERT INTO things (data) VALUES (?1)", empty)
             return try bytes.withUnsafeBytes {
-                try connection.first("SELECT count(*) FROM things WHERE data = ?1 OR data = x''", $0) { $0.int(0) }
+                try transaction.connection.first("SELECT count(*) FROM things WHERE data = ?1 OR data = x''", $0) { $0.int(0) }
             }
         }
         #expect(count == 2)

@@ -8,9 +8,9 @@ struct WriterTests {
     @Test("a write's result is answered after the commit")
     func result() async throws {
         let fixture = try Fixture()
-        let id = try await fixture.database.write { connection in
-            try insertThing(connection, "a")
-            return connection.lastInsertRowID
+        let id = try await fixture.database.write { transaction in
+            try insertThing(transaction.connection, "a")
+            return transaction.connection.lastInsertRowID
         }
         #expect(id == 1)
         #expect(try fixture.count == 1)
@@ -26,8 +26,8 @@ struct WriterTests {
         let tasks = await queueUp(
             database,
             (1...20).map { number in
-                { connection in
-                    try insertThing(connection, "\(number)")
+                { transaction in
+                    try insertThing(transaction.connection, "\(number)")
                     // Readers see nothing of the group before it is committed.
                     if try countThings(database) == 0 { seen.add() }
                 }
@@ -46,11 +46,11 @@ struct WriterTests {
         let tasks = await queueUp(
             fixture.database,
             (0...4).map { number in
-                { connection in
-                    try insertThing(connection, "\(number)")
+                { transaction in
+                    try insertThing(transaction.connection, "\(number)")
                     if number == bad {
-                        try insertThing(connection, "half done")
-                        try insertThing(connection, "\(number)")
+                        try insertThing(transaction.connection, "half done")
+                        try insertThing(transaction.connection, "\(number)")
                     }
                 }
             })
@@ -72,11 +72,11 @@ struct WriterTests {
         let tasks = await queueUp(
             fixture.database,
             [
-                { connection in
-                    try insertThing(connection, "gone too")
+                { transaction in
+                    try insertThing(transaction.connection, "gone too")
                     throw SQLError(code: .abort)
                 },
-                { _ = try insertThing($0, "stays") },
+                { _ = try insertThing($0.connection, "stays") },
             ])
         gate.open()
         #expect(await failures([first] + tasks).map { $0?.code } == [.interrupt, .abort, nil])
@@ -87,8 +87,8 @@ struct WriterTests {
     func ownErrors() throws {
         let fixture = try Fixture()
         #expect(throws: Refused()) {
-            try fixture.database.writeBlocking { connection in
-                try insertThing(connection, "a")
+            try fixture.database.writeBlocking { transaction in
+                try insertThing(transaction.connection, "a")
                 throw Refused()
             }
         }
@@ -99,7 +99,7 @@ struct WriterTests {
     func deferredForeignKey() async throws {
         let fixture = try Fixture()
         try fixture.database.writeBlocking {
-            try $0.script(
+            try $0.connection.script(
                 "CREATE TABLE parts (thing INTEGER NOT NULL REFERENCES things (id) DEFERRABLE INITIALLY DEFERRED) STRICT")
         }
         let gate = Gate()
@@ -107,11 +107,11 @@ struct WriterTests {
         let tasks = await queueUp(
             fixture.database,
             [
-                { _ = try insertThing($0, "before") },
-                { _ = try $0.run("INSERT INTO parts VALUES (99)") },
-                { connection in
-                    try connection.run("INSERT INTO parts VALUES (50)")
-                    try connection.run("INSERT INTO things (id, name) VALUES (50, 'in time')")
+                { _ = try insertThing($0.connection, "before") },
+                { _ = try $0.connection.run("INSERT INTO parts VALUES (99)") },
+                { transaction in
+                    try transaction.connection.run("INSERT INTO parts VALUES (50)")
+                    try transaction.connection.run("INSERT INTO things (id, name) VALUES (50, 'in time')")
                 },
             ])
         gate.open()
@@ -126,39 +126,39 @@ struct WriterTests {
         let gate = Gate()
         let holder = await gate.close(other) { try insertThing($0, "other") }
         let error = await failures([Task { [database = fixture.database] in
-            try await database.write { _ = try insertThing($0, "refused") }
+            try await database.write { _ = try insertThing($0.connection, "refused") }
         }])
         #expect(error.first??.code == .busy)
         #expect(error.first??.isUnavailable == true)
         #expect(try fixture.count == 0, "reads go on")
         gate.open()
         try await holder.value
-        try await fixture.database.write { _ = try insertThing($0, "own") }
+        try await fixture.database.write { _ = try insertThing($0.connection, "own") }
         #expect(try fixture.names == ["other", "own"])
     }
 
     @Test("when SQLite gives the transaction up by itself, everybody in it is told, and the next group works")
     func automaticRollback() async throws {
         let fixture = try Fixture()
-        try fixture.database.writeBlocking { try $0.script("PRAGMA max_page_count = 10") }
+        try fixture.database.writeBlocking { try $0.connection.script("PRAGMA max_page_count = 10") }
         let gate = Gate()
         let first = await gate.close(fixture.database) { try insertThing($0, "lost") }
         let tasks = await queueUp(
             fixture.database,
             [
-                { connection in
+                { transaction in
                     let big = [UInt8](repeating: 7, count: 200_000)
-                    #expect(throws: SQLError.self) { try connection.run("INSERT INTO things (data) VALUES (?1)", big) }
+                    #expect(throws: SQLError.self) { try transaction.connection.run("INSERT INTO things (data) VALUES (?1)", big) }
                     // Swallowing the error doesn't help: outside the transaction this would be kept by itself.
-                    let error = #expect(throws: SQLError.self) { try insertThing(connection, "alone") }
+                    let error = #expect(throws: SQLError.self) { try insertThing(transaction.connection, "alone") }
                     #expect(error?.code == .full)
                 },
-                { _ = try insertThing($0, "later") },
+                { _ = try insertThing($0.connection, "later") },
             ])
         gate.open()
         #expect(await failures([first] + tasks).map { $0?.code } == [.full, .full, .full])
         #expect(try fixture.count == 0)
-        try await fixture.database.write { _ = try insertThing($0, "fits") }
+        try await fixture.database.write { _ = try insertThing($0.connection, "fits") }
         #expect(try fixture.names == ["fits"])
     }
 
@@ -166,10 +166,10 @@ struct WriterTests {
     func failingCommit() async {
         await #expect(processExitsWith: .success) {
             let fixture = try Fixture()
-            try await fixture.database.write { _ = try insertThing($0, "before") }
+            try await fixture.database.write { _ = try insertThing($0.connection, "before") }
             let gate = Gate()
             let first = await gate.close(fixture.database) { try insertThing($0, "a") }
-            let tasks = await queueUp(fixture.database, [{ _ = try insertThing($0, "b") }, { _ in }])
+            let tasks = await queueUp(fixture.database, [{ _ = try insertThing($0.connection, "b") }, { _ in }])
             // The log can't grow any more, as on a full disk, and COMMIT is where it does.
             signal(SIGXFSZ, SIG_IGN)
             var limit = rlimit()
@@ -186,7 +186,7 @@ struct WriterTests {
             }
             try #require(try fixture.names == ["before"])
             setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
-            try await fixture.database.write { _ = try insertThing($0, "after") }
+            try await fixture.database.write { _ = try insertThing($0.connection, "after") }
             try #require(try fixture.names == ["before", "after"])
         }
     }
@@ -197,14 +197,14 @@ struct WriterTests {
         let database = fixture.database
         let gate = Gate()
         let first = await gate.close(database)
-        let waiting = await queueUp(database, [{ _ = try insertThing($0, "1") }, { _ = try insertThing($0, "2") }])
-        let refused = await failures([Task { try await database.write { _ = try insertThing($0, "3") } }])
+        let waiting = await queueUp(database, [{ _ = try insertThing($0.connection, "1") }, { _ = try insertThing($0.connection, "2") }])
+        let refused = await failures([Task { try await database.write { _ = try insertThing($0.connection, "3") } }])
         #expect(refused == [SQLError.queueFull])
         #expect(throws: SQLError.queueFull) { try database.checkpoint(truncate: false) }
         #expect(try fixture.count == 0, "reads go on")
         gate.open()
         #expect(await failures([first] + waiting) == [nil, nil, nil])
-        try await database.write { _ = try insertThing($0, "4") }
+        try await database.write { _ = try insertThing($0.connection, "4") }
         #expect(try fixture.names == ["1", "2", "4"])
     }
 
@@ -218,9 +218,9 @@ struct WriterTests {
         let tasks = await queueUp(
             database,
             (1...8).map { number in
-                { connection in
-                    try insertThing(connection, "\(number)")
-                    let uncommitted = try connection.first("SELECT count(*) FROM things") { $0.int(0) } ?? 0
+                { transaction in
+                    try insertThing(transaction.connection, "\(number)")
+                    let uncommitted = try transaction.connection.first("SELECT count(*) FROM things") { $0.int(0) } ?? 0
                     if uncommitted - (try countThings(database)) > 3 { unseen.add() }
                 }
             })
@@ -236,10 +236,10 @@ struct WriterTests {
         let database = fixture.database
         let gate = Gate()
         let first = await gate.close(database)
-        let before = await queueUp(database, [{ _ = try insertThing($0, "1") }])
+        let before = await queueUp(database, [{ _ = try insertThing($0.connection, "1") }])
         let checkpoint = onThread { try database.checkpoint(truncate: true) }
         while database.waitingWrites < 2 { await Task.yield() }
-        let after = await queueUp(database, [{ _ = try insertThing($0, "2") }])
+        let after = await queueUp(database, [{ _ = try insertThing($0.connection, "2") }])
         gate.open()
         try await checkpoint.value
         #expect(await failures([first] + before + after) == [nil, nil, nil])
@@ -252,7 +252,7 @@ struct WriterTests {
         let database = fixture.database
         let gate = Gate()
         let first = await gate.close(database)
-        let waiting = await queueUp(database, [{ _ = try insertThing($0, "in time") }])
+        let waiting = await queueUp(database, [{ _ = try insertThing($0.connection, "in time") }])
         let closing = onThread { database.close() }
         // The queue is refused from the moment on in which the closing begins.
         var refusal: SQLError?
@@ -265,7 +265,7 @@ struct WriterTests {
         try await closing.value
         database.close()
         #expect(await failures([first] + waiting) == [nil, nil])
-        #expect(throws: SQLError.closed) { try database.writeBlocking { _ = try insertThing($0, "too late") } }
+        #expect(throws: SQLError.closed) { try database.writeBlocking { _ = try insertThing($0.connection, "too late") } }
         #expect(throws: SQLError.closed) { try database.checkpoint(truncate: true) }
         await #expect(throws: SQLError.closed) { try await database.write { _ in } }
         let again = try Database(path: fixture.folder.file())
@@ -277,7 +277,7 @@ struct WriterTests {
         let folder = Folder()
         let task = try await { () async throws -> Task<Void, any Error> in
             let database = try Database(path: folder.file())
-            try await database.write { try $0.script("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT)") }
+            try await database.write { try $0.connection.script("CREATE TABLE things (id INTEGER PRIMARY KEY, name TEXT)") }
             let gate = Gate()
             let task = await gate.close(database) { connection in
                 _ = try insertThing(connection, "\(database.file.path.isEmpty)")

@@ -111,10 +111,10 @@ final class HealthResource: Sendable {
     /// A create needs more room than the counter that is written: the log grows by every page that it changes.
     private static func prove(_ database: Database, now: Timestamp) async -> String? {
         do {
-            try await database.rehearse { connection in
+            try await database.rehearse { transaction in
                 let large = IdempotentAnswer(
                     fingerprint: [], location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
-                try IdempotencyRepository.store(large, key: "", apiKey: 0, at: now, in: connection)
+                try IdempotencyRepository.store(large, key: "", apiKey: 0, in: transaction)
             }
             try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
             return nil

@@ -49,9 +49,7 @@ struct NotificationResource: Sendable {
     }
 
     private func create(_ new: NewNotification, _ producer: Producer) async throws -> CreateAnswer {
-        let now = world.now()
-        let created = try await database.write { try publisher.create(new, app: producer.app, now: now, in: $0) }
-        publisher.send(created)
+        let created = try await database.write { try publisher.create(new, app: producer.app, in: $0) }
         return CreateAnswer(created, isForMany: new.isForMany)
     }
 
@@ -59,23 +57,21 @@ struct NotificationResource: Sendable {
     private func create(
         _ new: NewNotification, _ producer: Producer, key: String, fingerprint: [UInt8]
     ) async throws -> Response {
-        let now = world.now()
-        let (answer, created) = try await database.write { connection -> (CreateAnswer, [Publisher.Created]?) in
+        let (answer, isReplay) = try await database.write { transaction in
             if let known = try IdempotencyRepository.find(
-                key: key, apiKey: producer.keyID, since: Idempotency.since(now), in: connection)
+                key: key, apiKey: producer.keyID, since: Idempotency.since(transaction.now), in: transaction.connection)
             {
                 guard known.fingerprint == fingerprint else { throw Problem(.idempotencyMismatch) }
-                return (CreateAnswer(location: known.location, body: known.body), nil)
+                return (CreateAnswer(location: known.location, body: known.body), true)
             }
-            let created = try publisher.create(new, app: producer.app, now: now, in: connection)
+            let created = try publisher.create(new, app: producer.app, in: transaction)
             let answer = CreateAnswer(created, isForMany: new.isForMany)
             try IdempotencyRepository.store(
                 IdempotentAnswer(fingerprint: fingerprint, location: answer.location, body: answer.body),
-                key: key, apiKey: producer.keyID, at: now, in: connection)
-            return (answer, created)
+                key: key, apiKey: producer.keyID, in: transaction)
+            return (answer, false)
         }
-        if let created { publisher.send(created) }
-        return answer.response(isReplay: created == nil)
+        return answer.response(isReplay: isReplay)
     }
 
     // MARK: /notifications/{id}

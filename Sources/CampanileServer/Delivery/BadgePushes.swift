@@ -10,6 +10,8 @@ package struct BadgePushes: Sendable {
     let androidData: Bool
     /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
     let neverZeroWhileOthersRemain: Bool
+    /// Wakes the courier. A wake-up may be lost: what is owed stands in the database.
+    let signal = WakeSignal()
 
     package init(
         policy: BadgePolicy, syncOnRead: Bool, androidData: Bool, neverZeroWhileOthersRemain: Bool = false
@@ -66,17 +68,13 @@ package struct BadgePushes: Sendable {
 
     /// The badge of an inbox changed: owes every device that was told another number a push.
     /// - Parameter except: the token of the device that acts, which knows.
-    /// - Returns: whether any push is owed.
-    @discardableResult
-    func countChanged(
-        inbox: Int64, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
-    ) throws -> Bool {
+    func countChanged(inbox: Int64, _ badge: Badge, except token: String?, in transaction: Transaction) throws {
         var isAnyOwed = false
-        let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
-        for device in try DeviceTokenRepository.schedules(inbox: inbox, in: connection) where device.id != acting {
+        let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: transaction.connection) }
+        for device in try DeviceTokenRepository.schedules(inbox: inbox, in: transaction.connection) where device.id != acting {
             var changed = device
-            if owes(device, badge, now: now) {
-                changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: now)
+            if owes(device, badge, now: transaction.now) {
+                changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: transaction.now)
                 changed.badgeAttempts = 0
                 isAnyOwed = true
             } else if !device.isInFlight {
@@ -87,9 +85,14 @@ package struct BadgePushes: Sendable {
             if !device.isInFlight, let badgeDueAt = changed.badgeDueAt {
                 changed.look(at: device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt)
             }
-            if changed != device { try DeviceTokenRepository.store(changed, in: connection) }
+            if changed != device { try DeviceTokenRepository.store(changed, in: transaction) }
         }
-        return isAnyOwed
+        if isAnyOwed { wakeCourier(after: transaction) }
+    }
+
+    /// The transaction made a push due.
+    func wakeCourier(after transaction: Transaction) {
+        transaction.afterCommit { [signal] in signal.wake() }
     }
 
     /// Whether a native list has to write although the badge is 0 already: somebody was told another number, and no
@@ -104,30 +107,28 @@ package struct BadgePushes: Sendable {
     }
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
-    func tell(
-        _ token: String, count: Int64, inbox: Int64, now: Timestamp, in connection: Connection
-    ) throws {
-        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
-            var device = try DeviceTokenRepository.schedule(id, in: connection)
+    func tell(_ token: String, count: Int64, inbox: Int64, in transaction: Transaction) throws {
+        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection),
+            var device = try DeviceTokenRepository.schedule(id, in: transaction.connection)
         else { return }
         device.toldCount = count
-        device.toldAt = now
+        device.toldAt = transaction.now
         // A push in flight will tell another number after this one; its answer sets `told` and owes anew.
         if !device.isInFlight {
             device.badgeDueAt = nil
             device.badgeAttempts = 0
         }
-        try DeviceTokenRepository.store(device, in: connection)
+        try DeviceTokenRepository.store(device, in: transaction)
     }
 
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
-    func forgetTold(_ token: String, inbox: Int64, in connection: Connection) throws {
-        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
-            var device = try DeviceTokenRepository.schedule(id, in: connection)
+    func forgetTold(_ token: String, inbox: Int64, in transaction: Transaction) throws {
+        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection),
+            var device = try DeviceTokenRepository.schedule(id, in: transaction.connection)
         else { return }
         device.toldCount = nil
         device.toldAt = nil
-        try DeviceTokenRepository.store(device, in: connection)
+        try DeviceTokenRepository.store(device, in: transaction)
     }
 
     /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.

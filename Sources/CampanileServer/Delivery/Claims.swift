@@ -38,14 +38,12 @@ package struct Claims: Sendable {
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
     ///     that have become pointless are settled.
-    func claim(
-        _ lane: Lane, limit: Int, looks: Int, now: Timestamp, in connection: Connection
-    ) throws -> [ClaimedPush] {
+    func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: Transaction) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
-        let due = try DeviceTokenRepository.due(lane, at: now, limit: looks, policy: badgePushes.policy, in: connection)
+        let due = try DeviceTokenRepository.due(lane, limit: looks, policy: badgePushes.policy, in: transaction)
         for device in due {
-            let push = try claim(device, &terms, maySend: claimed.count < limit, now: now, in: connection)
+            let push = try claim(device, &terms, maySend: claimed.count < limit, in: transaction)
             if let push { claimed.append(push) }
         }
         return claimed
@@ -56,62 +54,64 @@ package struct Claims: Sendable {
     /// - Returns: nil when the alert doesn't go to an app so old; then nothing was written.
     func claim(
         _ device: PushableDevice, _ notification: NotificationRecord, _ terms: PushTerms, inbox: Int64, app: String, userID: String,
-        badge: Badge, now: Timestamp, in connection: Connection
+        badge: Badge, in transaction: Transaction
     ) throws -> ClaimedPush? {
         guard let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
         let delivery = DueDelivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
         try DeliveryRepository.insert(
             delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
-            reason: offer.reason, in: connection)
+            reason: offer.reason, in: transaction)
         var schedule = device.schedule
         tellsNumber(&schedule, badge)
-        try take(&schedule, sending: notification.id, in: connection)
+        try take(&schedule, sending: notification.id, in: transaction)
         let message = PushMessage(
             id: delivery.id, kind: .alert(offer.alert), app: app, userID: userID, device: device.target,
-            badge: badge, sentAt: now)
+            badge: badge, sentAt: transaction.now)
         return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: 1)
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
     /// - Parameter maySend: false leaves what is to be sent as it is, due.
     private func claim(
-        _ device: DueDevice, _ terms: inout RememberedTerms, maySend: Bool, now: Timestamp, in connection: Connection
+        _ device: DueDevice, _ terms: inout RememberedTerms, maySend: Bool, in transaction: Transaction
     ) throws -> ClaimedPush? {
         var schedule = device.schedule
         var isOvertaken = false
-        if let (delivery, offer) = try nextAlert(of: device, &terms, isOvertaken: &isOvertaken, now: now, in: connection) {
+        if let (delivery, offer) = try nextAlert(of: device, &terms, isOvertaken: &isOvertaken, in: transaction) {
             guard maySend else { return nil }
             try DeliveryRepository.claim(
-                notification: delivery.notificationID, device: schedule.id, reason: offer.reason, in: connection)
+                notification: delivery.notificationID, device: schedule.id, reason: offer.reason, in: transaction)
             tellsNumber(&schedule, device.badge)
-            try take(&schedule, sending: delivery.notificationID, in: connection)
-            let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: now)
+            try take(&schedule, sending: delivery.notificationID, in: transaction)
+            let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
             return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
         if isOvertaken {
             schedule.badgeAttempts = 0
-            badgePushes.owe(&schedule, device.badge, notBefore: nil, now: now)
+            badgePushes.owe(&schedule, device.badge, notBefore: nil, now: transaction.now)
         }
-        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now, badgePushes.owes(schedule, device.badge, now: now) {
+        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= transaction.now,
+            badgePushes.owes(schedule, device.badge, now: transaction.now)
+        {
             guard maySend else {
-                if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: connection) }
+                if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
                 return nil
             }
             schedule.badgeAttempts += 1
-            try take(&schedule, sending: nil, in: connection)
-            let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: now)
+            try take(&schedule, sending: nil, in: transaction)
+            let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
             return ClaimedPush(message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
         }
-        try rest(&schedule, now: now, in: connection)
+        try rest(&schedule, in: transaction)
         return nil
     }
 
     /// The first of a device's alerts that are due and have a point; what stands before it is settled.
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
-        of device: DueDevice, _ terms: inout RememberedTerms, isOvertaken: inout Bool, now: Timestamp, in connection: Connection
+        of device: DueDevice, _ terms: inout RememberedTerms, isOvertaken: inout Bool, in transaction: Transaction
     ) throws -> (delivery: DueDelivery, offer: Offer)? {
         let id = device.schedule.id
         var next = device.alert
@@ -119,13 +119,13 @@ package struct Claims: Sendable {
             if due.delivery.inbox != device.schedule.inbox {
                 // The token moved while a push of its old owner's was under way: it must not go to the new one.
                 try DeliveryRepository.settle(
-                    notification: due.delivery.notificationID, device: id, .gone, at: now, answer: nil, in: connection)
-            } else if let offer = try offer(due, to: device, &terms, now: now, in: connection) {
+                    notification: due.delivery.notificationID, device: id, .gone, answer: nil, in: transaction)
+            } else if let offer = try offer(due, to: device, &terms, in: transaction) {
                 return (due.delivery, offer)
             } else {
                 isOvertaken = true
             }
-            next = try DeliveryRepository.nextDue(device: id, at: now, in: connection)
+            next = try DeliveryRepository.nextDue(device: id, in: transaction)
         }
         return nil
     }
@@ -138,21 +138,21 @@ package struct Claims: Sendable {
     }
 
     /// While a push is in flight nothing is due: its answer looks again.
-    private func take(_ schedule: inout DeviceSchedule, sending: UUIDv7?, in connection: Connection) throws {
+    private func take(_ schedule: inout DeviceSchedule, sending: UUIDv7?, in transaction: Transaction) throws {
         schedule.lease = lease
         schedule.sending = sending
         schedule.attempted = true
         schedule.busyUntil = nil
         schedule.look(at: nil)
-        try DeviceTokenRepository.store(schedule, in: connection)
+        try DeviceTokenRepository.store(schedule, in: transaction)
     }
 
     /// Nothing is due: the device sleeps until something is.
-    private func rest(_ schedule: inout DeviceSchedule, now: Timestamp, in connection: Connection) throws {
-        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= now { schedule.badgeDueAt = nil }
-        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: connection)
+    private func rest(_ schedule: inout DeviceSchedule, in transaction: Transaction) throws {
+        if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= transaction.now { schedule.badgeDueAt = nil }
+        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: transaction.connection)
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
-        try DeviceTokenRepository.store(schedule, in: connection)
+        try DeviceTokenRepository.store(schedule, in: transaction)
     }
 
     /// What a device is shown of a notification.
@@ -190,21 +190,21 @@ package struct Claims: Sendable {
     /// superseded, one that was attempted and has expired or lost its notification can't go on, one that the app is too old
     /// for is withheld.
     private func offer(
-        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, now: Timestamp, in connection: Connection
+        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, in transaction: Transaction
     ) throws -> Offer? {
         let (delivery, notification, id) = (due.delivery, due.notification, device.schedule.id)
-        let isExpired = notification?.push.expiresAt.map { $0 <= now } ?? false
+        let isExpired = notification?.push.expiresAt.map { $0 <= transaction.now } ?? false
         let isRead = notification.map { $0.readAt != nil } ?? true
         guard let notification, !isExpired, !(isRead && delivery.attempts == 0) else {
             try DeliveryRepository.settle(
                 notification: delivery.notificationID, device: id, delivery.attempts == 0 ? .superseded : .failed,
-                at: now, answer: nil, in: connection)
+                answer: nil, in: transaction)
             return nil
         }
         let terms = terms.of(notification, rules[device.app])
         let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         if offer == nil {
-            try DeliveryRepository.withhold(notification: notification.id, device: id, .appVersion, at: now, in: connection)
+            try DeliveryRepository.withhold(notification: notification.id, device: id, .appVersion, in: transaction)
         }
         return offer
     }

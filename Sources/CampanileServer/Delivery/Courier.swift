@@ -10,6 +10,8 @@ package final class Courier: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
         var lanes: LaneBook
+        /// Claimed by the transactions that created them, which are committed, and not sent yet.
+        var handedOver: [ClaimedPush] = []
         /// What changed for whole lanes and isn't written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
@@ -39,7 +41,7 @@ package final class Courier: Sendable {
     private let mortality: Mutex<TokenMortality>
     private let logger: Logger
     private let state: Mutex<State>
-    private let signal = WakeSignal()
+    private let signal: WakeSignal
 
     /// - Parameters:
     ///   - lease: the number of this start of the server.
@@ -51,6 +53,7 @@ package final class Courier: Sendable {
         self.database = database
         self.world = world
         self.providers = providers
+        signal = badgePushes.signal
         self.logger = logger
         claims = Claims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
         settlements = Settlements(
@@ -89,29 +92,54 @@ package final class Courier: Sendable {
 
     // MARK: - From the one who creates
 
-    /// A place in flight for a push that is to be claimed where it is created; nil when it has to wait in the database,
-    /// because the lane stands still or many are in flight. That half of the places is left keeps the bound: what the
-    /// courier claims meanwhile, by what it saw before, finds room.
-    func reserve(_ lane: Lane) -> ReservedPlace? {
+    /// Sends the push that `claim` makes, after the commit of the transaction that creates it.
+    ///
+    /// It takes a place in flight at once, and gives it back when there is no push or the transaction fails. That half of the
+    /// places is left keeps the bound: what the courier claims meanwhile, by what it saw before, finds room.
+    /// - Returns: whether a push goes; otherwise the device has to wait in the database, because the lane stands still, many are
+    ///   in flight, or `claim` made none.
+    func send(
+        in lane: Lane, after transaction: Transaction, _ claim: () throws -> ClaimedPush?
+    ) rethrows -> Bool {
+        guard takePlace(lane) else { return false }
+        transaction.onRollback { [self] in giveBackPlace(lane) }
+        guard let push = try claim() else {
+            transaction.afterCommit { [self] in giveBackPlace(lane) }
+            return false
+        }
+        transaction.afterCommit { [self] in handOver(push) }
+        return true
+    }
+
+    private func takePlace(_ lane: Lane) -> Bool {
         state.withLock { state in
             guard !state.isStopping, state.lanes.isOpen(lane),
                 state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
-            else { return nil }
+            else { return false }
             state.lanes.sent(lane)
-            return ReservedPlace(lane, of: self)
+            return true
         }
     }
 
-    /// A place that nothing was sent in.
-    func giveBack(_ lane: Lane) {
+    private func giveBackPlace(_ lane: Lane) {
         state.withLock { $0.lanes.unsent(lane) }
         signal.wake()
     }
 
-    /// Sends what was claimed in a transaction that is committed now, each in its place.
-    func take(_ claimed: [ReservedPush]) {
-        for one in claimed { one.place.use() }
-        send(claimed.map(\.push))
+    /// Payloads are made beside the writer's thread, which calls this; one task sends what a whole group of writes hands over.
+    private func handOver(_ push: ClaimedPush) {
+        let isFirst = state.withLock { state in
+            state.handedOver.append(push)
+            return state.handedOver.count == 1
+        }
+        guard isFirst else { return }
+        Task {
+            let pushes = state.withLock { state in
+                defer { state.handedOver = [] }
+                return state.handedOver
+            }
+            send(pushes)
+        }
     }
 
     // MARK: - The loop
@@ -152,9 +180,9 @@ package final class Courier: Sendable {
         }
         guard back > Limits.clockJumpMilliseconds else { return }
         logger.notice("The clock was set back; what waits comes as much earlier.", metadata: ["seconds": "\(back / 1_000)"])
-        try await database.write { connection in
-            try DeviceTokenRepository.comeEarlier(by: back, after: now, in: connection)
-            try DeliveryRepository.comeEarlier(by: back, after: now, in: connection)
+        try await database.write { transaction in
+            try DeviceTokenRepository.comeEarlier(by: back, after: now, in: transaction)
+            try DeliveryRepository.comeEarlier(by: back, after: now, in: transaction)
         }
     }
 
@@ -200,15 +228,15 @@ package final class Courier: Sendable {
         do {
             let spared = try judge(answered, now: now)
             for index in answered.indices { answered[index].isJudged = true }
-            let claimed = try await database.write { [claims, settlements, answered, changes] connection in
-                for (lane, condition) in changes { try LaneConditionRepository.set(condition, lane, in: connection) }
+            let claimed = try await database.write { [claims, settlements, answered, changes] transaction in
+                for (lane, condition) in changes { try LaneConditionRepository.set(condition, lane, in: transaction) }
                 for push in answered {
                     let isSpared = spared.contains(push.push.message.app)
-                    try settlements.settle(push, isSpared: isSpared, now: now, in: connection)
+                    try settlements.settle(push, isSpared: isSpared, in: transaction)
                 }
                 var claimed: [ClaimedPush] = []
                 for (lane, limit, looks) in plan {
-                    claimed += try claims.claim(lane, limit: limit, looks: looks, now: now, in: connection)
+                    claimed += try claims.claim(lane, limit: limit, looks: looks, in: transaction)
                 }
                 return claimed
             }

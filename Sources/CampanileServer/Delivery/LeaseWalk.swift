@@ -42,12 +42,11 @@ struct LeaseWalk: Sendable {
     }
 
     private func release(_ devices: ClosedRange<Int64>) async throws -> Int {
-        let now = world.now()
-        return try await database.write { [lease, resendsUnanswered] connection in
+        return try await database.write { [lease, resendsUnanswered] transaction in
             try DeliveryRepository.release(
-                devices: devices, lease: lease, resends: resendsUnanswered, now: now, in: connection)
+                devices: devices, lease: lease, resends: resendsUnanswered, in: transaction)
             return try DeviceTokenRepository.release(
-                devices, lease: lease, resends: resendsUnanswered, now: now, in: connection)
+                devices, lease: lease, resends: resendsUnanswered, in: transaction)
         }
     }
 }

@@ -18,61 +18,60 @@ struct Settlements: Sendable {
     let random: @Sendable () -> UInt64
 
     /// - Parameter isSpared: whether none of the app's tokens is believed to be dead.
-    func settle(_ answered: AnsweredPush, isSpared: Bool, now: Timestamp, in connection: Connection) throws {
+    func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: Transaction) throws {
         let push = answered.push
-        let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: connection)
+        let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: transaction.connection)
         let circumstances = OutcomePolicy.Circumstances(
-            attempts: push.attempt, sentAt: push.message.sentAt, lastRegisteredAt: device?.lastRegisteredAt ?? now,
-            isSpared: isSpared, now: now, jitter: random())
+            attempts: push.attempt, sentAt: push.message.sentAt, lastRegisteredAt: device?.lastRegisteredAt ?? transaction.now,
+            isSpared: isSpared, now: transaction.now, jitter: random())
         let decision = policy.decide(answered.answer.outcome, circumstances)
         let busyUntil = policy.busyUntil(answered.answer.outcome, circumstances)
-        try settleDelivery(answered, decision, isBusy: busyUntil != nil, inbox: device?.schedule.inbox, now: now, in: connection)
+        try settleDelivery(answered, decision, isBusy: busyUntil != nil, inbox: device?.schedule.inbox, in: transaction)
         // The device may have been deleted meanwhile: then there is nobody to tell anything.
         guard let device else { return }
         if decision == .dropDevice {
-            try DeviceRegistry.remove(push.device, now: now, in: connection)
+            try DeviceRegistry.remove(push.device, in: transaction)
             return
         }
         if case .acceptedElsewhere(let environment) = answered.answer.outcome,
             device.lastRegisteredAt <= push.message.sentAt
         {
-            try DeviceTokenRepository.setEnvironment(environment, push.device, in: connection)
+            try DeviceTokenRepository.setEnvironment(environment, push.device, in: transaction)
         }
         var schedule = device.schedule
-        settleBadge(&schedule, answered, decision, now: now)
+        settleBadge(&schedule, answered, decision, now: transaction.now)
         // It would take the others no better.
         schedule.busyUntil = busyUntil
         schedule.lease = 0
         schedule.sending = nil
-        try oweNext(&schedule, decision, device.badge, now: now, in: connection)
-        try DeviceTokenRepository.store(schedule, in: connection)
+        try oweNext(&schedule, decision, device.badge, in: transaction)
+        try DeviceTokenRepository.store(schedule, in: transaction)
     }
 
     /// - Parameters:
     ///   - isBusy: whether the device waits, and the delivery with all others to it.
     ///   - inbox: whose the device is now; nil when it left.
     private func settleDelivery(
-        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: Int64?, now: Timestamp,
-        in connection: Connection
+        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: Int64?, in transaction: Transaction
     ) throws {
         guard let delivery = answered.push.delivery else { return }
         let device = answered.push.device
         switch decision {
         case .settle(let state):
             try DeliveryRepository.settle(
-                notification: delivery.notificationID, device: device, state, at: now, answer: Settlements.text(answered),
-                in: connection)
+                notification: delivery.notificationID, device: device, state, answer: Settlements.text(answered),
+                in: transaction)
         case .retry(var dueAt, let isCounted) where inbox == delivery.inbox:
             // Due since it was created, it keeps its place before those that were created after it.
-            if isBusy { dueAt = min(now, Timestamp(milliseconds: delivery.notificationID.milliseconds)) }
+            if isBusy { dueAt = min(transaction.now, Timestamp(milliseconds: delivery.notificationID.milliseconds)) }
             try DeliveryRepository.retry(
                 notification: delivery.notificationID, device: device, dueAt: dueAt, isCounted: isCounted,
-                answer: Settlements.text(answered), in: connection)
+                answer: Settlements.text(answered), in: transaction)
         // The token died, or moved or left while the push was under way: it must not reach the next owner.
         case .retry, .dropDevice:
             try DeliveryRepository.settle(
-                notification: delivery.notificationID, device: device, .gone, at: now, answer: Settlements.text(answered),
-                in: connection)
+                notification: delivery.notificationID, device: device, .gone, answer: Settlements.text(answered),
+                in: transaction)
         }
     }
 
@@ -109,15 +108,14 @@ struct Settlements: Sendable {
     /// What is owed after the answer: an alert that is due carries the badge itself; else a badge push if what the device
     /// was told is not the badge of now.
     private func oweNext(
-        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, now: Timestamp,
-        in connection: Connection
+        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: Transaction
     ) throws {
-        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: connection)
-        let isAlertDue = alertDueAt.map { $0 <= now } ?? false
+        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: transaction.connection)
+        let isAlertDue = alertDueAt.map { $0 <= transaction.now } ?? false
         if !isAlertDue {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
-            badgePushes.owe(&schedule, badge, notBefore: notBefore, now: now)
+            badgePushes.owe(&schedule, badge, notBefore: notBefore, now: transaction.now)
         }
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }

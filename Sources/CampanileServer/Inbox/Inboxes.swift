@@ -7,8 +7,6 @@ struct Inboxes: Sendable {
     let world: World
     let badgePushes: BadgePushes
     let board: BadgeBoard
-    /// Called after a commit that may owe pushes. May be lost: the courier reads the database.
-    let wakeCourier: @Sendable () -> Void
 
     private var policy: BadgePolicy { badgePushes.policy }
 
@@ -66,16 +64,13 @@ struct Inboxes: Sendable {
     /// Writes what a reading has to write.
     /// - Returns: the badge that the answer shows.
     func read(_ reading: Reading, _ user: User, device: String?) async throws -> Badge {
-        let now = world.now()
-        let badge = try await database.write { connection in
-            guard let inbox = try user.inbox(in: connection) else { return Badge.none }
-            if case .open = reading { return try clear(inbox, acting: device, now: now, in: connection) }
-            let badge = try InboxRepository.badge(inbox, policy, in: connection)
-            if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection) }
+        try await database.write { transaction in
+            guard let inbox = try user.inbox(in: transaction.connection) else { return Badge.none }
+            if case .open = reading { return try clear(inbox, acting: device, in: transaction) }
+            let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
+            if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction) }
             return badge
         }
-        wakeCourier()
-        return badge
     }
 
     /// The same for a read that must go on when nothing can be written: the badge stays as it is, nobody counts as told,
@@ -94,44 +89,37 @@ struct Inboxes: Sendable {
         try await read(.open, user, device: device)
     }
 
-    private func clear(
-        _ inbox: Int64, acting device: String?, now: Timestamp, in connection: Connection
-    ) throws -> Badge {
-        try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, now: now, in: connection) { $0.cleared() }
+    private func clear(_ inbox: Int64, acting device: String?, in transaction: Transaction) throws -> Badge {
+        try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, in: transaction) { $0.cleared() }
     }
 
     // MARK: Changing
 
     func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> NotificationRecord {
-        let now = world.now()
-        let result = try await database.write { connection in
-            guard let inbox = try user.inbox(in: connection),
-                var notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
+        try await database.write { transaction in
+            guard let inbox = try user.inbox(in: transaction.connection),
+                var notification = try NotificationRepository.find(id, inbox: inbox, in: transaction.connection)
             else { throw Problem.notFound }
             guard (notification.readAt != nil) != isRead else { return notification }
-            notification.readAt = isRead ? now : nil
-            try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: connection)
-            _ = try change(inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, now: now, in: connection) { state in
+            notification.readAt = isRead ? transaction.now : nil
+            try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: transaction)
+            _ = try change(inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
             return notification
         }
-        wakeCourier()
-        return result
     }
 
     func delete(_ id: UUIDv7, _ user: User, device: String?) async throws {
-        let now = world.now()
-        try await database.write { connection in
-            guard let inbox = try user.inbox(in: connection),
-                let notification = try NotificationRepository.find(id, inbox: inbox, in: connection)
+        try await database.write { transaction in
+            guard let inbox = try user.inbox(in: transaction.connection),
+                let notification = try NotificationRepository.find(id, inbox: inbox, in: transaction.connection)
             else { throw Problem.notFound }
-            try NotificationRepository.delete(id, inbox: inbox, in: connection)
-            _ = try change(inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, now: now, in: connection) { state in
+            try NotificationRepository.delete(id, inbox: inbox, in: transaction)
+            _ = try change(inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
             }
         }
-        wakeCourier()
     }
 
     /// Marks everything read that is there when it begins, the oldest first.
@@ -139,14 +127,12 @@ struct Inboxes: Sendable {
     /// A large inbox takes several transactions, so that others write in between. Each leaves what marking up to its last
     /// notification leaves: a crash before the answer loses nothing that was acknowledged, and the call can be repeated.
     func markAllRead(upTo: UUIDv7?, _ user: User, device: String?) async throws -> (updated: Int, badge: Badge) {
-        let now = world.now()
         var marking = Marking(upTo: upTo)
         repeat {
-            marking = try await database.write { [marking] connection in
-                guard let inbox = try user.inbox(in: connection) else { return Marking(isDone: true) }
-                return try mark(marking, inbox, device: device, now: now, in: connection)
+            marking = try await database.write { [marking] transaction in
+                guard let inbox = try user.inbox(in: transaction.connection) else { return Marking(isDone: true) }
+                return try mark(marking, inbox, device: device, in: transaction)
             }
-            wakeCourier()
         } while !marking.isDone
         return (marking.updated, marking.badge)
     }
@@ -157,6 +143,8 @@ struct Inboxes: Sendable {
         var upTo: UUIDv7?
         /// Up to here it is done.
         var through: UUIDv7?
+        /// When it began: the time at which all of them were read.
+        var readAt: Timestamp?
         var updated = 0
         var badge = Badge.none
         var isDone = false
@@ -164,27 +152,28 @@ struct Inboxes: Sendable {
 
     /// One transaction's part.
     private func mark(
-        _ marking: Marking, _ inbox: Int64, device: String?, now: Timestamp, in connection: Connection
+        _ marking: Marking, _ inbox: Int64, device: String?, in transaction: Transaction
     ) throws -> Marking {
-        let state = try InboxRepository.state(inbox, in: connection)
+        let state = try InboxRepository.state(inbox, in: transaction.connection)
         let isFirst = marking.through == nil
+        let readAt = marking.readAt ?? transaction.now
         // What comes after the beginning is new to the user: it is neither marked nor cleared.
         let newest = isFirst ? state.newestID ?? .least : .greatest
         let upTo = min(marking.upTo ?? newest, newest)
         let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
         let (count, through) = state.unreadCount == 0
-            ? (0, upTo) : try NotificationRepository.markRead(range, at: now, inbox: inbox, in: connection)
+            ? (0, upTo) : try NotificationRepository.markRead(range, at: readAt, inbox: inbox, in: transaction)
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
         // The device that asks is told the number by the answer, which comes after the last part.
         let badge = try change(
-            inbox, event, acting: device, isTold: isDone, tellsOthers: true, now: now, in: connection
+            inbox, event, acting: device, isTold: isDone, tellsOthers: true, in: transaction
         ) { state in
             if isFirst { state.cleared() }
             state.markedRead(Int64(count), in: range.lowerBound...through)
         }
         return Marking(
-            upTo: upTo, through: through, updated: marking.updated + count, badge: badge, isDone: isDone)
+            upTo: upTo, through: through, readAt: readAt, updated: marking.updated + count, badge: badge, isDone: isDone)
     }
 
     /// Changes the state of an inbox and owes what follows from it.
@@ -194,28 +183,28 @@ struct Inboxes: Sendable {
     ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
     ///     setting wants the others to follow.
     private func change(
-        _ inbox: Int64, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool, now: Timestamp,
-        in connection: Connection, _ apply: (inout InboxState) -> Void
+        _ inbox: Int64, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool,
+        in transaction: Transaction, _ apply: (inout InboxState) -> Void
     ) throws -> Badge {
-        let found = try InboxRepository.found(inbox, in: connection)
+        let found = try InboxRepository.found(inbox, in: transaction.connection)
         let before = found.state
         var state = before
         apply(&state)
-        state.stamp(before: before, policy: policy, now: now)
-        if state != before { try InboxRepository.store(state, inbox, in: connection) }
-        try found.record(event, badgeChanged: state.version != before.version, at: now, in: connection)
+        state.stamp(before: before, policy: policy, now: transaction.now)
+        if state != before { try InboxRepository.store(state, inbox, in: transaction) }
+        try found.record(event, badgeChanged: state.version != before.version, in: transaction)
         let badge = state.badge(policy)
         let isNews = badgePushes.isNews(badge, after: before.badge(policy))
         if let device {
             if isTold {
-                try badgePushes.tell(device, count: badge.count, inbox: inbox, now: now, in: connection)
+                try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction)
             } else if badge.count != before.count(policy) {
-                try badgePushes.forgetTold(device, inbox: inbox, in: connection)
+                try badgePushes.forgetTold(device, inbox: inbox, in: transaction)
             }
         }
         let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)
         if tellsOthers || isSynced {
-            try badgePushes.countChanged(inbox: inbox, badge, except: device, now: now, in: connection)
+            try badgePushes.countChanged(inbox: inbox, badge, except: device, in: transaction)
         }
         return badge
     }

@@ -25,21 +25,7 @@ package struct Publisher: Sendable {
     package struct Created: Sendable {
         let userID: String
         let notification: NotificationRecord
-        /// What goes to its devices as soon as the transaction is committed.
-        var claimed: [ReservedPush] = []
-        /// Whether anything is owed that was not claimed.
-        var isOwed = false
-        /// The milliseconds up to which ids are reserved once the transaction is committed.
-        var reservedUntil: Int64 = 0
         package var id: UUIDv7 { notification.id }
-    }
-
-    /// After the commit of what was created: its pushes go.
-    func send(_ created: [Created]) {
-        if let bound = created.last?.reservedUntil { reserved.raise(to: bound) }
-        guard let courier else { return }
-        for one in created { courier.take(one.claimed) }
-        if created.contains(where: \.isOwed) { courier.wake() }
     }
 
     /// A generator whose ids follow all that were ever given out by this database's programs.
@@ -51,25 +37,24 @@ package struct Publisher: Sendable {
 
     /// Creates one notification for each user, in the order given.
     package func create(
-        _ new: NewNotification, app: String, now: Timestamp, in connection: Connection
+        _ new: NewNotification, app: String, in transaction: Transaction
     ) throws -> [Created] {
-        var created = try new.userIDs.map { try create(new, userID: $0, app: app, now: now, in: connection) }
-        if let last = created.indices.last { created[last].reservedUntil = try reserve(created, in: connection) }
+        let created = try new.userIDs.map { try create(new, userID: $0, app: app, in: transaction) }
+        try reserve(created, in: transaction)
         return created
     }
 
     /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
     /// second ahead, so that not every transaction writes.
-    /// - Returns: up to where they are.
-    private func reserve(_ created: [Created], in connection: Connection) throws -> Int64 {
+    private func reserve(_ created: [Created], in transaction: Transaction) throws {
         let newest = created.map(\.id.milliseconds).max() ?? 0
-        let committed = reserved.until.load(ordering: .relaxed)
-        guard newest > committed else { return committed }
-        let known = try ProgramStateRepository.idsReservedUntil(in: connection)
-        guard newest > known else { return known }
-        let bound = newest + Publisher.reservationMilliseconds
-        try ProgramStateRepository.reserveIDs(until: bound, in: connection)
-        return bound
+        guard newest > reserved.until.load(ordering: .relaxed) else { return }
+        var bound = try ProgramStateRepository.idsReservedUntil(in: transaction.connection)
+        if newest > bound {
+            bound = newest + Publisher.reservationMilliseconds
+            try ProgramStateRepository.reserveIDs(until: bound, in: transaction)
+        }
+        transaction.afterCommit { [reserved, bound] in reserved.raise(to: bound) }
     }
 
     /// Up to where ids are reserved in a transaction that was committed: it spares a look into the database.
@@ -80,30 +65,29 @@ package struct Publisher: Sendable {
     }
 
     private func create(
-        _ new: NewNotification, userID: String, app: String, now: Timestamp, in connection: Connection
+        _ new: NewNotification, userID: String, app: String, in transaction: Transaction
     ) throws -> Created {
-        let found = try InboxRepository.making(app: app, userID: userID, in: connection)
+        let found = try InboxRepository.making(app: app, userID: userID, in: transaction)
         let (inbox, before) = (found.id, found.state)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: before.newestID)
         let notification = NotificationRecord(
-            id: id, createdAt: now, readAt: nil, content: new.content, push: new.push)
-        try NotificationRepository.insert(notification, inbox: inbox, in: connection)
+            id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push)
+        try NotificationRepository.insert(notification, inbox: inbox, in: transaction)
         var state = before
         state.created(id)
-        state.stamp(before: before, policy: badgePushes.policy, now: now)
-        try InboxRepository.store(state, inbox, in: connection)
-        try found.record(.created(id), badgeChanged: true, at: now, in: connection)
+        state.stamp(before: before, policy: badgePushes.policy, now: transaction.now)
+        try InboxRepository.store(state, inbox, in: transaction)
+        try found.record(.created(id), badgeChanged: true, in: transaction)
         let badge = state.badge(badgePushes.policy)
 
-        var created = Created(userID: userID, notification: notification)
-        if new.push.isOwed(at: now) {
-            try oweAlerts(&created, inbox: inbox, app: app, badge: badge, mayClaim: !new.isForMany, now: now, in: connection)
+        let created = Created(userID: userID, notification: notification)
+        if new.push.isOwed(at: transaction.now) {
+            try oweAlerts(created, inbox: inbox, app: app, badge: badge, mayClaim: !new.isForMany, in: transaction)
         } else {
-            created.isOwed = try badgePushes.countChanged(
-                inbox: inbox, badge, except: nil, now: now, in: connection)
+            try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
             try DeliveryRepository.insertNone(
-                notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse, at: now, in: connection)
+                notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse, in: transaction)
         }
         return created
     }
@@ -112,35 +96,34 @@ package struct Publisher: Sendable {
     /// now: that spares the courier a transaction, and the device the wait for it.
     /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
     private func oweAlerts(
-        _ created: inout Created, inbox: Int64, app: String, badge: Badge, mayClaim: Bool, now: Timestamp,
-        in connection: Connection
+        _ created: Created, inbox: Int64, app: String, badge: Badge, mayClaim: Bool, in transaction: Transaction
     ) throws {
-        let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: connection)
+        let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: transaction.connection)
         if devices.isEmpty {
             try DeliveryRepository.insertNone(
-                notification: created.id, inbox: inbox, reason: .noDevices, at: now, in: connection)
+                notification: created.id, inbox: inbox, reason: .noDevices, in: transaction)
         }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
         let terms = mayClaim && !devices.isEmpty ? courier?.claims.rules[app].terms(of: created.notification.content) : nil
+        var isOwed = false
         for device in devices {
             var schedule = device.schedule
-            if let terms, let courier, schedule.isFree(at: now),
-                let place = courier.reserve(Lane(app: app, provider: device.target.provider)),
-                let push = try courier.claims.claim(
-                    device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
-                    now: now, in: connection)
-            {
-                created.claimed.append(ReservedPush(push: push, place: place))
-                continue
-            }
-            created.isOwed = true
+            if let terms, let courier, schedule.isFree(at: transaction.now),
+                try courier.send(in: Lane(app: app, provider: device.target.provider), after: transaction, {
+                    try courier.claims.claim(
+                        device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
+                        in: transaction)
+                })
+            { continue }
+            isOwed = true
             try DeliveryRepository.insert(
-                ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: now, in: connection)
+                ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: transaction.now, in: transaction)
             // While a push is in flight, its answer looks what is owed next.
-            guard !schedule.isInFlight, schedule.dueAt.map({ $0 > now }) ?? true else { continue }
-            schedule.look(at: now)
-            if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: connection) }
+            guard !schedule.isInFlight, schedule.dueAt.map({ $0 > transaction.now }) ?? true else { continue }
+            schedule.look(at: transaction.now)
+            if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
         }
+        if isOwed { badgePushes.wakeCourier(after: transaction) }
     }
 }
 

@@ -19,10 +19,9 @@ struct StreamInboxes: Sendable {
     }
 
     func make(_ user: UserKey, isRecorded: Bool) async throws -> Int64 {
-        let now = world.now()
-        return try await database.write { connection in
-            let inbox = try InboxRepository.making(app: user.app.text, userID: user.userID.text, in: connection).id
-            if isRecorded { try EventRepository.listen(inbox, now: now, in: connection) }
+        return try await database.write { transaction in
+            let inbox = try InboxRepository.making(app: user.app.text, userID: user.userID.text, in: transaction).id
+            if isRecorded { try EventRepository.listen(inbox, in: transaction) }
             return inbox
         }
     }

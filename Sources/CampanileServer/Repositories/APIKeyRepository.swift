@@ -22,11 +22,11 @@ package struct APIKeyRecord: Sendable {
 /// The table `api_keys`.
 enum APIKeyRepository {
     static func insert(
-        name: String, app: String, kind: APIKeyKind, hash: [UInt8], at now: Timestamp, in connection: Connection
+        name: String, app: String, kind: APIKeyKind, hash: [UInt8], in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             "INSERT INTO api_keys (name, app, kind, hash, created_at) VALUES (?1, ?2, ?3, ?4, ?5)",
-            name, app, kind.rawValue, hash, now)
+            name, app, kind.rawValue, hash, transaction.now)
     }
 
     /// The valid key with a hash.
@@ -42,9 +42,9 @@ enum APIKeyRepository {
     }
 
     /// - Returns: whether there was a valid key of that name.
-    static func revoke(name: String, at now: Timestamp, in connection: Connection) throws -> Bool {
-        try connection.run(
-            "UPDATE api_keys SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL", name, now) > 0
+    static func revoke(name: String, in transaction: Transaction) throws -> Bool {
+        try transaction.connection.run(
+            "UPDATE api_keys SET revoked_at = ?2 WHERE name = ?1 AND revoked_at IS NULL", name, transaction.now) > 0
     }
 
     private static func record(_ row: borrowing Row) -> APIKeyRecord {

@@ -58,9 +58,9 @@ enum DeliveryRepository {
     /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
     static func insert(
         _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp?,
-        reason: DeliveryReason? = nil, in connection: Connection
+        reason: DeliveryReason? = nil, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
@@ -70,13 +70,13 @@ enum DeliveryRepository {
 
     /// A notification for which nothing is owed to anybody says why.
     static func insertNone(
-        notification: UUIDv7, inbox: Int64, reason: NothingOwed, at now: Timestamp, in connection: Connection
+        notification: UUIDv7, inbox: Int64, reason: NothingOwed, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, settled_at, reason)
             VALUES (?1, 0, ?1, ?2, 'superseded', ?3, ?4)
-            """, notification, inbox, now, reason.rawValue)
+            """, notification, inbox, transaction.now, reason.rawValue)
     }
 
     /// Why nothing was owed for a notification, if nothing was.
@@ -87,8 +87,8 @@ enum DeliveryRepository {
     }
 
     /// The oldest alert of a device that is due. The order is the index's own, so nothing is sorted.
-    static func nextDue(device: Int64, at now: Timestamp, in connection: Connection) throws -> DueAlert? {
-        try connection.first(
+    static func nextDue(device: Int64, in transaction: Transaction) throws -> DueAlert? {
+        try transaction.connection.first(
             """
             SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
                 n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
@@ -96,7 +96,7 @@ enum DeliveryRepository {
                 n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
             FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
             WHERE a.device_id = ?1 AND a.due_at <= ?2 ORDER BY a.due_at, a.notification_id LIMIT 1
-            """, device, now
+            """, device, transaction.now
         ) { alert($0, from: 0) } ?? nil
     }
 
@@ -117,15 +117,15 @@ enum DeliveryRepository {
     }
 
     /// The clock was set back: what waits comes as much earlier.
-    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in connection: Connection) throws {
-        _ = try connection.run(
+    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
             "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2", milliseconds, now)
     }
 
     static func claim(
-        notification: UUIDv7, device: Int64, reason: DeliveryReason?, in connection: Connection
+        notification: UUIDv7, device: Int64, reason: DeliveryReason?, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = NULL, reason = ?3
             WHERE notification_id = ?1 AND device_id = ?2
@@ -134,35 +134,35 @@ enum DeliveryRepository {
 
     /// Ends a delivery that doesn't go to this device.
     static func withhold(
-        notification: UUIDv7, device: Int64, _ reason: DeliveryReason, at now: Timestamp, in connection: Connection
+        notification: UUIDv7, device: Int64, _ reason: DeliveryReason, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = 'withheld', reason = ?3, due_at = NULL, settled_at = ?4
             WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
-            """, notification, device, reason.rawValue, now)
+            """, notification, device, reason.rawValue, transaction.now)
     }
 
     /// Ends a delivery. One that has ended already stays as it is.
     static func settle(
-        notification: UUIDv7, device: Int64, _ state: DeliveryState, at now: Timestamp, answer: String?,
-        in connection: Connection
+        notification: UUIDv7, device: Int64, _ state: DeliveryState, answer: String?,
+        in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = ?3, due_at = NULL, settled_at = ?4,
                 answers = iif(?5 IS NULL, answers, iif(answers IS NULL, '[' || ?5 || ']', json_insert(
                     iif(json_array_length(answers) >= ?6, json_remove(answers, '$[0]'), answers), '$[#]', json(?5))))
             WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
-            """, notification, device, state.rawValue, now, answer, Limits.answersPerDelivery)
+            """, notification, device, state.rawValue, transaction.now, answer, Limits.answersPerDelivery)
     }
 
     /// Puts an attempted delivery back to wait for its next attempt.
     /// - Parameter isCounted: false for an attempt that couldn't have succeeded, whatever the push.
     static func retry(
-        notification: UUIDv7, device: Int64, dueAt: Timestamp, isCounted: Bool, answer: String?, in connection: Connection
+        notification: UUIDv7, device: Int64, dueAt: Timestamp, isCounted: Bool, answer: String?, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = 'owed', due_at = ?3, attempts = attempts - ?5,
                 answers = iif(?4 IS NULL, answers, iif(answers IS NULL, '[' || ?4 || ']', json_insert(
@@ -175,35 +175,35 @@ enum DeliveryRepository {
     /// answer is, nothing more comes of it.
     /// - Parameter sending: the notification whose alert is in flight.
     static func settleGone(
-        device: Int64, token: String, sending: UUIDv7?, at now: Timestamp, in connection: Connection
+        device: Int64, token: String, sending: UUIDv7?, in transaction: Transaction
     ) throws {
         if let sending {
-            _ = try connection.run(
+            _ = try transaction.connection.run(
                 """
                 UPDATE deliveries SET state = 'gone', token = ?3, settled_at = ?4
                 WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
-                """, sending, device, token, now)
+                """, sending, device, token, transaction.now)
         }
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = 'gone', token = ?2, due_at = NULL, settled_at = ?3
             WHERE device_id = ?1 AND due_at IS NOT NULL
-            """, device, token, now)
+            """, device, token, transaction.now)
     }
 
     /// The alerts that an earlier start of the server had in flight, to the devices of a range of ids: they go again.
     /// - Parameter resends: false settles them instead, because they may have arrived.
     static func release(
-        devices: ClosedRange<Int64>, lease: Int64, resends: Bool, now: Timestamp, in connection: Connection
+        devices: ClosedRange<Int64>, lease: Int64, resends: Bool, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = iif(?5, 'owed', 'failed'), due_at = iif(?5, ?4, NULL),
                 settled_at = iif(?5, NULL, ?4)
             WHERE settled_at IS NULL AND (notification_id, device_id) IN (
                 SELECT sending_id, id FROM device_tokens
                 WHERE id BETWEEN ?1 AND ?2 AND lease NOT IN (0, ?3) AND sending_id IS NOT NULL)
-            """, devices.lowerBound, devices.upperBound, lease, now, resends)
+            """, devices.lowerBound, devices.upperBound, lease, transaction.now, resends)
     }
 
     static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryRecord] {
@@ -230,9 +230,9 @@ enum DeliveryRepository {
 
     /// Forgets settled deliveries of notifications older than a moment.
     /// - Returns: how many.
-    static func purge(before: Timestamp, limit: Int, in connection: Connection) throws -> Int {
+    static func purge(before: Timestamp, limit: Int, in transaction: Transaction) throws -> Int {
         let bound = UUIDv7(high: UInt64(bitPattern: before.milliseconds) << 16, low: 0)
-        return try connection.run(
+        return try transaction.connection.run(
             """
             DELETE FROM deliveries WHERE (notification_id, device_id) IN (
                 SELECT notification_id, device_id FROM deliveries

@@ -92,9 +92,9 @@ extension DeviceTokenRepository {
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
     /// statement for all of them, since a statement costs more than what it finds.
     static func due(
-        _ lane: Lane, at now: Timestamp, limit: Int, policy: BadgePolicy, in connection: Connection
+        _ lane: Lane, limit: Int, policy: BadgePolicy, in transaction: Transaction
     ) throws -> [DueDevice] {
-        try connection.all(
+        try transaction.connection.all(
             """
             SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
                 sending_id, busy_until, d.token, provider, environment, user_id,
@@ -109,7 +109,7 @@ extension DeviceTokenRepository {
                 WHERE f.device_id = d.id AND f.due_at <= ?3 ORDER BY f.due_at, f.notification_id LIMIT 1)
             LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
             WHERE d.app = ?1 AND provider = ?2 AND d.due_at <= ?3 AND lease = 0 ORDER BY d.due_at LIMIT ?4
-            """, lane.app, lane.provider.rawValue, now, limit
+            """, lane.app, lane.provider.rawValue, transaction.now, limit
         ) { row in
             DueDevice(
                 schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 21), app: lane.app,
@@ -186,8 +186,8 @@ extension DeviceTokenRepository {
             environment: row.word(first + 2, DeviceEnvironment.self))
     }
 
-    static func store(_ schedule: DeviceSchedule, in connection: Connection) throws {
-        _ = try connection.run(
+    static func store(_ schedule: DeviceSchedule, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
             """
             UPDATE device_tokens SET told_count = ?2, told_at = ?3, attempted = ?4, badge_due_at = ?5, badge_attempts = ?6,
                 due_at = ?7, lease = ?8, sending_id = ?9, busy_until = ?10
@@ -202,19 +202,19 @@ extension DeviceTokenRepository {
     /// told is unknown too; where the alert doesn't go again, a badge push tells it.
     /// - Returns: how many devices of the range had one.
     static func release(
-        _ devices: ClosedRange<Int64>, lease: Int64, resends: Bool, now: Timestamp, in connection: Connection
+        _ devices: ClosedRange<Int64>, lease: Int64, resends: Bool, in transaction: Transaction
     ) throws -> Int {
-        try connection.run(
+        try transaction.connection.run(
             """
             UPDATE device_tokens SET lease = 0, sending_id = NULL, due_at = ?4, told_count = NULL, told_at = NULL,
                 badge_due_at = iif(?5, badge_due_at, ?4)
             WHERE id BETWEEN ?1 AND ?2 AND lease NOT IN (0, ?3)
-            """, devices.lowerBound, devices.upperBound, lease, now, resends)
+            """, devices.lowerBound, devices.upperBound, lease, transaction.now, resends)
     }
 
     /// The clock was set back: what waits comes as much earlier, also a device's time to which nothing is owed.
-    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in connection: Connection) throws {
-        _ = try connection.run(
+    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
             """
             UPDATE device_tokens SET due_at = max(?2, due_at - ?1), badge_due_at = max(?2, badge_due_at - ?1),
                 busy_until = max(?2, busy_until - ?1)

@@ -21,19 +21,19 @@ enum DeviceTokenRepository {
         ) { $0.int(0) }
     }
 
-    static func insert(_ device: DeviceToken, app: String, inbox: Int64, in connection: Connection) throws -> Int64 {
-        _ = try connection.run(
+    static func insert(_ device: DeviceToken, app: String, inbox: Int64, in transaction: Transaction) throws -> Int64 {
+        _ = try transaction.connection.run(
             """
             INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, app_version, locale,
                 created_at, last_registered_at)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
             """, app, device.token, inbox, device.platform.rawValue, device.provider.rawValue,
             device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt)
-        return connection.lastInsertRowID
+        return transaction.connection.lastInsertRowID
     }
 
-    static func update(_ id: Int64, _ device: DeviceToken, inbox: Int64, in connection: Connection) throws {
-        _ = try connection.run(
+    static func update(_ id: Int64, _ device: DeviceToken, inbox: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
             """
             UPDATE device_tokens SET inbox_id = ?2, platform = ?3, provider = ?4, environment = ?5, app_version = ?6,
                 locale = ?7, last_registered_at = ?8
@@ -42,8 +42,8 @@ enum DeviceTokenRepository {
             device.appVersion, device.locale, device.lastRegisteredAt)
     }
 
-    static func delete(_ id: Int64, in connection: Connection) throws {
-        _ = try connection.run("DELETE FROM device_tokens WHERE id = ?1", id)
+    static func delete(_ id: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run("DELETE FROM device_tokens WHERE id = ?1", id)
     }
 
     /// The devices of an inbox, the latest registered first.
@@ -76,8 +76,8 @@ enum DeviceTokenRepository {
     }
 
     /// The other one of Apple's two services took the token.
-    static func setEnvironment(_ environment: DeviceEnvironment, _ id: Int64, in connection: Connection) throws {
-        _ = try connection.run("UPDATE device_tokens SET environment = ?2 WHERE id = ?1", id, environment.rawValue)
+    static func setEnvironment(_ environment: DeviceEnvironment, _ id: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE device_tokens SET environment = ?2 WHERE id = ?1", id, environment.rawValue)
     }
 
     /// Whether an app has at least so many devices; looks at no more than that.

@@ -50,18 +50,18 @@ struct RecordedEvent: Hashable, Sendable {
 
 /// The table `events`, and which inboxes are recorded in it.
 enum EventRepository {
-    static func insert(_ event: InboxEvent, inbox: Int64, at now: Timestamp, in connection: Connection) throws {
+    static func insert(_ event: InboxEvent, inbox: Int64, in transaction: Transaction) throws {
         // Tells the hub, also of what leaves the badge as it is.
-        connection.note(inbox)
-        try insert(event.type, event.notification, inbox: inbox, at: now, in: connection)
+        transaction.changed(inbox)
+        try insert(event.type, event.notification, inbox: inbox, in: transaction)
     }
 
     private static func insert(
-        _ type: String, _ notification: UUIDv7?, inbox: Int64, at now: Timestamp, in connection: Connection
+        _ type: String, _ notification: UUIDv7?, inbox: Int64, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             "INSERT INTO events (inbox_id, type, notification_id, created_at) VALUES (?1, ?2, ?3, ?4)", inbox, type,
-            notification, now)
+            notification, transaction.now)
     }
 
     /// What happened in an inbox after a sequence, oldest first.
@@ -109,38 +109,38 @@ enum EventRepository {
     }
 
     /// Records an inbox from now on.
-    static func listen(_ inbox: Int64, now: Timestamp, in connection: Connection) throws {
-        let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.int(0) } ?? 0
-        if until <= now.milliseconds {
-            try insert("listening", nil, inbox: inbox, at: now, in: connection)
-            _ = try connection.run(
-                "UPDATE inboxes SET listened_from = ?2 WHERE id = ?1", inbox, connection.lastInsertRowID)
+    static func listen(_ inbox: Int64, in transaction: Transaction) throws {
+        let until = try transaction.connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.int(0) } ?? 0
+        if until <= transaction.now.milliseconds {
+            try insert("listening", nil, inbox: inbox, in: transaction)
+            _ = try transaction.connection.run(
+                "UPDATE inboxes SET listened_from = ?2 WHERE id = ?1", inbox, transaction.connection.lastInsertRowID)
         }
-        _ = try connection.run(
-            "UPDATE inboxes SET listened_until = ?2 WHERE id = ?1", inbox, now.milliseconds + Limits.recordingMilliseconds)
+        _ = try transaction.connection.run(
+            "UPDATE inboxes SET listened_until = ?2 WHERE id = ?1", inbox, transaction.now.milliseconds + Limits.recordingMilliseconds)
     }
 
     /// Forgets the oldest events.
     /// - Returns: how many.
-    static func purge(before time: Timestamp, limit: Int, in connection: Connection) throws -> Int {
-        let last = try connection.first(
+    static func purge(before time: Timestamp, limit: Int, in transaction: Transaction) throws -> Int {
+        let last = try transaction.connection.first(
             """
             SELECT max(sequence), count(*) FROM
                 (SELECT sequence, created_at FROM events ORDER BY sequence LIMIT ?2) WHERE created_at < ?1
             """, time, limit
         ) { $0.intOrNil(0) } ?? nil
         guard let last else { return 0 }
-        let count = try connection.run("DELETE FROM events WHERE sequence <= ?1", last)
-        _ = try connection.run("UPDATE program_state SET events_purged_through = ?1 WHERE id = 1", last)
+        let count = try transaction.connection.run("DELETE FROM events WHERE sequence <= ?1", last)
+        _ = try transaction.connection.run("UPDATE program_state SET events_purged_through = ?1 WHERE id = 1", last)
         return count
     }
 }
 
 extension InboxRepository.Found {
     /// Records what happened, if anybody may ask for it.
-    func record(_ event: InboxEvent?, badgeChanged: Bool, at now: Timestamp, in connection: Connection) throws {
-        guard listenedUntil > now else { return }
-        if let event { try EventRepository.insert(event, inbox: id, at: now, in: connection) }
-        if badgeChanged { try EventRepository.insert(.badge, inbox: id, at: now, in: connection) }
+    func record(_ event: InboxEvent?, badgeChanged: Bool, in transaction: Transaction) throws {
+        guard listenedUntil > transaction.now else { return }
+        if let event { try EventRepository.insert(event, inbox: id, in: transaction) }
+        if badgeChanged { try EventRepository.insert(.badge, inbox: id, in: transaction) }
     }
 }

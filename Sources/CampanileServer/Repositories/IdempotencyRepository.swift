@@ -23,21 +23,21 @@ enum IdempotencyRepository {
     }
 
     static func store(
-        _ answer: IdempotentAnswer, key: String, apiKey: Int64, at now: Timestamp, in connection: Connection
+        _ answer: IdempotentAnswer, key: String, apiKey: Int64, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             INSERT OR REPLACE INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-            """, apiKey, key, answer.fingerprint, answer.location, answer.body, now)
+            """, apiKey, key, answer.fingerprint, answer.location, answer.body, transaction.now)
     }
 
     /// Forgets the oldest, and those of the same millisecond as the last of them.
     ///
     /// By time alone: a list of keys would be held against every key of their producer.
     /// - Returns: how many were forgotten; the limit or more when there may be others.
-    static func purge(before: Timestamp, limit: Int, in connection: Connection) throws -> Int {
-        try connection.run(
+    static func purge(before: Timestamp, limit: Int, in transaction: Transaction) throws -> Int {
+        try transaction.connection.run(
             """
             DELETE FROM idempotency_keys INDEXED BY idempotency_keys_created WHERE created_at <= (
                 SELECT max(created_at) FROM (

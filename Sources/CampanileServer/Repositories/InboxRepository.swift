@@ -16,8 +16,8 @@ enum InboxRepository {
     }
 
     /// The inbox of a user, made if there was none.
-    static func making(app: String, userID: String, in connection: Connection) throws -> Found {
-        let found = try connection.first(
+    static func making(app: String, userID: String, in transaction: Transaction) throws -> Found {
+        let found = try transaction.connection.first(
             """
             SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
                 listened_until, id
@@ -25,9 +25,9 @@ enum InboxRepository {
             """, app, userID
         ) { Found(id: $0.int(9), state: state($0), listenedUntil: $0.time(8)) }
         if let found { return found }
-        _ = try connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
+        _ = try transaction.connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
         return Found(
-            id: connection.lastInsertRowID, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
+            id: transaction.connection.lastInsertRowID, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
@@ -70,9 +70,9 @@ enum InboxRepository {
     }
 
     /// The only place where a badge changes; it tells the database which inbox it was (`BadgeBoard`).
-    static func store(_ state: InboxState, _ id: Int64, in connection: Connection) throws {
-        connection.note(id)
-        _ = try connection.run(
+    static func store(_ state: InboxState, _ id: Int64, in transaction: Transaction) throws {
+        transaction.changed(id)
+        _ = try transaction.connection.run(
             """
             UPDATE inboxes SET unread_count = ?2, unread_since_cleared = ?3, armed = ?4, cleared_id = ?5, newest_id = ?6,
                 version = ?7, updated_at = ?8, unread_from = ?9
@@ -87,15 +87,15 @@ enum InboxRepository {
 
     /// What a change of policy does: the versions of the inboxes whose number it changes grow, as for any other change.
     static func restamp(
-        from old: BadgePolicy, to new: BadgePolicy, now: Timestamp, in connection: Connection
+        from old: BadgePolicy, to new: BadgePolicy, in transaction: Transaction
     ) throws -> [Int64] {
         var changed: [(Int64, InboxState)] = []
-        for id in try ids(in: connection) {
-            let state = try state(id, in: connection)
+        for id in try ids(in: transaction.connection) {
+            let state = try state(id, in: transaction.connection)
             guard state.count(old) != state.count(new) else { continue }
-            changed.append((id, state.restamped(now: now)))
+            changed.append((id, state.restamped(now: transaction.now)))
         }
-        for (id, state) in changed { try store(state, id, in: connection) }
+        for (id, state) in changed { try store(state, id, in: transaction) }
         return changed.map(\.0)
     }
 

@@ -4,13 +4,13 @@ import SQLEngine
 /// The table `lane_conditions`: which lanes don't run, for those who look from another process.
 enum LaneConditionRepository {
     /// - Parameter condition: nil for a lane that runs again.
-    static func set(_ condition: LaneCondition?, _ lane: Lane, in connection: Connection) throws {
+    static func set(_ condition: LaneCondition?, _ lane: Lane, in transaction: Transaction) throws {
         guard let condition else {
-            _ = try connection.run(
+            _ = try transaction.connection.run(
                 "DELETE FROM lane_conditions WHERE app = ?1 AND provider = ?2", lane.app, lane.provider.rawValue)
             return
         }
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             INSERT INTO lane_conditions (app, provider, condition, reason, since) VALUES (?1, ?2, ?3, ?4, ?5)
             ON CONFLICT (app, provider) DO UPDATE SET condition = ?3, reason = ?4, since = ?5
@@ -18,8 +18,8 @@ enum LaneConditionRepository {
     }
 
     /// A start finds out anew.
-    static func clear(in connection: Connection) throws {
-        _ = try connection.run("DELETE FROM lane_conditions")
+    static func clear(in transaction: Transaction) throws {
+        _ = try transaction.connection.run("DELETE FROM lane_conditions")
     }
 
     static func all(in connection: Connection) throws -> [(lane: Lane, condition: LaneCondition)] {

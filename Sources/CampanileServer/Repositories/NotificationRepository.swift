@@ -24,11 +24,11 @@ struct NotificationRecord: Sendable {
 
 /// The tables `notifications` and `notification_data`.
 enum NotificationRepository {
-    static func insert(_ notification: NotificationRecord, inbox: Int64, in connection: Connection) throws {
+    static func insert(_ notification: NotificationRecord, inbox: Int64, in transaction: Transaction) throws {
         let content = notification.content
         let push = notification.push
         let isAside = (content.data?.utf8.count ?? 0) > Limits.dataInRowBytes
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             INSERT INTO notifications (inbox_id, id, created_at, title, body, category, deep_link, data, data_aside,
                 push, sound, collapse_key, thread_id, expires_at)
@@ -37,7 +37,7 @@ enum NotificationRepository {
             content.deepLink, isAside ? nil : content.data, isAside, push.push, push.sound, push.collapseKey,
             push.threadID, push.expiresAt)
         guard isAside, let data = content.data else { return }
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             "INSERT INTO notification_data (notification_id, data) VALUES (?1, ?2)", notification.id, data)
     }
 
@@ -64,32 +64,32 @@ enum NotificationRepository {
                 threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)))
     }
 
-    static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
-        _ = try connection.run(
+    static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
             "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)
     }
 
     /// Marks what is unread from one id to another, both included, in as many notifications as one transaction may look at.
     /// - Returns: how many were, and the id up to which everything was looked at.
     static func markRead(
-        _ range: ClosedRange<UUIDv7>, at now: Timestamp, inbox: Int64, in connection: Connection
+        _ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: Int64, in transaction: Transaction
     ) throws -> (count: Int, through: UUIDv7) {
-        let last = try connection.first(
+        let last = try transaction.connection.first(
             "SELECT id FROM notifications WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 ORDER BY id LIMIT 1 OFFSET ?4",
             inbox, range.lowerBound, range.upperBound, Limits.markedPerTransaction - 1
         ) { $0.id(0) }
         let through = last ?? range.upperBound
-        let count = try connection.run(
+        let count = try transaction.connection.run(
             """
             UPDATE notifications SET read_at = ?4
             WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 AND read_at IS NULL
-            """, inbox, range.lowerBound, through, now)
+            """, inbox, range.lowerBound, through, readAt)
         return (count, through)
     }
 
-    static func delete(_ id: UUIDv7, inbox: Int64, in connection: Connection) throws {
-        _ = try connection.run("DELETE FROM notification_data WHERE notification_id = ?1", id)
-        _ = try connection.run("DELETE FROM notifications WHERE inbox_id = ?1 AND id = ?2", inbox, id)
+    static func delete(_ id: UUIDv7, inbox: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run("DELETE FROM notification_data WHERE notification_id = ?1", id)
+        _ = try transaction.connection.run("DELETE FROM notifications WHERE inbox_id = ?1 AND id = ?2", inbox, id)
     }
 }
 

@@ -8,8 +8,8 @@ enum ProgramStateRepository {
         try connection.first("SELECT ids_reserved_until FROM program_state WHERE id = 1") { $0.int(0) } ?? 0
     }
 
-    static func reserveIDs(until milliseconds: Int64, in connection: Connection) throws {
-        _ = try connection.run("UPDATE program_state SET ids_reserved_until = ?1 WHERE id = 1", milliseconds)
+    static func reserveIDs(until milliseconds: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET ids_reserved_until = ?1 WHERE id = 1", milliseconds)
     }
 
     static func badgePolicy(in connection: Connection) throws -> BadgePolicy? {
@@ -17,8 +17,8 @@ enum ProgramStateRepository {
         return (name ?? nil).flatMap(BadgePolicy.init(rawValue:))
     }
 
-    static func setBadgePolicy(_ policy: BadgePolicy, in connection: Connection) throws {
-        _ = try connection.run("UPDATE program_state SET badge_policy = ?1 WHERE id = 1", policy.rawValue)
+    static func setBadgePolicy(_ policy: BadgePolicy, in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET badge_policy = ?1 WHERE id = 1", policy.rawValue)
     }
 
     /// Counts a start of the server.
@@ -35,12 +35,12 @@ enum ProgramStateRepository {
         } ?? nil
     }
 
-    static func setStreamTokenKey(_ key: [UInt8], in connection: Connection) throws {
-        _ = try connection.run("UPDATE program_state SET stream_token_key = ?1 WHERE id = 1", key)
+    static func setStreamTokenKey(_ key: [UInt8], in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET stream_token_key = ?1 WHERE id = 1", key)
     }
 
     /// Proves that the database can be written. A row written as it was would not reach the disk.
-    static func proveWritable(in connection: Connection) throws {
-        _ = try connection.run("UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1")
+    static func proveWritable(in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1")
     }
 }

@@ -18,10 +18,10 @@ struct ProviderTokenRepository: ProviderTokenStore {
     }
 
     func replace(team: String, with tokens: [StoredProviderToken]) async throws {
-        try await database.write { connection in
-            _ = try connection.run("DELETE FROM provider_tokens WHERE team_id = ?1", team)
+        try await database.write { transaction in
+            _ = try transaction.connection.run("DELETE FROM provider_tokens WHERE team_id = ?1", team)
             for token in tokens {
-                _ = try connection.run(
+                _ = try transaction.connection.run(
                     """
                     INSERT INTO provider_tokens (team_id, key_id, fingerprint, issued_at, token)
                     VALUES (?1, ?2, ?3, ?4, ?5)

@@ -11,9 +11,9 @@ enum RevocationRepository {
     }
 
     static func revoke(
-        app: String, userID: String, tokensBefore notBefore: Timestamp, in connection: Connection
+        app: String, userID: String, tokensBefore notBefore: Timestamp, in transaction: Transaction
     ) throws {
-        _ = try connection.run(
+        _ = try transaction.connection.run(
             """
             INSERT INTO revocations (app, user_id, not_before) VALUES (?1, ?2, ?3)
             ON CONFLICT (app, user_id) DO UPDATE SET not_before = max(not_before, excluded.not_before)

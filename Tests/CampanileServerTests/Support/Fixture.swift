@@ -117,16 +117,15 @@ struct Fixture: Sendable {
         claimsAtCreation: Bool = false
     ) throws {
         world = .hand(clock)
-        database = try Store.open(folder.database).database
+        database = try Store.open(folder.database, world: world).database
         ids = try Publisher.generator(for: database, world: world)
         badgePushes = BadgePushes(
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
             neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
         let board = BadgeBoard(capacity: 1_000)
         database.onCommit { board.takeOff($0) }
-        inboxes = Inboxes(
-            database: database, world: world, badgePushes: badgePushes, board: board, wakeCourier: {})
-        registry = DeviceRegistry(database: database, world: world, badgePushes: badgePushes, wakeCourier: {})
+        inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, board: board)
+        registry = DeviceRegistry(database: database, badgePushes: badgePushes)
         courier = Courier(
             database: database, world: world, badgePushes: badgePushes, options: options, lease: Fixture.lease,
             providers: { [provider] _ in provider }, ids: ids,
@@ -159,22 +158,17 @@ struct Fixture: Sendable {
             push: PushRequestOptions(
                 push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
             isForMany: false)
-        let now = clock.now
         let app = (user ?? alice).app
-        let created = try await database.write { [publisher] in
-            try publisher.create(new, app: app, now: now, in: $0)
-        }
-        publisher.send(created)
+        let created = try await database.write { [publisher] in try publisher.create(new, app: app, in: $0) }
         return created[0].id
     }
 
     /// What the courier would claim now, claimed and not sent: the state in which a server may be killed.
     func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
         let claims = Claims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, lease: lease)
-        let now = clock.now
-        return try await database.write { connection in
-            try DeviceTokenRepository.dueLanes(in: connection).flatMap {
-                try claims.claim($0.lane, limit: 10, looks: 10, now: now, in: connection)
+        return try await database.write { transaction in
+            try DeviceTokenRepository.dueLanes(in: transaction.connection).flatMap {
+                try claims.claim($0.lane, limit: 10, looks: 10, in: transaction)
             }
         }
     }

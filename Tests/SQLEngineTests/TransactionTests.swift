@@ -1,0 +1,161 @@
+import Glibc
+import Synchronization
+import Testing
+
+@testable import SQLEngine
+
+/// What a write registers is done once or not at all, in order, and never before the commit.
+@Suite struct TransactionTests {
+    /// What happened, in its order.
+    private final class Record: Sendable {
+        private let lines = Mutex<[String]>([])
+
+        func add(_ line: String) { lines.withLock { $0.append(line) } }
+        func take() -> [String] { lines.withLock { lines in
+            defer { lines = [] }
+            return lines
+        } }
+    }
+
+    /// A write that inserts a row of this name and registers both kinds of effects.
+    private static func register(_ name: String, _ record: Record) -> @Sendable (Transaction) throws -> Void {
+        { transaction in
+            transaction.onRollback { record.add("undo \(name) first") }
+            transaction.onRollback { record.add("undo \(name) second") }
+            transaction.afterCommit { record.add("after \(name)") }
+            try insertThing(transaction.connection, name)
+            transaction.changed(transaction.connection.lastInsertRowID)
+        }
+    }
+
+    @Test("effects come after the commit, in the order of the writes, and before any caller is answered")
+    func order() async throws {
+        let fixture = try Fixture()
+        let record = Record()
+        fixture.database.onCommit { record.add("changed \($0)") }
+        let gate = Gate()
+        let first = await gate.close(fixture.database)
+        let writes: [@Sendable (Transaction) throws -> Void] = ["a", "b"].map { name in
+            { transaction in
+                try Self.register(name, record)(transaction)
+                transaction.afterCommit {
+                    let committed = (try? countThings(fixture.database)) ?? 0
+                    record.add("\(committed) rows")
+                }
+            }
+        }
+        let tasks = await queueUp(fixture.database, writes)
+        gate.open()
+        _ = await failures([first] + tasks)
+        #expect(record.take() == ["changed [1, 2]", "after a", "2 rows", "after b", "2 rows"])
+        try await fixture.database.write { try Self.register("c", record)($0) }
+        record.add("answered")
+        #expect(record.take() == ["changed [3]", "after c", "answered"], "nothing of the group before comes again")
+    }
+
+    @Test("a write that throws after it registered has its effects undone, the last first, and no other write's")
+    func thrown() async throws {
+        let fixture = try Fixture()
+        let record = Record()
+        fixture.database.onCommit { record.add("changed \($0)") }
+        let gate = Gate()
+        let first = await gate.close(fixture.database)
+        let tasks = await queueUp(
+            fixture.database,
+            [
+                Self.register("a", record),
+                { transaction in
+                    transaction.onRollback { record.add("undo b") }
+                    transaction.afterCommit { record.add("after b") }
+                    transaction.changed(99)
+                    throw Refused()
+                },
+                Self.register("c", record),
+            ])
+        gate.open()
+        #expect(await failures([first] + tasks).map { $0?.code } == [nil, nil, .misuse, nil])
+        #expect(record.take() == ["undo b", "changed [1, 2]", "after a", "after c"])
+    }
+
+    @Test("a group that is run again registers anew: what the first run registered is undone once, what the second did is done once")
+    func rerun() async throws {
+        let fixture = try Fixture()
+        let record = Record()
+        let gate = Gate()
+        let first = await gate.close(fixture.database)
+        let tasks = await queueUp(
+            fixture.database,
+            [
+                Self.register("a", record),
+                // It fails after it has changed something, so that the whole group is run again.
+                { transaction in
+                    try Self.register("b", record)(transaction)
+                    throw Refused()
+                },
+                Self.register("c", record),
+            ])
+        gate.open()
+        _ = await failures([first] + tasks)
+        #expect(
+            record.take() == [
+                "undo b second", "undo b first", "undo a second", "undo a first",
+                "undo b second", "undo b first",
+                "after a", "after c",
+            ])
+        #expect(try fixture.names == ["a", "c"])
+    }
+
+    @Test("a commit that fails undoes the effects of every write in the group")
+    func failingCommit() async {
+        await #expect(processExitsWith: .success) {
+            let fixture = try Fixture()
+            let record = Record()
+            fixture.database.onCommit { record.add("changed \($0)") }
+            let gate = Gate()
+            let first = await gate.close(fixture.database)
+            let tasks = await queueUp(fixture.database, [Self.register("a", record), Self.register("b", record)])
+            // The log can't grow any more, as on a full disk, and COMMIT is where it does.
+            signal(SIGXFSZ, SIG_IGN)
+            var limit = rlimit()
+            getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+            var tight = limit
+            tight.rlim_cur = 4096
+            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &tight)
+            gate.open()
+            let results = await failures([first] + tasks)
+            try #require(results.allSatisfy { $0?.isUnavailable == true })
+            try #require(record.take() == ["undo b second", "undo b first", "undo a second", "undo a first"])
+            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+            try await fixture.database.write { try Self.register("c", record)($0) }
+            try #require(record.take() == ["changed [1]", "after c"])
+        }
+    }
+
+    @Test("a rehearsal changes nothing outside the database either")
+    func rehearsal() async throws {
+        let fixture = try Fixture()
+        let record = Record()
+        try await fixture.database.rehearse { try Self.register("a", record)($0) }
+        #expect(record.take() == ["undo a second", "undo a first"])
+        try await fixture.database.write { try Self.register("b", record)($0) }
+        #expect(record.take() == ["after b"])
+    }
+
+    @Test("one write has one time, and each asks the clock of the database once a run")
+    func time() async throws {
+        let clock = Counter()
+        let fixture = try Fixture {
+            $0.clock = {
+                clock.add()
+                return Int64(clock.current)
+            }
+        }
+        let before = clock.current
+        let (first, again) = try await fixture.database.write { transaction in
+            (transaction.milliseconds, transaction.milliseconds)
+        }
+        #expect(first == again)
+        #expect(clock.current == before + 1)
+        #expect(try await fixture.database.write { $0.milliseconds } == first + 1)
+    }
+}
