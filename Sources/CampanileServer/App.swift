@@ -319,8 +319,8 @@ extension Routes {
                 database: database, inboxes: inboxes, nativeRequests: nativeRequests,
                 clearsOnNativeList: configuration.badge.clearOnNativeList),
             notifications: NotificationResource(
-                database: database, world: world, publisher: Publisher(ids: ids, badgePushes: badgePushes, courier: courier),
-                inboxes: inboxes, idempotency: Idempotency(),
+                world: world,
+                publisher: Publisher(database: database, ids: ids, badgePushes: badgePushes, courier: courier), inboxes: inboxes,
                 rules: PerApp(configuration, configuration.notificationRules)),
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),

@@ -93,7 +93,7 @@ package struct Operations: Sendable {
     // MARK: Notifications and badges
 
     /// Creates a notification: the same checks and the same transaction as a producer's.
-    package func notify(user: String, app: String, title: String, body: String) throws -> UUIDv7 {
+    package func notify(user: String, app: String, title: String, body: String) async throws -> UUIDv7 {
         try Operations.check(app)
         let fields: [JSONValue.Member] = [
             .init("user_id", .string(user)), .init("title", .string(title)), .init("body", .string(body)),
@@ -105,9 +105,8 @@ package struct Operations: Sendable {
             throw Refusal(problem.errors.map(\.message).joined(separator: " "))
         }
         let publisher = Publisher(
-            ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
-        let created = try database.writeBlocking { try publisher.create(new, app: app, in: $0) }
-        guard let id = created.first?.id else { throw Refusal("Nothing was created.") }
+            database: database, ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
+        guard let id = try await publisher.publish(new, app: app).first?.id else { throw Refusal("Nothing was created.") }
         return id
     }
 

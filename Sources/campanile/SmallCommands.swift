@@ -153,7 +153,11 @@ struct Notify: AsyncParsableCommand {
     func run() async throws {
         let operations = try common.operations(try common.load())
         defer { operations.close() }
-        print(try Failure.naming { try operations.notify(user: user, app: app, title: title, body: body) })
+        do {
+            print(try await operations.notify(user: user, app: app, title: title, body: body))
+        } catch {
+            throw Failure("\(error)")
+        }
     }
 }
 

@@ -66,7 +66,7 @@ import Testing
             _ = try await server.client.post(
                 "/device_tokens", #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#, as: alice)
             let operations = try server.operations()
-            let id = try operations.notify(user: "alice", app: "default", title: "By hand", body: "")
+            let id = try await operations.notify(user: "alice", app: "default", title: "By hand", body: "")
             operations.close()
             try server.app.database.pollForeignChange()
             while try await server.client.get("/sandbox/pushes", as: producer).json["pushes"]?.array.isEmpty ?? true {

@@ -79,7 +79,7 @@ struct CableServerTests {
             var ids: [String] = []
             for _ in 0..<60 {
                 let body = String(repeating: "x", count: 2_000)
-                ids.append("\(try operations.notify(user: "alice", app: "default", title: "A", body: body))")
+                ids.append("\(try await operations.notify(user: "alice", app: "default", title: "A", body: body))")
             }
             operations.close()
             try server.app.database.pollForeignChange()

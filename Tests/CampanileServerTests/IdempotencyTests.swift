@@ -128,10 +128,10 @@ import Testing
     @Test("housekeeping forgets old keys and keeps young ones")
     func housekeeping() async throws {
         let fixture = try Fixture()
-        let answer = IdempotentAnswer(fingerprint: [1], location: nil, body: [2])
+        let answer = IdempotentAnswer(location: nil, body: [2])
         for key in ["old", "young"] {
             let now = fixture.clock.now
-            try await fixture.database.write { try IdempotencyRepository.store(answer, key: key, apiKey: 1, in: $0) }
+            try await fixture.database.write { try IdempotencyRepository.store(answer, to: [1], key: key, apiKey: 1, in: $0) }
             fixture.clock.advance(seconds: 12 * 3_600)
         }
         fixture.clock.advance(seconds: 3_600)

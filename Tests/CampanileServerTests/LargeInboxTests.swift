@@ -236,7 +236,7 @@ struct LargeInboxTests {
             if number.isMultiple(of: 4) { fixture.clock.advance(milliseconds: 1) }
             try fixture.database.writeBlocking {
                 try IdempotencyRepository.store(
-                    IdempotentAnswer(fingerprint: [1], location: nil, body: [1]), key: "key \(31 - number)", apiKey: 1, in: $0)
+                    IdempotentAnswer(location: nil, body: [1]), to: [1], key: "key \(31 - number)", apiKey: 1, in: $0)
             }
         }
         func purge(_ milliseconds: Int64, _ limit: Int) throws -> Int {

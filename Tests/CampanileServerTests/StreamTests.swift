@@ -220,7 +220,7 @@ struct StreamTests {
             let operations = try server.operations()
             var ids: [String] = []
             for _ in 0..<(Limits.eventsPerLook + 20) {
-                ids.append("\(try operations.notify(user: "alice", app: "default", title: "A", body: body))")
+                ids.append("\(try await operations.notify(user: "alice", app: "default", title: "A", body: body))")
             }
             operations.close()
             try server.app.database.pollForeignChange()
@@ -240,7 +240,7 @@ struct StreamTests {
             let stream = try await server.stream("/notifications/stream", as: try await server.user())
             _ = try await stream.next()
             let operations = try server.operations()
-            let id = try operations.notify(user: "alice", app: "default", title: "From the command line", body: "")
+            let id = try await operations.notify(user: "alice", app: "default", title: "From the command line", body: "")
             operations.close()
             try server.app.database.pollForeignChange()
             #expect(try await stream.next()?.json?["id"]?.string == "\(id)")

@@ -112,9 +112,8 @@ final class HealthResource: Sendable {
     private static func prove(_ database: Database, now: Timestamp) async -> String? {
         do {
             try await database.rehearse { transaction in
-                let large = IdempotentAnswer(
-                    fingerprint: [], location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
-                try IdempotencyRepository.store(large, key: "", apiKey: 0, in: transaction)
+                let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
+                try IdempotencyRepository.store(large, to: [], key: "", apiKey: 0, in: transaction)
             }
             try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
             return nil

@@ -1,77 +1,39 @@
 import CampanileCore
-import Crypto
 import HTTPEngine
 import SQLEngine
 
 /// `/notifications` and `/notifications/{id}`, but for the list.
 struct NotificationResource: Sendable {
-    let database: Database
     let world: World
     let publisher: Publisher
     let inboxes: Inboxes
-    let idempotency: Idempotency
     let rules: PerApp<NotificationRules>
 
     // MARK: POST /notifications
 
     func create(_ request: Request, _ producer: Producer) throws -> Reply {
-        let key = try Idempotency.key(of: request)
+        let key = try IdempotencyKey(of: request, from: producer)
         let object = try JSONObject(of: request)
         let new: NewNotification
         do {
             new = try NewNotification(from: object, rules: rules[producer.app])
         } catch let refusal as Problem {
             // The tree, the categories or a limit may be others than when this body was taken.
-            guard let key, let first = try firstAnswer(to: request, producer, key: key) else { throw refusal }
+            guard let key, let first = try publisher.firstAnswer(to: key, at: world.now()) else { throw refusal }
             return .now(first.response(isReplay: true))
         }
         guard let key else {
-            return .later { try await create(new, producer).response(isReplay: false) }
+            return .later {
+                let created = try await publisher.publish(new, app: producer.app)
+                return IdempotentAnswer(created, isForMany: new.isForMany).response(isReplay: false)
+            }
         }
-        let fingerprint = NotificationResource.fingerprint(request)
         return .later {
-            try await idempotency.once(key, producer: producer.keyID) {
-                try await create(new, producer, key: key, fingerprint: fingerprint)
+            let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key) {
+                IdempotentAnswer($0, isForMany: new.isForMany)
             }
+            return answer.response(isReplay: isReplay)
         }
-    }
-
-    private static func fingerprint(_ request: Request) -> [UInt8] { Array(SHA256.hash(data: request.body)) }
-
-    /// What this very body was answered under its key; nil when it wasn't taken, or too long ago.
-    private func firstAnswer(to request: Request, _ producer: Producer, key: String) throws -> CreateAnswer? {
-        let known = try database.read { connection in
-            try IdempotencyRepository.find(
-                key: key, apiKey: producer.keyID, since: Idempotency.since(world.now()), in: connection)
-        }
-        guard let known, known.fingerprint == NotificationResource.fingerprint(request) else { return nil }
-        return CreateAnswer(location: known.location, body: known.body)
-    }
-
-    private func create(_ new: NewNotification, _ producer: Producer) async throws -> CreateAnswer {
-        let created = try await database.write { try publisher.create(new, app: producer.app, in: $0) }
-        return CreateAnswer(created, isForMany: new.isForMany)
-    }
-
-    /// The rows and the answer to the key stand in one transaction: there is never one without the other.
-    private func create(
-        _ new: NewNotification, _ producer: Producer, key: String, fingerprint: [UInt8]
-    ) async throws -> Response {
-        let (answer, isReplay) = try await database.write { transaction in
-            if let known = try IdempotencyRepository.find(
-                key: key, apiKey: producer.keyID, since: Idempotency.since(transaction.now), in: transaction.connection)
-            {
-                guard known.fingerprint == fingerprint else { throw Problem(.idempotencyMismatch) }
-                return (CreateAnswer(location: known.location, body: known.body), true)
-            }
-            let created = try publisher.create(new, app: producer.app, in: transaction)
-            let answer = CreateAnswer(created, isForMany: new.isForMany)
-            try IdempotencyRepository.store(
-                IdempotentAnswer(fingerprint: fingerprint, location: answer.location, body: answer.body),
-                key: key, apiKey: producer.keyID, in: transaction)
-            return (answer, false)
-        }
-        return answer.response(isReplay: isReplay)
     }
 
     // MARK: /notifications/{id}
@@ -137,15 +99,7 @@ struct NotificationResource: Sendable {
 }
 
 /// What a creation is answered with, also when it is replayed.
-struct CreateAnswer: Sendable {
-    let location: String?
-    let body: [UInt8]
-
-    init(location: String?, body: [UInt8]) {
-        self.location = location
-        self.body = body
-    }
-
+extension IdempotentAnswer {
     init(_ created: [Publisher.Created], isForMany: Bool) {
         var buffer = ByteBuffer(capacity: isForMany ? 64 * created.count + 64 : 1_024)
         if !isForMany, let one = created.first {

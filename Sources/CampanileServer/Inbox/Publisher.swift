@@ -3,22 +3,25 @@ import Push
 package import SQLEngine
 import Synchronization
 
-/// Creates notifications: the rows, the counts and what is owed to every device, in one transaction.
+/// Creates notifications. Each creation is one transaction: the rows, the counts, what is owed to every device, and the answer to
+/// its idempotency key; its pushes go after the commit.
 package struct Publisher: Sendable {
     /// How far ahead ids are reserved. After a crash the next ones begin behind the reservation.
     private static let reservationMilliseconds: Int64 = 1_000
 
+    let database: Database
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
     /// Who sends at once what is created, if there is anybody: without, everything is owed.
     let courier: Courier?
-    private let reserved: Reserved
+    private let idempotency = Idempotency()
+    private let reserved = Reserved()
 
-    package init(ids: UUIDv7Generator, badgePushes: BadgePushes, courier: Courier? = nil) {
+    package init(database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, courier: Courier? = nil) {
+        self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
         self.courier = courier
-        reserved = Reserved()
     }
 
     /// A notification as it was created.
@@ -36,6 +39,44 @@ package struct Publisher: Sendable {
     }
 
     /// Creates one notification for each user, in the order given.
+    package func publish(_ new: NewNotification, app: String) async throws -> [Created] {
+        try await database.write { try create(new, app: app, in: $0) }
+    }
+
+    /// The same once for a key: who repeats it within 24 hours gets the first answer.
+    ///
+    /// The rows and the answer stand in one transaction: there is never one without the other.
+    /// - Parameter answer: what the request is answered with.
+    /// - Throws: `Problem` 409 while a request with the key is under way, 422 when the key came with another body.
+    func publish(
+        _ new: NewNotification, app: String, once key: IdempotencyKey,
+        answer: @escaping @Sendable ([Created]) -> IdempotentAnswer
+    ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
+        try await idempotency.once(key.text, producer: key.producer) {
+            try await database.write { transaction in
+                let known = try IdempotencyRepository.find(
+                    key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now), in: transaction.connection)
+                if let known {
+                    guard known.fingerprint == key.fingerprint else { throw Problem(.idempotencyMismatch) }
+                    return (known.answer, true)
+                }
+                let answer = answer(try create(new, app: app, in: transaction))
+                try IdempotencyRepository.store(
+                    answer, to: key.fingerprint, key: key.text, apiKey: key.producer, in: transaction)
+                return (answer, false)
+            }
+        }
+    }
+
+    /// What this very body was answered under its key; nil when it wasn't taken, or too long ago.
+    func firstAnswer(to key: IdempotencyKey, at now: Timestamp) throws -> IdempotentAnswer? {
+        let known = try database.read {
+            try IdempotencyRepository.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now), in: $0)
+        }
+        return known?.fingerprint == key.fingerprint ? known?.answer : nil
+    }
+
+    /// Creates one notification for each user, within a transaction.
     package func create(
         _ new: NewNotification, app: String, in transaction: Transaction
     ) throws -> [Created] {

@@ -1,9 +1,8 @@
 import CampanileCore
 import SQLEngine
 
-/// The first answer to a key.
+/// The first answer to a key: what every repetition gets.
 struct IdempotentAnswer: Sendable {
-    let fingerprint: [UInt8]
     let location: String?
     let body: [UInt8]
 }
@@ -13,23 +12,23 @@ enum IdempotencyRepository {
     /// - Parameter since: answers older than this are forgotten.
     static func find(
         key: String, apiKey: Int64, since: Timestamp, in connection: Connection
-    ) throws -> IdempotentAnswer? {
+    ) throws -> (fingerprint: [UInt8], answer: IdempotentAnswer)? {
         try connection.first(
             """
             SELECT fingerprint, location, answer FROM idempotency_keys
             WHERE api_key_id = ?1 AND key = ?2 AND created_at > ?3
             """, apiKey, key, since
-        ) { IdempotentAnswer(fingerprint: $0.blob(0), location: $0.textOrNil(1), body: $0.blob(2)) }
+        ) { ($0.blob(0), IdempotentAnswer(location: $0.textOrNil(1), body: $0.blob(2))) }
     }
 
     static func store(
-        _ answer: IdempotentAnswer, key: String, apiKey: Int64, in transaction: Transaction
+        _ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: Int64, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
             INSERT OR REPLACE INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
             VALUES (?1, ?2, ?3, ?4, ?5, ?6)
-            """, apiKey, key, answer.fingerprint, answer.location, answer.body, transaction.now)
+            """, apiKey, key, fingerprint, answer.location, answer.body, transaction.now)
     }
 
     /// Forgets the oldest, and those of the same millisecond as the last of them.

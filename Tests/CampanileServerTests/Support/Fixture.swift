@@ -130,7 +130,7 @@ struct Fixture: Sendable {
             database: database, world: world, badgePushes: badgePushes, options: options, lease: Fixture.lease,
             providers: { [provider] _ in provider }, ids: ids,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        publisher = Publisher(ids: ids, badgePushes: badgePushes, courier: claimsAtCreation ? courier : nil)
+        publisher = Publisher(database: database, ids: ids, badgePushes: badgePushes, courier: claimsAtCreation ? courier : nil)
     }
 
     let alice = User(app: "default", userID: "alice")
@@ -158,9 +158,7 @@ struct Fixture: Sendable {
             push: PushRequestOptions(
                 push: push, sound: "default", collapseKey: nil, threadID: nil, expiresAt: expiresAt),
             isForMany: false)
-        let app = (user ?? alice).app
-        let created = try await database.write { [publisher] in try publisher.create(new, app: app, in: $0) }
-        return created[0].id
+        return try await publisher.publish(new, app: (user ?? alice).app)[0].id
     }
 
     /// What the courier would claim now, claimed and not sent: the state in which a server may be killed.
