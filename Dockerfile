@@ -47,7 +47,8 @@ LABEL org.opencontainers.image.title="Campanile" \
 # Within a container 127.0.0.1 is the container's own: who may come in is decided by what is published.
 ENV CAMPANILE_HOST=0.0.0.0 \
     CAMPANILE_DATABASE=/data/campanile.sqlite
-USER campanile
+# The user campanile, by its number: a cluster that starts nothing as root (runAsNonRoot) can't tell by a name.
+USER 10001
 # campanile.yaml is looked for here, and the paths that it names begin here.
 WORKDIR /etc/campanile
 VOLUME /data
