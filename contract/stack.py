@@ -54,6 +54,12 @@ def check_rules(document, report):
     report.check("rules", not re.search(r"cmp_|BEGIN|eyJ|[A-Za-z0-9+/]{32}", words), "something like a secret stands in the file")
     by_itself = [name for name, service in document["services"].items() if not service.get("profiles")]
     report.check("rules", by_itself == ["simulator", "campanile", "seed"], f"by itself it starts {by_itself}")
+    # Compose builds all at once, and two builds of one name get into each other's way; who builds none waits for who does.
+    for names in [by_itself, *([name] for name, one in document["services"].items() if one.get("profiles"))]:
+        builders = [name for name in names if "build" in document["services"][name]]
+        report.check("rules", builders == names[:1], f"of {names} these build the one image: {builders}")
+        fetched = [name for name in names if document["services"][name].get("pull_policy") != "never"]
+        report.check("rules", not fetched, f"these may fetch an image of that name from somewhere: {fetched}")
     if shutil.which("docker-compose"):
         for arguments in ([], ["--profile", "production"]):
             done = subprocess.run(["docker-compose", "--file", str(FILE), *arguments, "config", "--quiet"],
