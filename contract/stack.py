@@ -70,6 +70,43 @@ def check_rules(document, report):
         print("rules: docker-compose isn't there, so it wasn't asked (apt-get install --no-install-recommends docker-compose)")
 
 
+def check_seed(report):
+    """It says what failed: a command's own words, and a server that hangs up."""
+    with temporary_folder("campanile-seed-") as name, socket.create_server(("127.0.0.1", 0)) as server:
+        folder, port = pathlib.Path(name), server.getsockname()[1]
+        seed = replaced((ROOT / "packaging/seed.sh").read_text(), ("/data/", f"{folder}/"), ("/campanile/3001", f"/127.0.0.1/{port}"))
+
+        def run(program):
+            command = folder / "campanile"
+            command.write_text(f"#!/bin/sh\n{program}\n")
+            command.chmod(0o755)
+            return subprocess.Popen(["bash", "-c", seed], env={"PATH": f"{folder}:{os.environ['PATH']}"}, text=True,
+                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+        seeding = run("echo the reason >&2; exit 1")
+        said = seeding.communicate(timeout=WAIT_SECONDS)[1]
+        report.check("rules", seeding.returncode == 1 and "the reason" in said, f"seed.sh hides why it can't make a key: {said!r}")
+        report.check("rules", not (folder / "demo.key").exists(), "seed.sh leaves an empty key")
+        seeding = run("echo made")
+        server.settimeout(WAIT_SECONDS)
+        with server.accept()[0] as client:
+            request = b""
+            while not request.endswith(b"}") and (part := client.recv(65_536)):
+                request += part
+        said = seeding.communicate(timeout=WAIT_SECONDS)[1]
+        report.check("rules", seeding.returncode == 1 and "seed: POST /device_tokens" in said,
+                     f"seed.sh says nothing of a server that hangs up: {said!r}")
+
+
+def replaced(text, *pairs):
+    """Every pair's first part stands in the text."""
+    for old, new in pairs:
+        if old not in text:
+            raise TrustError(f"the file doesn't hold {old!r} any more: adapt stack.py")
+        text = text.replace(old, new)
+    return text
+
+
 # --- a network
 
 def enter_network():
@@ -326,6 +363,7 @@ def main():
     options = parser.parse_args()
     document, report = yaml.safe_load(FILE.read_text()), Report()
     check_rules(document, report)
+    check_seed(report)
     if options.image:
         image = Image(options.image)
         enter_network()
