@@ -303,6 +303,46 @@ def what_a_client_says_of_itself_goes_no_further(proxy):
 
 
 @test
+def each_location_tells_the_same(proxy):
+    """What arrives where the server listens, for every location of the files; and that nothing but a WebSocket is upgraded."""
+    places = [(proxy.port, "/badge"), (proxy.port, "/badge/stream"), (proxy.port, "/cable")]
+    if isinstance(proxy, Nginx):
+        places += [(proxy.app_port, "/badge/stream"), (proxy.app_port, "/stream_tokens")]
+    asked = [*FORGED, "X-Forwarded-Proto: http", "X-Request-Id: the-clients-own", "Connection: Upgrade, HTTP2-Settings",
+             "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__"]
+    proxy.server.stop()
+    try:
+        for port, path in places:
+            version, fields = arrived(proxy, port, path, asked)
+            told = [fields.get(name) for name in ("x-forwarded-for", "x-forwarded-proto")]
+            assert told == [[CLIENT], ["https"]] and version == "HTTP/1.1", (port, path, version, fields)
+            assert fields["host"][0].split(":")[0] == "localhost" and len(fields["host"]) == 1, (port, path, fields)
+            assert fields.get("x-request-id") not in (None, ["the-clients-own"]), (port, path, fields)
+            # Caddy hands every upgrade on; the server knows one.
+            assert isinstance(proxy, Caddy) or not {"upgrade", "connection"} & set(fields), (port, path, fields)
+    finally:
+        proxy.server.start()
+    until(lambda: proxy.call("GET", "/healthz")[0] == 200, "the proxy doesn't find the server again")
+
+
+def arrived(proxy, port, path, headers):
+    """The version and the fields of a request, each with its values, as a server would have them."""
+    with socket.create_server(("127.0.0.1", proxy.server.port)) as listening, concurrent.futures.ThreadPoolExecutor() as pool:
+        listening.settimeout(WAIT_SECONDS)
+        waiting = pool.submit(proxy.call, "GET", path, headers=headers, client=CLIENT, port=port)
+        connection, _ = listening.accept()
+        with connection, connection.makefile("rb") as lines:
+            connection.settimeout(WAIT_SECONDS)
+            version, fields = lines.readline().split()[-1].decode(), {}
+            while line := lines.readline().strip().decode():
+                name, _, value = line.partition(":")
+                fields.setdefault(name.lower(), []).append(value.strip())
+            connection.sendall(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
+        assert waiting.result()[0] == 204, waiting.result()
+    return version, fields
+
+
+@test
 def a_server_that_trusts_nobody_logs_the_proxy(proxy):
     """The control: with the default no forwarded field counts."""
     with proxy.trusting(""):
