@@ -12,8 +12,8 @@
 #
 # SWIFT_ROOT and MIRROR: stand_ins.sh.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:?"the folder for the image"}")
+cd "$(dirname "$0")/.."
 tools=buildah
 source scripts/stand_ins.sh
 

@@ -11,8 +11,8 @@
 #   github.com        PACKAGES, if it is set (stand_ins.sh); the clone is of this repository's HEAD
 # Not followed: `docker compose up`, which needs an engine (contract/stack.py starts its services), and real phones.
 set -euo pipefail
-cd "$(dirname "$0")/.."
 folder=$(realpath -m "${1:?"the folder for the new Debian and the log"}")
+cd "$(dirname "$0")/.."
 source scripts/stand_ins.sh
 
 README=README.md
