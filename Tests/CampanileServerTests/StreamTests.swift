@@ -38,6 +38,8 @@ struct StreamTests {
             #expect(stream.status == 200)
             #expect(stream.head.contains("Content-Type: text/event-stream"))
             #expect(stream.head.contains("Cache-Control: no-cache, no-transform"))
+            // nginx hands it on as it comes then, whatever its configuration says.
+            #expect(stream.head.contains("X-Accel-Buffering: no"))
             #expect(stream.head.contains("X-Request-Id: "))
             let first = try #require(try await stream.next())
             #expect(first == .init(id: "0", name: "badge", data: #"{"count":0,"unread_count":0,"version":0}"#))
