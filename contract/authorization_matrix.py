@@ -396,9 +396,9 @@ class Matrix:
         cells |= {f"malformed ({name})": bearer(token) for name, token in self.tokens.items() if "\n" not in token}
         cells |= {f"malformed ({name})": field for name, field in self.forms.items()}
         for cell, authorization in cells.items():
-            self.told(operation, cell, authorization, {"status", "reason_count", "detail_count"})
+            self.told(operation, cell, authorization, {"status", "reason_count"})
         for cell, token in (("operate key", credentials.operate), ("metrics.token", METRICS_TOKEN)):
-            self.told(operation, cell, bearer(token), {"status", "reason_count", "detail_count", "reasons", "details"})
+            self.told(operation, cell, bearer(token), {"status", "reason_count", "reasons", "details"})
 
     def told(self, operation, cell, authorization, names):
         path = EXPECTATIONS[operation.id].path

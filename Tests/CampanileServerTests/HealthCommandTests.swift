@@ -112,7 +112,7 @@ struct HealthCommandTests {
 
     @Test("a server that isn't ready for several reasons is quoted with all")
     func unready() async throws {
-        let body = #"{"status":"unready","reason_count":2,"detail_count":0,"reasons":["The server is stopping.","The disk is full."],"details":[]}"#
+        let body = #"{"status":"unready","reason_count":2,"reasons":["The server is stopping.","The disk is full."],"details":[]}"#
         let unready = try Listener("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n\(body)")
         let sentence = "http://127.0.0.1:\(unready.port)/readyz answered 503. The server is stopping. The disk is full."
         #expect(await check(port: unready.port, isReadiness: true) == sentence)

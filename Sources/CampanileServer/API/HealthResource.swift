@@ -59,14 +59,12 @@ final class HealthResource: Sendable {
         let problem = await writeProblem()
         tellLog(problem)
         if let problem { reasons.append(problem) }
-        let conditions = conditions()
         let isReady = reasons.isEmpty
         var members: [JSONValue.Member] = [
             .init("status", isReady ? "ready" : "unready"), .init("reason_count", .integer(Int64(reasons.count))),
-            .init("detail_count", .integer(Int64(conditions.count))),
         ]
         if insight != .none {
-            let details = conditions.filter { insight.covers($0.lane.app) }.map { $0.condition.sentence($0.lane) }
+            let details = conditions().filter { insight.covers($0.lane.app) }.map { $0.condition.sentence($0.lane) }
             members.append(.init("reasons", .array(reasons.map { .string($0) })))
             members.append(.init("details", .array(details.map { .string($0) })))
         }
