@@ -26,7 +26,7 @@ public struct DeviceToken: Hashable, Sendable {
     public let environment: DeviceEnvironment
     public let appVersion: String?
     public let locale: String?
-    public let lastRegisteredAt: Timestamp
+    public var lastRegisteredAt: Timestamp
 
     public init(
         token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment,

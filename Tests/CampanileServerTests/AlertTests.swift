@@ -347,6 +347,27 @@ import Testing
         #expect(try fixture.registry.list(fixture.alice).count == 1)
     }
 
+    @Test("a registration that waited for its turn while a push was claimed counts as later than the push")
+    func registrationBehindClaim() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let registry = fixture.registry
+        let alice = fixture.alice
+        // The request came in before the push was claimed, and is written after it in the same millisecond.
+        let asked = fixture.clock.now
+        fixture.clock.advance(seconds: 1)
+        fixture.provider.answer { message in
+            let device = DeviceToken(
+                token: message.device.token, platform: .ios, provider: .apns, environment: .production, appVersion: nil,
+                locale: nil, lastRegisteredAt: asked)
+            _ = try? await registry.register(device, alice)
+            return PushAnswer(outcome: .tokenGone(since: nil), status: 400, reason: "BadDeviceToken")
+        }
+        try await fixture.create()
+        _ = try await fixture.sent()
+        #expect(try fixture.registry.list(fixture.alice).count == 1)
+    }
+
     @Test("a misconfigured app uses up no attempts, and its answers don't grow without bound")
     func misconfigured() async throws {
         let fixture = try Fixture()

@@ -9,8 +9,8 @@ struct DeviceTokenResource: Sendable {
     func register(_ request: Request, _ user: User) throws -> Reply {
         let device = try DeviceToken(from: JSONObject(of: request), now: world.now())
         return .later {
-            let isNew = try await registry.register(device, user)
-            return .json(isNew ? 201 : 200, DeviceTokenResource.json(device))
+            let (registered, isNew) = try await registry.register(device, user)
+            return .json(isNew ? 201 : 200, DeviceTokenResource.json(registered))
         }
     }
 

@@ -7,20 +7,26 @@ struct DeviceRegistry: Sendable {
     let badgePushes: BadgePushes
 
     /// Registers a device, or says that it is still there. Under another user it moves.
-    /// - Returns: whether the token was not known before.
-    func register(_ device: DeviceToken, _ user: User) async throws -> Bool {
+    /// - Returns: the device with the time at which it was registered, and whether its token was not known before.
+    func register(_ device: DeviceToken, _ user: User) async throws -> (device: DeviceToken, isNew: Bool) {
         try await database.write { transaction in
+            var device = device
+            device.lastRegisteredAt = transaction.now
             let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
             guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection) else {
                 _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
                 try dropStalest(inbox: inbox, in: transaction)
-                return true
+                return (device, true)
+            }
+            if known.isInFlight {
+                // Later than the push, which was claimed in this same millisecond at the latest: see `OutcomePolicy`.
+                device.lastRegisteredAt = Timestamp(milliseconds: transaction.now.milliseconds + 1)
             }
             try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
             if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
             // What is owed to it may be due in another lane now.
             badgePushes.wakeCourier(after: transaction)
-            return false
+            return (device, false)
         }
     }
 

@@ -4,9 +4,11 @@ import SQLEngine
 
 /// The table `device_tokens`.
 enum DeviceTokenRepository {
-    static func find(app: String, token: String, in connection: Connection) throws -> (id: Int64, inbox: Int64)? {
-        try connection.first("SELECT id, inbox_id FROM device_tokens WHERE app = ?1 AND token = ?2", app, token) {
-            ($0.int(0), $0.int(1))
+    static func find(
+        app: String, token: String, in connection: Connection
+    ) throws -> (id: Int64, inbox: Int64, isInFlight: Bool)? {
+        try connection.first("SELECT id, inbox_id, lease FROM device_tokens WHERE app = ?1 AND token = ?2", app, token) {
+            ($0.int(0), $0.int(1), $0.int(2) != 0)
         }
     }
 
