@@ -131,6 +131,66 @@ import Testing
         }
     }
 
+    @Test("when SQLite gives the transaction up by itself, the effects of every write in it are undone")
+    func automaticRollback() async throws {
+        let fixture = try Fixture()
+        try fixture.database.writeBlocking { try $0.connection.script("PRAGMA max_page_count = 10") }
+        let record = Record()
+        fixture.database.onCommit { record.add("changed \($0)") }
+        let gate = Gate()
+        let first = await gate.close(fixture.database)
+        let tasks = await queueUp(
+            fixture.database,
+            [
+                Self.register("a", record),
+                { transaction in
+                    transaction.onRollback { record.add("undo b") }
+                    transaction.afterCommit { record.add("after b") }
+                    let big = [UInt8](repeating: 7, count: 200_000)
+                    // It swallows the error, and returns as if all were well.
+                    #expect(throws: SQLError.self) {
+                        try transaction.connection.run("INSERT INTO things (data) VALUES (?1)", big)
+                    }
+                },
+                Self.register("c", record),
+            ])
+        gate.open()
+        #expect(await failures([first] + tasks).map { $0?.code } == [.full, .full, .full, .full])
+        #expect(record.take() == ["undo b", "undo a second", "undo a first"])
+    }
+
+    @Test("a write that a foreign key fails at its end has its effects undone, and no other write's")
+    func deferredForeignKey() async throws {
+        let fixture = try Fixture()
+        try fixture.database.writeBlocking {
+            try $0.connection.script(
+                "CREATE TABLE parts (thing INTEGER NOT NULL REFERENCES things (id) DEFERRABLE INITIALLY DEFERRED) STRICT")
+        }
+        let record = Record()
+        fixture.database.onCommit { record.add("changed \($0)") }
+        let gate = Gate()
+        let first = await gate.close(fixture.database)
+        let tasks = await queueUp(
+            fixture.database,
+            [
+                Self.register("a", record),
+                { transaction in
+                    transaction.onRollback { record.add("undo b") }
+                    transaction.afterCommit { record.add("after b") }
+                    transaction.changed(99)
+                    _ = try transaction.connection.run("INSERT INTO parts VALUES (99)")
+                },
+                Self.register("c", record),
+            ])
+        gate.open()
+        #expect(await failures([first] + tasks).map { $0?.code } == [nil, nil, .constraintForeignKey, nil])
+        #expect(
+            record.take() == [
+                "undo b", "undo a second", "undo a first",
+                "undo b", "changed [1, 2]", "after a", "after c",
+            ])
+    }
+
     @Test("a rehearsal changes nothing outside the database either")
     func rehearsal() async throws {
         let fixture = try Fixture()
