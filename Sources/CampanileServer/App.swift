@@ -125,8 +125,7 @@ package final class App: Sendable {
         watch = CredentialWatch(
             configuration: configuration, providers: providers, courier: courier, logger: logger)
         let leaseWalk = LeaseWalk(
-            database: database, world: world, lease: lease, resendsUnanswered: delivery.resendsUnanswered,
-            logger: logger)
+            database: database, lease: lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger)
         work = [
             Task { await courier.run() },
             Task {
@@ -174,7 +173,7 @@ package final class App: Sendable {
     ) async throws -> Int64 {
         let policy = badgePushes.policy
         let (lease, restamped) = try await database.write { transaction in
-            let lease = try ProgramStateRepository.countStart(in: transaction.connection)
+            let lease = try ProgramStateRepository.countStart(in: transaction)
             try LaneConditionRepository.clear(in: transaction)
             let before = try ProgramStateRepository.badgePolicy(in: transaction.connection)
             guard before != policy else { return (lease, 0) }

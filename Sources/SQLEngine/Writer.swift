@@ -4,8 +4,8 @@ import Glibc
 /// The only thread that writes. It takes every write that waits, runs them in one transaction, commits with one fsync,
 /// and only then answers their callers.
 ///
-/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the log's marks,
-/// the data version and what became of the files by the writer's thread only.
+/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the
+/// transaction, the log's marks, the data version and what became of the files by the writer's thread only.
 final class Writer: @unchecked Sendable {
     let files: OpenFiles
     private let monitor = Monitor()

@@ -163,7 +163,6 @@ import Testing
         let push = try #require(try await fixture.claimDue().first)
         let answered = AnsweredPush(push: push, answer: Self.busy, at: fixture.clock.now)
         let settlements = Settlements(badgePushes: fixture.badgePushes, policy: OutcomePolicy(), random: { 0 })
-        let now = fixture.clock.now
         fixture.clock.advance(seconds: 1)
         let written = try await fixture.database.write { transaction -> Int64 in
             let count: (Connection) throws -> Int64 = { try $0.first("SELECT total_changes()") { $0.int(0) } ?? 0 }

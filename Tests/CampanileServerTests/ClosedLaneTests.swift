@@ -51,7 +51,6 @@ import Testing
         fixture.clock.advance(seconds: 1)
         let lane = Lane(app: "default", provider: .apns)
         let claims = bench.courier.claims
-        let now = fixture.clock.now
         let claimed = try await fixture.database.write {
             try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, in: $0)
         }

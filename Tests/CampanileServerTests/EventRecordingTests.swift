@@ -7,7 +7,7 @@ import Testing
 
 @Suite struct EventRecordingTests {
     private func inbox(_ fixture: Fixture) async throws -> Int64 {
-        let (now, alice) = (fixture.clock.now, fixture.alice)
+        let alice = fixture.alice
         return try await fixture.database.write { transaction in
             let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
             try EventRepository.listen(inbox, in: transaction)

@@ -104,7 +104,7 @@ private struct Station {
         var random = SplitMix(state: seed)
         let fixture = try Fixture(policy)
         var station = Station(fixture)
-        let (now, alice) = (fixture.clock.now, fixture.alice)
+        let alice = fixture.alice
         let inbox = try await fixture.database.write { transaction in
             let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
             try EventRepository.listen(inbox, in: transaction)
@@ -184,7 +184,7 @@ private struct Station {
     func join() async throws {
         let fixture = try Fixture()
         let station = Station(fixture)
-        let (now, alice) = (fixture.clock.now, fixture.alice)
+        let alice = fixture.alice
         let inbox = try await fixture.database.write { transaction in
             let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
             try EventRepository.listen(inbox, in: transaction)

@@ -130,7 +130,6 @@ import Testing
         let fixture = try Fixture()
         let answer = IdempotentAnswer(location: nil, body: [2])
         for key in ["old", "young"] {
-            let now = fixture.clock.now
             try await fixture.database.write { try IdempotencyRepository.store(answer, to: [1], key: key, apiKey: 1, in: $0) }
             fixture.clock.advance(seconds: 12 * 3_600)
         }

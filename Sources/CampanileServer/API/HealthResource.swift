@@ -96,7 +96,7 @@ final class HealthResource: Sendable {
             if let proof, (0..<HealthResource.proofMilliseconds).contains(now.milliseconds - proof.at.milliseconds) {
                 return proof
             }
-            let reason = Task { [database] in await HealthResource.prove(database, now: now) }
+            let reason = Task { [database] in await HealthResource.prove(database) }
             let new = Proof(at: now, refusals: database.refusals.count, reason: reason)
             proof = new
             return new
@@ -107,7 +107,7 @@ final class HealthResource: Sendable {
     }
 
     /// A create needs more room than the counter that is written: the log grows by every page that it changes.
-    private static func prove(_ database: Database, now: Timestamp) async -> String? {
+    private static func prove(_ database: Database) async -> String? {
         do {
             try await database.rehearse { transaction in
                 let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))

@@ -1,4 +1,3 @@
-import CampanileCore
 import Logging
 import SQLEngine
 
@@ -6,7 +5,6 @@ import SQLEngine
 /// transactions, so that a start doesn't wait for it; until it comes by, a device of a dead lease is left alone.
 struct LeaseWalk: Sendable {
     let database: Database
-    let world: World
     /// The number of this start.
     let lease: Int64
     let resendsUnanswered: Bool
@@ -42,7 +40,7 @@ struct LeaseWalk: Sendable {
     }
 
     private func release(_ devices: ClosedRange<Int64>) async throws -> Int {
-        return try await database.write { [lease, resendsUnanswered] transaction in
+        try await database.write { [lease, resendsUnanswered] transaction in
             try DeliveryRepository.release(
                 devices: devices, lease: lease, resends: resendsUnanswered, in: transaction)
             return try DeviceTokenRepository.release(

@@ -19,7 +19,7 @@ struct StreamInboxes: Sendable {
     }
 
     func make(_ user: UserKey, isRecorded: Bool) async throws -> Int64 {
-        return try await database.write { transaction in
+        try await database.write { transaction in
             let inbox = try InboxRepository.making(app: user.app.text, userID: user.userID.text, in: transaction).id
             if isRecorded { try EventRepository.listen(inbox, in: transaction) }
             return inbox

@@ -23,8 +23,8 @@ enum ProgramStateRepository {
 
     /// Counts a start of the server.
     /// - Returns: its number, which no other start has: the lease of the pushes that it sends.
-    static func countStart(in connection: Connection) throws -> Int64 {
-        try connection.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") {
+    static func countStart(in transaction: Transaction) throws -> Int64 {
+        try transaction.connection.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") {
             $0.int(0)
         } ?? 1
     }

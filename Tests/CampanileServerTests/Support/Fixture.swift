@@ -174,7 +174,7 @@ struct Fixture: Sendable {
     /// What a start does about the pushes of the start before it.
     func releaseLeases(resendsUnanswered: Bool = true) async throws -> Int {
         await LeaseWalk(
-            database: database, world: world, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
+            database: database, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         ).run()
     }
