@@ -20,7 +20,8 @@ SOURCES = [
     ("Sources/CampanileServer/Configuration/ConfigurationTypes.swift", "## The configuration file", "ConfigurationLimits"),
 ]
 CONSTANT = re.compile(r"^    (?:package )?(?:static let|var) (\w+)(?:: [\w.<>]+)? = (.+)$", re.MULTILINE)
-DECLARATION = re.compile(r"^    (?:\w+ )*(?:let|var) \w+", re.MULTILINE)
+# A function is no limit, such as the clock of the database.
+DECLARATION = re.compile(r"^    (?:\w+ )*(?:let|var) \w+\b(?!: @Sendable )", re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \| ([^|]+?) \|", re.MULTILINE)
 OPERATORS = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub, ast.LShift: operator.lshift}
 
