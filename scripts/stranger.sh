@@ -9,6 +9,7 @@
 #   a new Debian 12   a debootstrap of bookworm in which everything runs (chroot, with processes and mounts of its own)
 #   Swift 6.3         the Swift of this machine, mounted, with the packages that swift.org lists
 #   github.com        PACKAGES, if it is set (stand_ins.sh); the clone is of this repository's HEAD
+#   pypi.org          is asked with the certificates of PIP_CERT, if it is set
 # Not followed: `docker compose up`, which needs an engine (contract/stack.py starts its services), and real phones.
 set -euo pipefail
 folder=$(realpath -m "${1:?"the folder for the new Debian and the log"}")
@@ -83,6 +84,10 @@ new_debian() {
     if [[ -n ${PACKAGES:-} ]]; then
         packages_gitconfig
         cp "$folder/gitconfig" "$root/etc/gitconfig"
+    fi
+    if [[ -n ${PIP_CERT:-} ]]; then
+        cp "$PIP_CERT" "$root/etc/pip.pem"
+        printf '[global]\ncert = /etc/pip.pem\n' >"$root/etc/pip.conf"
     fi
 }
 
