@@ -280,11 +280,12 @@ import Testing
         }
         let first = try await fixture.create()
         let second = try await fixture.create()
+        // It goes in a task of its own.
+        while gate.withLock({ $0.isEmpty }) { await Task.yield() }
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1"])
         #expect(try fixture.states(of: first) == [.sending])
         #expect(try fixture.states(of: second) == [.owed])
         fixture.provider.answer { _ in .accepted }
-        while gate.withLock({ $0.isEmpty }) { await Task.yield() }
         gate.withLock { $0.forEach { $0.resume() } }
         try await fixture.courier.sendDue()
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1", "alert a 2"])
