@@ -63,11 +63,12 @@ unit: setup ## Build everything for debugging and run the Swift tests
 	@echo "==> unit: the Swift tests"
 	$(SWIFT) test --skip-build
 
-lint: setup ## Check openapi.yaml, docs/limits.md, the documents' links and Swift, and the scripts' syntax
+lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts' syntax
 	@echo "==> lint: openapi.yaml"
 	@$(PYTHON) contract/check_openapi.py
-	@echo "==> lint: docs/limits.md against the sources; the documents' links"
+	@echo "==> lint: docs/limits.md and docs/schema.sql against the sources; the documents' links"
 	@python3 contract/check_limits.py
+	@python3 contract/check_schema.py
 	@python3 contract/check_links.py
 	@echo "==> lint: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"

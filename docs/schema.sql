@@ -1,0 +1,172 @@
+-- The database as the newest migration leaves it: what to read, and what to write queries for a report by. The server never runs
+-- this file: it runs migrations/*.sql in order. `make lint` compares the two (contract/check_schema.py).
+--
+-- Ids are 16 bytes (UUIDv7, RFC 9562), whose order is the order of their creation. Times are milliseconds since 1970 UTC.
+
+-- One row for each user of an app. It is never deleted.
+CREATE TABLE inboxes (
+    id                   INTEGER PRIMARY KEY,
+    app                  TEXT    NOT NULL,
+    user_id              TEXT    NOT NULL,
+    unread_count         INTEGER NOT NULL DEFAULT 0 CHECK (unread_count >= 0),
+    -- unread notifications with id > cleared_id: the badge under the policy since_opened
+    unread_since_cleared INTEGER NOT NULL DEFAULT 0 CHECK (unread_since_cleared BETWEEN 0 AND unread_count),
+    armed                INTEGER NOT NULL DEFAULT 0, -- 1: the badge under the policy unread is unread_count; 0: it is 0
+    cleared_id           BLOB,                       -- the newest notification at the last clearing
+    newest_id            BLOB,                       -- the newest notification that ever was here
+    version              INTEGER NOT NULL DEFAULT 0, -- grows with every change of the badge or of unread_count
+    updated_at           INTEGER,                    -- when version last grew
+    listened_until       INTEGER NOT NULL DEFAULT 0, -- until then events are recorded for this inbox
+    listened_from        INTEGER NOT NULL DEFAULT 0, -- its events are complete after this sequence
+    unread_from          BLOB,                       -- no older notification is unread; NULL: any may be
+    UNIQUE (app, user_id)
+) STRICT;
+
+CREATE TABLE notifications (
+    inbox_id     INTEGER NOT NULL REFERENCES inboxes (id),
+    id           BLOB    NOT NULL,
+    created_at   INTEGER NOT NULL,
+    read_at      INTEGER,                    -- NULL: unread
+    title        TEXT    NOT NULL,
+    body         TEXT    NOT NULL,
+    category     TEXT,
+    deep_link    TEXT,
+    data         TEXT,                       -- a JSON object, or NULL
+    data_aside   INTEGER NOT NULL DEFAULT 0, -- 1: the JSON object stands in notification_data
+    push         INTEGER NOT NULL DEFAULT 1, -- 0: created with push: false
+    sound        TEXT,
+    collapse_key TEXT,
+    thread_id    TEXT,
+    expires_at   INTEGER,                    -- of the push only
+    PRIMARY KEY (inbox_id, id)
+) STRICT, WITHOUT ROWID;
+
+-- Large `data`, beside the row, so that the rows of a page stay on few pages of the file.
+CREATE TABLE notification_data (
+    notification_id BLOB PRIMARY KEY,
+    data            TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Keeps unread_from right when a notification is marked unread.
+CREATE TRIGGER notifications_unread_again AFTER UPDATE OF read_at ON notifications WHEN NEW.read_at IS NULL
+BEGIN
+    UPDATE inboxes SET unread_from = NEW.id WHERE id = NEW.inbox_id AND unread_from > NEW.id;
+END;
+
+CREATE TABLE device_tokens (
+    id                 INTEGER PRIMARY KEY AUTOINCREMENT,
+    app                TEXT    NOT NULL,
+    token              TEXT    NOT NULL,
+    inbox_id           INTEGER NOT NULL REFERENCES inboxes (id),
+    platform           TEXT    NOT NULL,     -- ios, android
+    provider           TEXT    NOT NULL,     -- apns, fcm
+    environment        TEXT    NOT NULL,     -- production, sandbox: which of Apple's services knows the token
+    app_version        TEXT,
+    locale             TEXT,
+    created_at         INTEGER NOT NULL,
+    last_registered_at INTEGER NOT NULL,
+    told_count         INTEGER,              -- the number the device was last told; NULL: unknown
+    told_at            INTEGER,
+    attempted          INTEGER NOT NULL DEFAULT 0, -- 1 once any push was attempted
+    badge_due_at       INTEGER,              -- when the owed badge push may go; NULL: none is owed
+    badge_attempts     INTEGER NOT NULL DEFAULT 0,
+    due_at             INTEGER,              -- when the device is to be looked at; NULL: nothing is owed, or a push is in flight
+    lease              INTEGER NOT NULL DEFAULT 0, -- the start of the server whose push is in flight; 0: none is
+    sending_id         BLOB,                 -- the notification whose alert is in flight; NULL: a badge push, or nothing
+    busy_until         INTEGER,              -- the provider wants to hear nothing of the device before; it may be over
+    UNIQUE (app, token)
+) STRICT;
+CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);
+CREATE INDEX device_tokens_due ON device_tokens (app, provider, due_at) WHERE due_at IS NOT NULL AND lease = 0;
+
+-- One alert owed to one device. A notification for which nothing was owed has a single row, of device 0, that says why.
+CREATE TABLE deliveries (
+    notification_id BLOB    NOT NULL,
+    device_id       INTEGER NOT NULL,
+    id              BLOB    NOT NULL,        -- apns-id
+    inbox_id        INTEGER NOT NULL,
+    state           TEXT    NOT NULL CHECK (state = 'sending' OR state = 'accepted' OR state = 'owed' OR state = 'superseded'
+                                         OR state = 'gone' OR state = 'rejected' OR state = 'failed' OR state = 'withheld'),
+    attempts        INTEGER NOT NULL DEFAULT 0,
+    due_at          INTEGER,                 -- NULL once settled, and while it is in flight
+    settled_at      INTEGER,
+    token           TEXT,                    -- kept when the device left, so that the delivery can still be explained
+    answers         TEXT,                    -- JSON array of the provider's answers; NULL: accepted at the first attempt, or none
+    reason          TEXT,                    -- of device 0: push_false, expired, no_devices; of others: app_version (withheld),
+                                             -- without_link (sent so), or NULL
+    PRIMARY KEY (notification_id, device_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX deliveries_owed ON deliveries (device_id, due_at) WHERE due_at IS NOT NULL;
+
+-- The lanes (app and provider) that don't run.
+CREATE TABLE lane_conditions (
+    app       TEXT    NOT NULL,
+    provider  TEXT    NOT NULL,
+    condition TEXT    NOT NULL CHECK (condition IN ('outage', 'parked')),
+    reason    TEXT    NOT NULL,
+    since     INTEGER NOT NULL,
+    PRIMARY KEY (app, provider)
+) STRICT, WITHOUT ROWID;
+
+-- Apple's provider tokens, which may be made anew only every 20 minutes: a restart goes on with the last.
+CREATE TABLE provider_tokens (
+    team_id     TEXT    NOT NULL,
+    key_id      TEXT    NOT NULL,
+    fingerprint TEXT    NOT NULL,            -- SHA-256 of the key, hexadecimal
+    issued_at   INTEGER NOT NULL,            -- seconds: the token's iat
+    token       TEXT    NOT NULL,
+    PRIMARY KEY (team_id, key_id, fingerprint)
+) STRICT, WITHOUT ROWID;
+
+-- What happened in the inboxes that somebody listens to.
+CREATE TABLE events (
+    sequence        INTEGER PRIMARY KEY AUTOINCREMENT,
+    inbox_id        INTEGER NOT NULL REFERENCES inboxes (id),
+    type            TEXT    NOT NULL CHECK (type = 'created' OR type = 'badge' OR type = 'updated' OR type = 'deleted'
+                                         OR type = 'read_all' OR type = 'listening'),
+    notification_id BLOB,                    -- of read_all: the newest that was marked; NULL: all
+    created_at      INTEGER NOT NULL
+) STRICT;
+CREATE INDEX events_inbox ON events (inbox_id, sequence);
+
+CREATE TABLE api_keys (
+    id         INTEGER PRIMARY KEY AUTOINCREMENT,
+    name       TEXT    NOT NULL,
+    app        TEXT    NOT NULL,
+    hash       BLOB    NOT NULL UNIQUE,      -- SHA-256 of the key
+    created_at INTEGER NOT NULL,
+    revoked_at INTEGER,
+    kind       TEXT    NOT NULL DEFAULT 'producer' CHECK (kind = 'producer' OR kind = 'operate')
+) STRICT;
+CREATE UNIQUE INDEX api_keys_name ON api_keys (name) WHERE revoked_at IS NULL;
+
+-- The first answer to each Idempotency-Key, for a day.
+CREATE TABLE idempotency_keys (
+    api_key_id  INTEGER NOT NULL,
+    key         TEXT    NOT NULL,
+    fingerprint BLOB    NOT NULL,            -- SHA-256 of the request's body
+    location    TEXT,
+    answer      BLOB    NOT NULL,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (api_key_id, key)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
+
+-- Users whose older tokens are refused.
+CREATE TABLE revocations (
+    app        TEXT    NOT NULL,
+    user_id    TEXT    NOT NULL,
+    not_before INTEGER NOT NULL,             -- tokens issued before are refused
+    PRIMARY KEY (app, user_id)
+) STRICT, WITHOUT ROWID;
+
+-- One row: what a start has to know of those before it.
+CREATE TABLE program_state (
+    id                    INTEGER PRIMARY KEY CHECK (id = 1),
+    ids_reserved_until    INTEGER NOT NULL DEFAULT 0, -- no id with a later millisecond was ever given out
+    write_proofs          INTEGER NOT NULL DEFAULT 0, -- how often readiness was proved by a write
+    badge_policy          TEXT,                       -- the policy under which the versions were counted
+    starts                INTEGER NOT NULL DEFAULT 1, -- how often the server was started: the lease of pushes in flight
+    events_purged_through INTEGER NOT NULL DEFAULT 0, -- events up to this sequence are gone
+    stream_token_key      BLOB                        -- 32 random bytes that sign stream tokens
+) STRICT;
