@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs/limits.md"
 # Source file, heading of its table in the document, and the type that holds the constants.
 SOURCES = [
-    ("Sources/CampanileServer/Limits.swift", "## Requests, devices, delivery", "Limits"),
+    ("Sources/CampanileServer/Domain/Limits.swift", "## Requests, devices, delivery", "Limits"),
     ("Sources/HTTPEngine/Message/Limits.swift", "## HTTP", "Limits"),
     ("Sources/HTTPEngine/Streaming/StreamLimits.swift", "## Event streams", "StreamLimits"),
     ("Sources/SQLEngine/Options.swift", "## The database", "DatabaseOptions"),

@@ -47,3 +47,27 @@ public struct DeviceToken: Hashable, Sendable {
         provider == .apns ? token.lowercased() : token
     }
 }
+
+/// Where a push goes.
+package struct PushDevice: Sendable {
+    package let token: String
+    package let platform: DevicePlatform
+    package let provider: DeviceProvider
+    package let environment: DeviceEnvironment
+
+    package init(
+        token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment
+    ) {
+        self.token = token
+        self.platform = platform
+        self.provider = provider
+        self.environment = environment
+    }
+}
+
+/// How much an alert on iOS insists (Apple, "UNNotificationInterruptionLevel").
+package enum InterruptionLevel: String, Sendable, CaseIterable {
+    case passive, active
+    case timeSensitive = "time-sensitive"
+    case critical
+}

@@ -83,9 +83,10 @@ package final class App: Sendable {
             database: database, policy: badgePushes.policy, streams: configuration.streams, cable: configuration.cable,
             world: world, logger: logger)
         self.realtime = realtime
-        database.onCommit {
-            board.takeOff($0)
-            realtime.noticed($0)
+        database.onCommit { changed in
+            let inboxes = changed.map { InboxID($0) }
+            board.takeOff(inboxes)
+            realtime.noticed(inboxes)
         }
         database.onDisplacement { App.tell($0, configuration.database, logger) }
         database.onLogTrouble { App.tell($0, configuration.database, logger) }

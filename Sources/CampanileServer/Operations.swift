@@ -101,7 +101,7 @@ package struct Operations: Sendable {
         let new: NewNotification
         do {
             new = try NewNotification(from: JSONObject(fields), rules: NotificationRules())
-        } catch let problem as Problem {
+        } catch let problem as ClientError {
             throw Refusal(problem.errors.map(\.message).joined(separator: " "))
         }
         let publisher = Publisher(

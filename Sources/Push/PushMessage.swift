@@ -32,30 +32,6 @@ package struct PushMessage: Sendable {
     }
 }
 
-/// Where a push goes.
-package struct PushDevice: Sendable {
-    package let token: String
-    package let platform: DevicePlatform
-    package let provider: DeviceProvider
-    package let environment: DeviceEnvironment
-
-    package init(
-        token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment
-    ) {
-        self.token = token
-        self.platform = platform
-        self.provider = provider
-        self.environment = environment
-    }
-}
-
-/// How much an alert on iOS insists (Apple, "UNNotificationInterruptionLevel").
-package enum InterruptionLevel: String, Sendable, CaseIterable {
-    case passive, active
-    case timeSensitive = "time-sensitive"
-    case critical
-}
-
 /// What an alert shows.
 package struct PushAlert: Sendable {
     package let notificationID: UUIDv7

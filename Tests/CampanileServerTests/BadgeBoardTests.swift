@@ -47,7 +47,7 @@ import Testing
         let board = BadgeBoard(capacity: 16)
         let reads = Mutex(0)
         for inbox in 0..<100 {
-            _ = board.badge(Int64(inbox) * 16) {
+            _ = board.badge(InboxID(Int64(inbox) * 16)) {
                 reads.withLock { $0 += 1 }
                 return badge(1)
             }

@@ -153,7 +153,7 @@ private struct BadgeWalk {
 
     private mutating func look(_ device: Character?) async throws {
         guard let device, phones[Fixture.token(device)] != nil else { return }
-        let badge = try await fixture.inboxes.read(.look, fixture.alice, device: Fixture.token(device))
+        let badge = try await fixture.inboxes.acknowledge(.glance, fixture.alice, device: Fixture.token(device))
         phones[Fixture.token(device)] = badge.count
     }
 

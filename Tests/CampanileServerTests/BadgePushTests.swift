@@ -199,7 +199,7 @@ import Testing
         try await fixture.create()
         _ = try await fixture.sent()
         _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
-        let badge = try await fixture.inboxes.read(.look, fixture.alice, device: Fixture.token("a"))
+        let badge = try await fixture.inboxes.acknowledge(.glance, fixture.alice, device: Fixture.token("a"))
         #expect(badge.count == 1)
         fixture.clock.advance(seconds: 2)
         #expect(try await fixture.sent() == ["badge b 1"])
@@ -212,7 +212,7 @@ import Testing
         try await fixture.create()
         _ = try await fixture.sent()
         let news = try fixture.database.read {
-            try fixture.inboxes.hasToWrite(.look, fixture.alice, device: Fixture.token("a"), in: $0)
+            try fixture.inboxes.needsAcknowledging(.glance, fixture.alice, device: Fixture.token("a"), in: $0)
         }
         #expect(!news)
     }

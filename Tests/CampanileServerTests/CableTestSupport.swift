@@ -128,7 +128,7 @@ final class WebSocketClient: Sendable {
 
     /// Takes a little of what the server sent, for the frames that are asked for later.
     func takeABit() async throws {
-        try await offThePool { [self] in try pending.withLock { try receive(2_048, into: &$0) } }
+        _ = try await offThePool { [self] in try pending.withLock { try receive(2_048, into: &$0) } }
     }
 
     /// Says that nothing more will be sent.

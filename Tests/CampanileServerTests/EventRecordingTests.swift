@@ -6,7 +6,7 @@ import Testing
 @testable import CampanileServer
 
 @Suite struct EventRecordingTests {
-    private func inbox(_ fixture: Fixture) async throws -> Int64 {
+    private func inbox(_ fixture: Fixture) async throws -> InboxID {
         let alice = fixture.alice
         return try await fixture.database.write { transaction in
             let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
@@ -55,7 +55,7 @@ import Testing
     func rollback() async throws {
         let fixture = try Fixture()
         _ = try await inbox(fixture)
-        await #expect(throws: Problem.self) {
+        await #expect(throws: ClientError.self) {
             try await fixture.inboxes.delete(UUIDv7(high: 1, low: 1), fixture.alice, device: nil)
         }
         #expect(try events(fixture) == [])

@@ -144,7 +144,7 @@ import Yams
     func rooms() throws {
         for file in try Self.files("Sources/CampanileServer") {
             let imports = Set(Self.imports(file))
-            if file.path.contains("/Repositories/") { #expect(!imports.contains("HTTPEngine"), "\(file.path)") }
+            if file.path.contains("/Store/") { #expect(!imports.contains("HTTPEngine"), "\(file.path)") }
             if file.path.contains("/Delivery/") { #expect(!imports.contains("HTTPEngine"), "\(file.path)") }
             if !file.path.contains("/Configuration/") { #expect(!imports.contains("Yams"), "\(file.path)") }
             if !file.path.contains("/Auth/") { #expect(!imports.contains("JWTKit"), "\(file.path)") }
@@ -165,12 +165,12 @@ import Yams
         }
     }
 
-    @Test("SQL text stands in Repositories and migrations only")
+    @Test("SQL text stands in Store and migrations only")
     func sql() throws {
         let statement = /"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|COMMIT)\s/
         let block = /^\s*(SELECT|INSERT|UPDATE|DELETE FROM|CREATE)\s+[a-z_(]/
         for file in try Self.files("Sources/CampanileServer") + Self.files("Sources/campanile") + Self.files("Sources/Push")
-        where !file.path.contains("/Repositories/") {
+        where !file.path.contains("/Store/") {
             for line in file.lines {
                 #expect(line.firstMatch(of: statement) == nil && line.firstMatch(of: block) == nil, "\(file.path): \(line)")
             }

@@ -67,7 +67,7 @@ private struct Station {
             loop: loop, feed: EventFeed(database: fixture.database, policy: fixture.badgePushes.policy),
             world: fixture.world, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         loop.start()
-        fixture.database.onCommit { [hub] in hub.noticed($0) }
+        fixture.database.onCommit { [hub] in hub.noticed($0.map { InboxID($0) }) }
     }
 
     /// Waits until everything that was committed is told.
@@ -75,7 +75,7 @@ private struct Station {
         await withCheckedContinuation { continuation in loop.perform { continuation.resume() } }
     }
 
-    func join(_ inbox: Int64, _ listener: Replica, from last: Int64?) async throws {
+    func join(_ inbox: InboxID, _ listener: Replica, from last: Int64?) async throws {
         try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
             loop.perform {
                 done.resume(
@@ -86,7 +86,7 @@ private struct Station {
         }
     }
 
-    func leave(_ inbox: Int64, _ listener: Replica) async {
+    func leave(_ inbox: InboxID, _ listener: Replica) async {
         await withCheckedContinuation { continuation in
             loop.perform {
                 hub.leave(inbox, .notifications, listener)
@@ -169,7 +169,7 @@ private struct Station {
         station.loop.stop()
     }
 
-    private func truth(_ fixture: Fixture, _ inbox: Int64, _ ids: [UUIDv7]) async throws -> ([String: Bool], Badge) {
+    private func truth(_ fixture: Fixture, _ inbox: InboxID, _ ids: [UUIDv7]) async throws -> ([String: Bool], Badge) {
         try fixture.database.snapshot { connection in
             var entries: [String: Bool] = [:]
             for id in ids {

@@ -96,7 +96,7 @@ import Testing
                 do {
                     try await idempotency.once("k", producer: 1) {}
                     Issue.record("the second request went through")
-                } catch let problem as Problem {
+                } catch let problem as ClientError {
                     #expect(problem.code == .idempotencyConflict)
                 }
                 try await idempotency.once("k", producer: 2) {}

@@ -13,13 +13,13 @@ struct LargeInboxTests {
     }
 
     /// Fills alice's inbox: notification 1 is the oldest.
-    private static func fill(_ fixture: Fixture, _ count: Int, isRead: @escaping @Sendable (Int) -> Bool) throws -> Int64 {
+    private static func fill(_ fixture: Fixture, _ count: Int, isRead: @escaping @Sendable (Int) -> Bool) throws -> InboxID {
         let now = fixture.clock.now
         return try fixture.database.writeBlocking { transaction in
             let found = try InboxRepository.making(app: "default", userID: "alice", in: transaction)
             var state = found.state
             for number in 1...count {
-                let record = NotificationRecord(
+                let record = Notification(
                     id: id(number), createdAt: now, readAt: isRead(number) ? now : nil,
                     content: NotificationContent(title: "\(number)", body: "", category: number == 1 ? "RARE" : "USUAL", deepLink: nil, data: nil),
                     push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil))
@@ -34,7 +34,7 @@ struct LargeInboxTests {
         }
     }
 
-    private static func pages(_ fixture: Fixture, _ inbox: Int64, _ filter: NotificationFilter) throws -> [(titles: [String], searched: UUIDv7?)] {
+    private static func pages(_ fixture: Fixture, _ inbox: InboxID, _ filter: NotificationFilter) throws -> [(titles: [String], searched: UUIDv7?)] {
         var filter = filter
         var pages: [(titles: [String], searched: UUIDv7?)] = []
         repeat {

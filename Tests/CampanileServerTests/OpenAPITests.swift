@@ -90,6 +90,6 @@ import Yams
                 }
             }
         }
-        #expect(described == Set(Problem.Code.allCases.map { "\($0.status) \($0.rawValue)" }))
+        #expect(described == Set(ClientError.Code.allCases.map { "\($0.status) \($0.rawValue)" }))
     }
 }

@@ -111,7 +111,7 @@ struct QueryPlanTests {
         let block = /"""\n(.*?)"""/.dotMatchesNewlines()
         let line = /"((?:WITH|SELECT|INSERT|UPDATE|DELETE) [^"\n]*)"/
         var found: [String] = []
-        for file in try HouseRulesTests.files("Sources/CampanileServer/Repositories") {
+        for file in try HouseRulesTests.files("Sources/CampanileServer/Store") {
             let text = file.lines.joined(separator: "\n")
             found += text.matches(of: block).map { String($0.1) } + text.matches(of: line).map { String($0.1) }
         }

@@ -18,7 +18,7 @@ import Testing
         try Fixture(options: DeliveryOptions(rules: PerApp(all: NotificationRules(deepLinks: Self.tree))), claimsAtCreation: claimsAtCreation)
     }
 
-    private func deliveries(_ id: UUIDv7, _ fixture: Fixture) throws -> [DeliveryRecord] {
+    private func deliveries(_ id: UUIDv7, _ fixture: Fixture) throws -> [DeliveryReport] {
         try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }
     }
 

@@ -48,11 +48,11 @@ struct AllowedOrigins: Sendable {
         return site != "same-origin" && site != "none"
     }
 
-    /// - Throws: `Problem` 403 for a page of a foreign origin that brings nothing but the browser's cookie.
+    /// - Throws: `ClientError` 403 for a page of a foreign origin that brings nothing but the browser's cookie.
     func check(_ request: Request, _ user: StreamUser) throws {
         guard user.source == .cookie else { return }
         let isAllowed = rule.allows(scheme: proxies.scheme(of: request), request.headers)
         guard !isAllowed || AllowedOrigins.isEmbedded(request) else { return }
-        throw Problem(.forbidden, detail: "Pages of this origin may not use the cookie; see allowed_origins.")
+        throw ClientError(.forbidden, detail: "Pages of this origin may not use the cookie; see allowed_origins.")
     }
 }

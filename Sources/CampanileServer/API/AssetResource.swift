@@ -105,7 +105,7 @@ struct AssetResource: Sendable {
     }
 
     func get(_ request: Request) throws -> Reply {
-        guard let name = request.parameter(0) else { throw Problem.notFound }
+        guard let name = request.parameter(0) else { throw ClientError.notFound }
         if let asset = assets.asset(named: name) {
             var response = Response(status: 200, contentType: asset.contentType, body: .array(asset.content))
             response.add("Cache-Control", "public, max-age=31536000, immutable")
@@ -113,7 +113,7 @@ struct AssetResource: Sendable {
             AssetResource.openToPages(&response)
             return .now(response)
         }
-        guard let asset = assets.present(name) else { throw Problem.notFound }
+        guard let asset = assets.present(name) else { throw ClientError.notFound }
         var response = Response(status: 302, headers: [.init("Location", .text("/assets/\(asset.name)"))])
         response.add("Cache-Control", "no-cache")
         AssetResource.openToPages(&response)
@@ -127,13 +127,13 @@ struct AssetResource: Sendable {
 
     /// Who opens the server's own address in a browser looks for the console.
     func root(_ request: Request) throws -> Reply {
-        guard console != nil else { throw Problem.notFound }
+        guard console != nil else { throw ClientError.notFound }
         return .now(Response(status: 302, headers: [.init("Location", "/console"), .init("Cache-Control", "no-cache")]))
     }
 
     /// One page. It loads nothing from elsewhere and may be framed by nobody; it may speak to a simulator's page.
     func console(_ request: Request) throws -> Reply {
-        guard let console else { throw Problem.notFound }
+        guard let console else { throw ClientError.notFound }
         var response = Response(
             status: 200, contentType: "text/html; charset=utf-8",
             body: .text(nativeRequests.isNative(request) ? console.native : console.plain))

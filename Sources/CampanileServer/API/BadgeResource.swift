@@ -11,15 +11,15 @@ struct BadgeResource: Sendable {
         let device = request.method == .get ? request.deviceToken : nil
         if let device {
             // What the device is told has to be what is noted: from the database, both.
-            let (hasToWrite, badge) = try database.snapshot { connection in
+            let (isNews, badge) = try database.snapshot { connection in
                 (
-                    try inboxes.hasToWrite(.look, user, device: device, in: connection),
+                    try inboxes.needsAcknowledging(.glance, user, device: device, in: connection),
                     try inboxes.badge(user, in: connection)
                 )
             }
-            guard hasToWrite else { return .now(BadgeResource.response(badge, request)) }
+            guard isNews else { return .now(BadgeResource.response(badge, request)) }
             return .later {
-                let told = try await inboxes.readOrLook(.look, user, device: device)
+                let told = try await inboxes.acknowledgeIfWritable(.glance, user, device: device)
                 return BadgeResource.response(told ?? badge, request)
             }
         }

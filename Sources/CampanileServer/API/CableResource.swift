@@ -12,7 +12,7 @@ struct CableResource: Sendable {
     func open(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
         let upgrade = try upgrade(request)
         let user = try CableResource.user(identity)
-        if realtime.isEnding { throw Problem.unavailable("The server is stopping.") }
+        if realtime.isEnding { throw ClientError.unavailable("The server is stopping.") }
         let seat = try realtime.seats.take(user?.user)
         let (requestID, visitor) = (request.id, user.map(CableVisitor.init))
         let lifetime = Int64(StreamLifetime.nanoseconds(world) / 1_000_000)
@@ -30,7 +30,7 @@ struct CableResource: Sendable {
         }
     }
 
-    /// - Throws: `Problem` when it can't be said now who that is: a page tries again then, and would not after a refusal.
+    /// - Throws: `ClientError` when it can't be said now who that is: a page tries again then, and would not after a refusal.
     private static func user(_ identity: StreamIdentity) throws -> StreamUser? {
         switch identity {
         case .user(let user): return user
@@ -48,11 +48,9 @@ struct CableResource: Sendable {
         } catch {
             switch error {
             case .notWebSocket, .unsupportedVersion:
-                throw Problem(
-                    .upgradeRequired, detail: error.sentence,
-                    headers: [.init("Upgrade", "websocket"), .init("Sec-WebSocket-Version", "13")])
-            case .malformedKey: throw Problem(.malformedRequest, detail: error.sentence)
-            case .foreignOrigin: throw Problem(.forbidden, detail: error.sentence)
+                throw ClientError(.upgradeRequired, detail: error.sentence, remedy: .webSocket)
+            case .malformedKey: throw ClientError(.malformedRequest, detail: error.sentence)
+            case .foreignOrigin: throw ClientError(.forbidden, detail: error.sentence)
             }
         }
     }

@@ -36,13 +36,13 @@ struct PublicDocument: Sendable {
 
 extension Request {
     /// The app of `?app=`; `default` when none is asked for.
-    /// - Throws: `Problem` when it is no name of an app.
+    /// - Throws: `ClientError` when it is no name of an app.
     func askedApp() throws -> String {
         guard rawQuery != nil else { return AppName.standard }
         var errors: [FieldError] = []
         let app = text(of: "app", &errors) ?? AppName.standard
         if errors.isEmpty, !AppName.isValid(app) { errors.append(FieldError("app", .invalid, "app is not the name of an app.")) }
-        if !errors.isEmpty { throw Problem.invalid(errors) }
+        if !errors.isEmpty { throw ClientError.invalid(errors) }
         return app
     }
 

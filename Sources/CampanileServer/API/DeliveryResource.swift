@@ -8,7 +8,7 @@ struct DeliveryResource: Sendable {
 
     func list(_ request: Request, _ producer: Producer) throws -> Reply {
         let id = try request.notificationID()
-        guard let explanation = try Explanation(id, app: producer.app, database) else { throw Problem.notFound }
+        guard let explanation = try Explanation(id, app: producer.app, database) else { throw ClientError.notFound }
         return .now(.json(200, explanation.json))
     }
 }

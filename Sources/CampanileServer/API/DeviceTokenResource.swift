@@ -20,7 +20,7 @@ struct DeviceTokenResource: Sendable {
     }
 
     func delete(_ request: Request, _ user: User) throws -> Reply {
-        guard let token = request.parameter(0) else { throw Problem.notFound }
+        guard let token = request.parameter(0) else { throw ClientError.notFound }
         return .later {
             try await registry.delete(token, user)
             return Response(status: 204)
@@ -41,7 +41,7 @@ struct DeviceTokenResource: Sendable {
 
 extension DeviceToken {
     /// What an app registers. Unknown keys are of a newer app, and ignored.
-    /// - Throws: `Problem` with every mistake.
+    /// - Throws: `ClientError` with every mistake.
     init(from object: JSONObject, now: Timestamp) throws {
         var object = object
         let token = object.required(object.string("token"), "token")
@@ -55,7 +55,7 @@ extension DeviceToken {
             object.fail("provider", .invalid, "provider must be fcm for an Android device.")
         }
         try object.throwIfInvalid()
-        guard let token, let platform else { throw Problem(.internalError) }
+        guard let token, let platform else { throw ClientError(.internalError) }
         let resolved = provider ?? DeviceProvider(defaultFor: platform)
         self.init(
             token: DeviceToken.normalized(token, provider: resolved),

@@ -35,9 +35,9 @@ package struct Dispatcher: Sendable {
         case .options(let allow):
             return .now(origins.preflight(request, allow: allow) ?? .options(allow: allow))
         case .methodNotAllowed(let allow):
-            let problem = Problem(.methodNotAllowed, headers: [.init("Allow", .text(allow))])
+            let problem = ClientError(.methodNotAllowed, remedy: .methods(allow))
             return .now(response(to: problem, request))
-        case .notFound: return .now(response(to: Problem.notFound, request))
+        case .notFound: return .now(response(to: ClientError.notFound, request))
         }
     }
 
@@ -57,17 +57,17 @@ package struct Dispatcher: Sendable {
         }
     }
 
-    /// - Throws: `Problem` 403 for a credential of the wrong kind.
+    /// - Throws: `ClientError` 403 for a credential of the wrong kind.
     private func reply(_ request: Request, _ principal: Principal, _ endpoint: Endpoint) throws -> Reply {
         switch (endpoint, principal) {
         case (.anyone(let handler), _): return try handler(request)
-        case (.listener, _), (.observer, _): throw Problem(.internalError)
+        case (.listener, _), (.observer, _): throw ClientError(.internalError)
         case (.user(let handler), .user(let user)): return try handler(request, user)
         case (.producer(let handler), .producer(let producer)): return try handler(request, producer)
-        case (.user, .producer): throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
-        case (.producer, .user): throw Problem(.forbidden, detail: "This needs an API key, not a user token.")
+        case (.user, .producer): throw ClientError(.forbidden, detail: "This needs a user token, not an API key.")
+        case (.producer, .user): throw ClientError(.forbidden, detail: "This needs an API key, not a user token.")
         case (.user, .operate), (.producer, .operate):
-            throw Problem(.forbidden, detail: "This API key was made with --operate: it reads and creates nothing.")
+            throw ClientError(.forbidden, detail: "This API key was made with --operate: it reads and creates nothing.")
         }
     }
 
@@ -99,31 +99,31 @@ package struct Dispatcher: Sendable {
     package func refuse(_ refusal: Refusal, _ request: Request) -> Response {
         let problem =
             switch refusal {
-            case .malformed(let reason): Problem(.malformedRequest, detail: reason.description)
-            case .uriTooLong: Problem(.uriTooLong)
-            case .headersTooLarge: Problem(.headersTooLarge)
-            case .bodyTooLarge: Problem(.bodyTooLarge)
-            case .stopping: Problem.unavailable("The server is stopping.")
-            case .exhausted: Problem.unavailable("The server has no room for another connection.")
+            case .malformed(let reason): ClientError(.malformedRequest, detail: reason.description)
+            case .uriTooLong: ClientError(.uriTooLong)
+            case .headersTooLarge: ClientError(.headersTooLarge)
+            case .bodyTooLarge: ClientError(.bodyTooLarge)
+            case .stopping: ClientError.unavailable("The server is stopping.")
+            case .exhausted: ClientError.unavailable("The server has no room for another connection.")
             }
         return named(response(to: problem, request), request)
     }
 
     private func response(to error: any Error, _ request: Request) -> Response {
         switch error {
-        case let problem as Problem: return problem.response(requestID: request.id)
+        case let problem as ClientError: return problem.response(requestID: request.id)
         case let error as SQLError where error.code == .displaced:
             // The log has it already, once.
-            return Problem.unavailable("The database can't take this now: \(error.message). Nothing was changed; try again.")
+            return ClientError.unavailable("The database can't take this now: \(error.message). Nothing was changed; try again.")
                 .response(requestID: request.id)
         case let error as SQLError where error.isUnavailable || error.code == .closed:
             logger.warning(
                 "The database can't be used now.", metadata: ["request": "\(request.id)", "error": "\(error)"])
-            let problem = Problem.unavailable("The database can't take this now. Nothing was changed; try again.")
+            let problem = ClientError.unavailable("The database can't take this now. Nothing was changed; try again.")
             return problem.response(requestID: request.id)
         default:
             logger.error("A request failed.", metadata: ["request": "\(request.id)", "error": "\(error)"])
-            return Problem(.internalError).response(requestID: request.id)
+            return ClientError(.internalError).response(requestID: request.id)
         }
     }
 }

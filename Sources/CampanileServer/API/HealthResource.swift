@@ -111,7 +111,7 @@ final class HealthResource: Sendable {
         do {
             try await database.rehearse { transaction in
                 let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
-                try IdempotencyRepository.store(large, to: [], key: "", apiKey: 0, in: transaction)
+                try IdempotencyRepository.store(large, to: [], key: "", apiKey: APIKeyID(0), in: transaction)
             }
             try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
             return nil

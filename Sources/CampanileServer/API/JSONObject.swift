@@ -10,17 +10,17 @@ struct JSONObject {
 
     init(_ members: [JSONValue.Member]) { self.members = members }
 
-    /// - Throws: `Problem` when the body isn't declared as JSON, isn't JSON, or isn't an object.
+    /// - Throws: `ClientError` when the body isn't declared as JSON, isn't JSON, or isn't an object.
     init(of request: Request) throws {
         try JSONObject.requireJSON(request)
         let value: JSONValue
         do {
             value = try JSONValue(parsing: request.body)
         } catch {
-            throw Problem(.malformedJSON, detail: error.description)
+            throw ClientError(.malformedJSON, detail: error.description)
         }
         guard case .object(let members) = value else {
-            throw Problem(.malformedJSON, detail: "The body must be a JSON object.")
+            throw ClientError(.malformedJSON, detail: "The body must be a JSON object.")
         }
         self.members = members
     }
@@ -37,7 +37,7 @@ struct JSONObject {
         let type = request.header("content-type") ?? ""
         let essence = type.prefix { $0 != ";" }.trimmed.lowercasedASCII
         guard essence == "application/json" else {
-            throw Problem(.unsupportedMediaType, detail: "Send the body with Content-Type: application/json.")
+            throw ClientError(.unsupportedMediaType, detail: "Send the body with Content-Type: application/json.")
         }
     }
 
@@ -118,7 +118,7 @@ struct JSONObject {
 
     /// - Throws: the problem with all mistakes, if there was one.
     func throwIfInvalid() throws {
-        if !errors.isEmpty { throw Problem.invalid(errors) }
+        if !errors.isEmpty { throw ClientError.invalid(errors) }
     }
 }
 

@@ -13,15 +13,15 @@ struct NotificationList: Sendable {
     func get(_ request: Request, _ user: User) throws -> Reply {
         let filter = try NotificationFilter(request)
         let device = request.method == .get ? request.deviceToken : nil
-        let reading: Inboxes.Reading = isOpening(request, filter) ? .open : .look
+        let visit: Inboxes.Visit = isOpening(request, filter) ? .open : .glance
         // A browser's list asks nothing of the badge's mechanism, and is a read.
-        guard reading == .open || device != nil else { return .now(try page(filter, user, badge: nil)) }
-        let hasToWrite = try database.read {
-            try inboxes.hasToWrite(reading, user, device: device, in: $0)
+        guard visit == .open || device != nil else { return .now(try page(filter, user, badge: nil)) }
+        let isNews = try database.read {
+            try inboxes.needsAcknowledging(visit, user, device: device, in: $0)
         }
-        guard hasToWrite else { return .now(try page(filter, user, badge: nil)) }
+        guard isNews else { return .now(try page(filter, user, badge: nil)) }
         return .later {
-            let badge = try await inboxes.readOrLook(reading, user, device: device)
+            let badge = try await inboxes.acknowledgeIfWritable(visit, user, device: device)
             return try page(filter, user, badge: badge)
         }
     }
@@ -54,7 +54,7 @@ struct NotificationList: Sendable {
 
     /// - Returns: where the next page goes on, if there is one.
     private func append(
-        _ filter: NotificationFilter, inbox: Int64, to body: inout ByteBuffer, in connection: Connection
+        _ filter: NotificationFilter, inbox: InboxID, to body: inout ByteBuffer, in connection: Connection
     ) throws -> UUIDv7? {
         var count = 0
         var last: UUIDv7?
@@ -81,7 +81,7 @@ enum Cursor {
 }
 
 extension NotificationFilter {
-    /// - Throws: `Problem` with all mistakes of the query.
+    /// - Throws: `ClientError` with all mistakes of the query.
     init(_ request: Request) throws {
         self.init()
         guard request.rawQuery != nil else { return }
@@ -110,7 +110,7 @@ extension NotificationFilter {
                 errors.append(FieldError("category", .invalid, "category must not be empty or hold a NUL."))
             }
         }
-        if !errors.isEmpty { throw Problem.invalid(errors) }
+        if !errors.isEmpty { throw ClientError.invalid(errors) }
     }
 
     /// RFC 8288: where the next page is.

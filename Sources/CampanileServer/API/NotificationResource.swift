@@ -17,7 +17,7 @@ struct NotificationResource: Sendable {
         let new: NewNotification
         do {
             new = try NewNotification(from: object, rules: rules[producer.app])
-        } catch let refusal as Problem {
+        } catch let refusal as ClientError {
             // The tree, the categories or a limit may be others than when this body was taken.
             guard let key, let first = try publisher.firstAnswer(to: key, at: world.now()) else { throw refusal }
             return .now(first.response(isReplay: true))
@@ -47,7 +47,7 @@ struct NotificationResource: Sendable {
         var object = try JSONObject(of: request)
         let isRead = object.required(object.bool("read"), "read")
         try object.throwIfInvalid()
-        guard let isRead else { throw Problem(.internalError) }
+        guard let isRead else { throw ClientError(.internalError) }
         let device = request.deviceToken
         return .later {
             NotificationResource.response(try await inboxes.setRead(isRead, id, user, device: device))
@@ -63,7 +63,7 @@ struct NotificationResource: Sendable {
         }
     }
 
-    private static func response(_ notification: NotificationRecord) -> Response {
+    private static func response(_ notification: Notification) -> Response {
         var body = ByteBuffer(capacity: 1_024)
         body.appendJSON(notification)
         return .json(200, body)
@@ -131,9 +131,9 @@ extension IdempotentAnswer {
 
 extension Request {
     /// The `{id}` of the path.
-    /// - Throws: `Problem.notFound` when it is no id: nothing is there.
+    /// - Throws: `ClientError.notFound` when it is no id: nothing is there.
     func notificationID() throws -> UUIDv7 {
-        guard let id = parameter(0).flatMap({ UUIDv7($0) }) else { throw Problem.notFound }
+        guard let id = parameter(0).flatMap({ UUIDv7($0) }) else { throw ClientError.notFound }
         return id
     }
 }

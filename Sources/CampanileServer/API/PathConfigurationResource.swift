@@ -18,7 +18,7 @@ struct PathConfigurationResource: Sendable {
 
     func get(_ request: Request) throws -> Reply {
         let documents = documents[try request.askedApp()]
-        guard let document = request.parameter(0).flatMap({ documents[$0] }) else { throw Problem.notFound }
+        guard let document = request.parameter(0).flatMap({ documents[$0] }) else { throw ClientError.notFound }
         return .now(document.response(to: request))
     }
 }

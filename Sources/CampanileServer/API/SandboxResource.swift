@@ -9,10 +9,10 @@ struct SandboxResource: Sendable {
 
     func list(_ request: Request, _ producer: Producer) throws -> Reply {
         guard DeviceProvider.allCases.contains(where: { providers.isSandbox(Lane(app: producer.app, provider: $0)) })
-        else { throw Problem(.notFound, detail: "The app \(producer.app) doesn't use the sandbox.") }
+        else { throw ClientError(.notFound, detail: "The app \(producer.app) doesn't use the sandbox.") }
         var errors: [FieldError] = []
         let userID = request.text(of: "user_id", &errors)
-        guard errors.isEmpty else { throw Problem.invalid(errors) }
+        guard errors.isEmpty else { throw ClientError.invalid(errors) }
         let pushes = sandbox.pushes(app: producer.app, userID: userID)
         return .now(.json(200, .object([.init("pushes", .array(pushes.map(SandboxResource.json)))])))
     }

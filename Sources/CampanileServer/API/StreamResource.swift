@@ -15,7 +15,7 @@ struct StreamResource: Sendable {
         case nil, "json": kind = .badge
         case "turbo_stream": kind = .badgeTurbo
         default:
-            throw Problem.invalid([FieldError("format", .invalid, "format must be json or turbo_stream.")])
+            throw ClientError.invalid([FieldError("format", .invalid, "format must be json or turbo_stream.")])
         }
         return try open(request, identity, kind)
     }

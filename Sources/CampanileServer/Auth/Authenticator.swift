@@ -41,15 +41,15 @@ final class Authenticator: Sendable {
     }
 
     /// Who is asking.
-    /// - Throws: `Problem` 401 when nobody can tell.
+    /// - Throws: `ClientError` 401 when nobody can tell.
     func verify(_ request: Request) async throws -> Principal {
         let fields = request.headers("authorization")
         guard let field = fields.first else {
-            throw Problem.unauthorized(
+            throw ClientError.unauthorized(
                 "Send a user token or an API key as Authorization: Bearer.", challenge: Authenticator.noCredentials)
         }
         guard fields.count == 1, let token = Authenticator.bearerToken(field) else {
-            throw Problem.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
+            throw ClientError.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
         }
         if token.starts(with: APIKey.prefix.utf8) { return try apiKey(token) }
         return try await userToken(token)
@@ -61,7 +61,7 @@ final class Authenticator: Sendable {
         do {
             verified = try await verifier.verify(token, now: world.now())
         } catch let error as UserTokenError {
-            throw Problem.unauthorized(error.sentence, challenge: Authenticator.invalidToken)
+            throw ClientError.unauthorized(error.sentence, challenge: Authenticator.invalidToken)
         }
         let principal = Principal.user(try user(verified))
         cache.remember(principal, for: token, until: verified.life.expiresAt, generation: generation)
@@ -74,7 +74,7 @@ final class Authenticator: Sendable {
             try RevocationRepository.notBefore(app: verified.app, userID: verified.userID, in: $0)
         }
         guard !verified.life.isRevoked(by: revoked) else {
-            throw Problem.unauthorized("The token was revoked.", challenge: Authenticator.invalidToken)
+            throw ClientError.unauthorized("The token was revoked.", challenge: Authenticator.invalidToken)
         }
         return User(app: verified.app, userID: verified.userID, life: verified.life)
     }
@@ -83,7 +83,7 @@ final class Authenticator: Sendable {
         let generation = cache.generation
         let hash = APIKey.hash(key)
         guard let record = try database.read({ try APIKeyRepository.find(hash: hash, in: $0) }) else {
-            throw Problem.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
+            throw ClientError.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
         let principal: Principal = switch record.kind {
         case .producer: .producer(Producer(keyID: record.id, name: record.name, app: record.app))
@@ -136,25 +136,25 @@ extension Authenticator {
     func listener(_ request: Request) async -> StreamIdentity {
         do {
             return .user(try await streamUser(request))
-        } catch let problem as Problem {
+        } catch let problem as ClientError {
             return .nobody(problem)
         } catch {
-            return .nobody(Problem.unavailable("The token can't be verified now; try again."))
+            return .nobody(ClientError.unavailable("The token can't be verified now; try again."))
         }
     }
 
-    /// - Throws: `Problem` when nobody can tell, or no user may.
+    /// - Throws: `ClientError` when nobody can tell, or no user may.
     private func streamUser(_ request: Request) async throws -> StreamUser {
         let (token, source) = try streamToken(request)
         if token.starts(with: StreamTokens.prefix.utf8) {
             guard let verified = streamTokens.verify(token, now: world.now()) else {
-                throw Problem.unauthorized("The stream token is invalid or has expired.", challenge: Authenticator.invalidToken)
+                throw ClientError.unauthorized("The stream token is invalid or has expired.", challenge: Authenticator.invalidToken)
             }
             return StreamUser(user: try user(verified), source: source)
         }
         let isKey = token.starts(with: APIKey.prefix.utf8)
         guard case .user(let user) = isKey ? try apiKey(token) : try await userToken(token) else {
-            throw Problem(.forbidden, detail: "This needs a user token, not an API key.")
+            throw ClientError(.forbidden, detail: "This needs a user token, not an API key.")
         }
         return StreamUser(user: user, source: source)
     }
@@ -163,11 +163,11 @@ extension Authenticator {
         let fields = request.headers("authorization")
         let query = request.query("access_token")
         guard fields.isEmpty || query == nil else {
-            throw Problem(.malformedRequest, detail: "Send the token in Authorization or in access_token, not in both.")
+            throw ClientError(.malformedRequest, detail: "Send the token in Authorization or in access_token, not in both.")
         }
         if let field = fields.first {
             guard fields.count == 1, let token = Authenticator.bearerToken(field) else {
-                throw Problem.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
+                throw ClientError.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
             }
             return (token, .header)
         }
@@ -175,7 +175,7 @@ extension Authenticator {
         if let cookie = streamCookie.flatMap({ request.cookie($0) }), cookie.utf8.count <= Limits.bearerTokenBytes {
             return (Array(cookie.utf8), .cookie)
         }
-        throw Problem.unauthorized(
+        throw ClientError.unauthorized(
             "Send a user token as Authorization: Bearer, or as access_token.", challenge: Authenticator.noCredentials)
     }
 }

@@ -18,9 +18,9 @@ package struct StreamUser: Sendable {
 package enum StreamIdentity: Sendable {
     case user(StreamUser)
     /// Why nobody is known.
-    case nobody(Problem)
+    case nobody(ClientError)
 
-    /// - Throws: the `Problem`.
+    /// - Throws: the `ClientError`.
     func known() throws -> StreamUser {
         switch self {
         case .user(let user): return user

@@ -85,22 +85,6 @@ struct VerifiedUserToken: Sendable {
     let life: TokenLife
 }
 
-/// When a token was issued and when it ends.
-struct TokenLife: Hashable, Sendable {
-    /// Nil when the token doesn't say: a revocation then takes it for older than itself.
-    let issuedAt: Timestamp?
-    let expiresAt: Timestamp
-
-    /// Of who was not named by a token.
-    static let endless = TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: .max))
-
-    /// Whether a revocation of everything issued before a moment ends the token.
-    func isRevoked(by notBefore: Timestamp?) -> Bool {
-        guard let notBefore else { return false }
-        return issuedAt.map { $0 < notBefore } ?? true
-    }
-}
-
 /// Why a user token is refused: a sentence for the one who sent it.
 struct UserTokenError: Error, Sendable {
     let sentence: String

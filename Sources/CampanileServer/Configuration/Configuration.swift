@@ -1,7 +1,6 @@
 package import CampanileCore
 package import Foundation
 package import HTTPEngine
-package import Push
 
 /// All settings of a server, read once at start and never changed: the command line over the environment over the
 /// file over the defaults that stand here.
@@ -33,7 +32,7 @@ package struct Configuration: Sendable, Equatable {
     /// The declared tree of screens that deep links are checked against. Empty: nothing is declared.
     package var deepLinks = DeepLinkTree()
     /// By category name: what a notification of it gets where the producer says nothing.
-    package var categories: [ExactText: Category] = [:]
+    package var categories: [ExactText: NotificationCategory] = [:]
     /// Whether a category that isn't declared is refused.
     package var categoriesOnly = false
     package var pathConfiguration = PathConfiguration()
@@ -93,7 +92,7 @@ package struct Configuration: Sendable, Equatable {
         package var apns: APNs?
         package var fcm: FCM?
         package var deepLinks: DeepLinkTree?
-        package var categories: [ExactText: Category]?
+        package var categories: [ExactText: NotificationCategory]?
         package var categoriesOnly: Bool?
         package var pathConfiguration: PathConfiguration?
 
@@ -180,23 +179,6 @@ package struct Configuration: Sendable, Equatable {
         package var signedStreamsOnly = false
 
         package init() {}
-    }
-
-    package struct Category: Sendable, Equatable {
-        /// The sound of a push: `default` or the name of a file in the app.
-        package var sound: String?
-        /// How much its alerts insist on iOS.
-        package var interruptionLevel: InterruptionLevel?
-        /// The channel of its alerts on Android, in the place of the one that is named like the category.
-        package var androidChannelID: String?
-
-        package init(
-            sound: String? = nil, interruptionLevel: InterruptionLevel? = nil, androidChannelID: String? = nil
-        ) {
-            self.sound = sound
-            self.interruptionLevel = interruptionLevel
-            self.androidChannelID = androidChannelID
-        }
     }
 
     /// The path configurations of Hotwire Native apps, by version name (`v1`).

@@ -44,7 +44,7 @@ extension Configuration {
         root.list("allowed_origins", .origin).map { allowedOrigins = $0.value }
         root.list("trusted_proxies", .network).map { trustedProxies = $0.value }
         deepLinks = DeepLinkTree(root) ?? DeepLinkTree()
-        categories = Category.all(in: root) ?? [:]
+        categories = NotificationCategory.all(in: root) ?? [:]
         root.value("categories_only", .boolean).map { categoriesOnly = $0.value }
         pathConfiguration = PathConfiguration(root.section("path_configuration"))
         root.value("console", .boolean).map { console = $0.value }

@@ -62,7 +62,7 @@ extension Configuration.App {
             apns: Configuration.APNs(section.section("apns")),
             fcm: Configuration.FCM(section.section("fcm")))
         deepLinks = DeepLinkTree(section)
-        categories = Configuration.Category.all(in: section)
+        categories = NotificationCategory.all(in: section)
         categoriesOnly = section.value("categories_only", .boolean)?.value
         if section.isWritten("path_configuration") {
             pathConfiguration = Configuration.PathConfiguration(section.section("path_configuration"))
@@ -148,13 +148,13 @@ extension Configuration.Cable {
     }
 }
 
-extension Configuration.Category {
+extension NotificationCategory {
     /// Nil if nobody wrote any.
-    static func all(in parent: ConfigurationSection) -> [ExactText: Configuration.Category]? {
-        var categories: [ExactText: Configuration.Category] = [:]
+    static func all(in parent: ConfigurationSection) -> [ExactText: NotificationCategory]? {
+        var categories: [ExactText: NotificationCategory] = [:]
         for (name, section) in parent.namedSections("categories", .categoryName, called: "a category") {
             let android = section.section("android")
-            categories[ExactText(name)] = Configuration.Category(
+            categories[ExactText(name)] = NotificationCategory(
                 sound: section.value("sound", .sound)?.value,
                 interruptionLevel: section.value("interruption_level", .word(InterruptionLevel.self))?.value,
                 androidChannelID: android.value("channel_id", .categoryName)?.value)

@@ -68,7 +68,7 @@ package struct BadgePushes: Sendable {
 
     /// The badge of an inbox changed: owes every device that was told another number a push.
     /// - Parameter except: the token of the device that acts, which knows.
-    func countChanged(inbox: Int64, _ badge: Badge, except token: String?, in transaction: Transaction) throws {
+    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: Transaction) throws {
         var isAnyOwed = false
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: transaction.connection) }
         for device in try DeviceTokenRepository.schedules(inbox: inbox, in: transaction.connection) where device.id != acting {
@@ -98,7 +98,7 @@ package struct BadgePushes: Sendable {
     /// Whether a native list has to write although the badge is 0 already: somebody was told another number, and no
     /// clearing is on its way.
     func owesClearing(
-        inbox: Int64, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
+        inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
     ) throws -> Bool {
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
         return try DeviceTokenRepository.schedules(inbox: inbox, in: connection).contains { device in
@@ -107,7 +107,7 @@ package struct BadgePushes: Sendable {
     }
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
-    func tell(_ token: String, count: Int64, inbox: Int64, in transaction: Transaction) throws {
+    func tell(_ token: String, count: Int64, inbox: InboxID, in transaction: Transaction) throws {
         guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection),
             var device = try DeviceTokenRepository.schedule(id, in: transaction.connection)
         else { return }
@@ -122,7 +122,7 @@ package struct BadgePushes: Sendable {
     }
 
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
-    func forgetTold(_ token: String, inbox: Int64, in transaction: Transaction) throws {
+    func forgetTold(_ token: String, inbox: InboxID, in transaction: Transaction) throws {
         guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection),
             var device = try DeviceTokenRepository.schedule(id, in: transaction.connection)
         else { return }
@@ -132,7 +132,7 @@ package struct BadgePushes: Sendable {
     }
 
     /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
-    func isNews(_ token: String, count: Int64, inbox: Int64, now: Timestamp, in connection: Connection) throws -> Bool {
+    func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in connection: Connection) throws -> Bool {
         guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
             let device = try DeviceTokenRepository.schedule(id, in: connection)
         else { return false }

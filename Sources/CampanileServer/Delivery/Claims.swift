@@ -6,12 +6,12 @@ import SQLEngine
 package struct ClaimedPush: Sendable {
     let lane: Lane
     let message: PushMessage
-    let device: Int64
-    let delivery: DueDelivery?
+    let device: DeviceID
+    let delivery: Delivery?
     /// How many attempts were made, this one included.
     let attempt: Int64
 
-    init(_ message: PushMessage, device: Int64, delivery: DueDelivery?, attempt: Int64) {
+    init(_ message: PushMessage, device: DeviceID, delivery: Delivery?, attempt: Int64) {
         lane = Lane(app: message.app, provider: message.device.provider)
         self.message = message
         self.device = device
@@ -53,12 +53,12 @@ package struct Claims: Sendable {
     /// - Parameter terms: those of the notification.
     /// - Returns: nil when the alert doesn't go to an app so old; then nothing was written.
     func claim(
-        _ device: PushableDevice, _ notification: NotificationRecord, _ terms: PushTerms, inbox: Int64, app: String, userID: String,
+        _ device: Device, _ notification: Notification, _ terms: PushTerms, inbox: InboxID, app: String, userID: String,
         badge: Badge, in transaction: Transaction
     ) throws -> ClaimedPush? {
         guard let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
-        let delivery = DueDelivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
+        let delivery = Delivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
         try DeliveryRepository.insert(
             delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
             reason: offer.reason, in: transaction)
@@ -112,7 +112,7 @@ package struct Claims: Sendable {
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
         of device: DueDevice, _ terms: inout RememberedTerms, isOvertaken: inout Bool, in transaction: Transaction
-    ) throws -> (delivery: DueDelivery, offer: Offer)? {
+    ) throws -> (delivery: Delivery, offer: Offer)? {
         let id = device.schedule.id
         var next = device.alert
         while let due = next {
@@ -166,7 +166,7 @@ package struct Claims: Sendable {
     private struct RememberedTerms {
         private var last: (notification: UUIDv7, terms: PushTerms)?
 
-        mutating func of(_ notification: NotificationRecord, _ rules: @autoclosure () -> NotificationRules) -> PushTerms {
+        mutating func of(_ notification: Notification, _ rules: @autoclosure () -> NotificationRules) -> PushTerms {
             if let last, last.notification == notification.id { return last.terms }
             let terms = rules().terms(of: notification.content)
             last = (notification.id, terms)
@@ -176,7 +176,7 @@ package struct Claims: Sendable {
 
     /// What an app of a version is shown; nil when the push is kept from it.
     private func offer(
-        _ notification: NotificationRecord, _ terms: PushTerms, platform: DevicePlatform, appVersion: String?
+        _ notification: Notification, _ terms: PushTerms, platform: DevicePlatform, appVersion: String?
     ) -> Offer? {
         let category = terms.category
         switch terms.shortfall(platform: platform, appVersion: appVersion) {
@@ -222,7 +222,7 @@ extension PushAlert {
     /// - Parameters:
     ///   - category: what the configuration says of the notification's, if anything.
     ///   - hasLink: false leaves the deep link out.
-    init(_ notification: NotificationRecord, _ category: Configuration.Category?, hasLink: Bool = true) {
+    init(_ notification: Notification, _ category: NotificationCategory?, hasLink: Bool = true) {
         self.init(
             notificationID: notification.id, title: notification.content.title, body: notification.content.body,
             category: notification.content.category, deepLink: hasLink ? notification.content.deepLink : nil,

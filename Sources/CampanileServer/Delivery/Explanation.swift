@@ -8,7 +8,7 @@ package struct Explanation: Sendable {
     let notification: UUIDv7
     /// Why nothing was owed to anybody, if that was so.
     let reason: NothingOwed?
-    let deliveries: [DeliveryRecord]
+    let deliveries: [DeliveryReport]
     /// The lanes that don't run, of the deliveries that wait.
     let conditions: [(lane: Lane, condition: LaneCondition)]
 
@@ -33,7 +33,7 @@ package struct Explanation: Sendable {
     }
 
     private init(
-        notification: UUIDv7, reason: NothingOwed?, deliveries: [DeliveryRecord],
+        notification: UUIDv7, reason: NothingOwed?, deliveries: [DeliveryReport],
         conditions: [(lane: Lane, condition: LaneCondition)]
     ) {
         self.notification = notification
@@ -42,36 +42,12 @@ package struct Explanation: Sendable {
         self.conditions = conditions
     }
 
-    // MARK: For programs
-
-    var json: JSONValue {
-        .object([
-            .init("notification_id", .string(notification.description)),
-            .init("reason", reason.map { .string($0.rawValue) } ?? .null),
-            .init("deliveries", .array(deliveries.map(Explanation.json))),
-        ])
-    }
-
-    private static func json(_ delivery: DeliveryRecord) -> JSONValue {
-        let answers = answers(delivery)
-        return .object([
-            .init("id", .string(delivery.id.description)), .init("token", optional(delivery.token)),
-            .init("platform", optional(delivery.platform)), .init("provider", optional(delivery.provider)),
-            .init("environment", optional(delivery.environment)), .init("state", .string(delivery.state.rawValue)),
-            .init("reason", optional(delivery.reason?.rawValue)), .init("attempts", .integer(delivery.attempts)),
-            .init("next_attempt_at", delivery.state == .owed ? optional(delivery.dueAt?.description) : .null),
-            .init("settled_at", optional(delivery.settledAt?.description)), .init("answers", answers),
-        ])
-    }
-
     /// The answer to most pushes isn't written out: accepted at the first attempt.
-    private static func answers(_ delivery: DeliveryRecord) -> JSONValue {
+    static func answers(_ delivery: DeliveryReport) -> JSONValue {
         if let text = delivery.answers, let answers = try? JSONValue(parsing: Array(text.utf8)) { return answers }
         guard delivery.state == .accepted, let at = delivery.settledAt else { return .array([]) }
         return .array([Settlements.json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)])
     }
-
-    private static func optional(_ text: String?) -> JSONValue { text.map { .string($0) } ?? .null }
 
     // MARK: For people
 
@@ -96,7 +72,7 @@ package struct Explanation: Sendable {
         }
     }
 
-    private func lines(_ delivery: DeliveryRecord) -> [String] {
+    private func lines(_ delivery: DeliveryReport) -> [String] {
         let token = delivery.token.map(Courier.hint) ?? "a device that left"
         let provider = delivery.provider.map { ", \($0)" } ?? ""
         let times = delivery.attempts == 1 ? "1 attempt" : "\(delivery.attempts) attempts"

@@ -25,7 +25,7 @@ struct LeaseWalk: Sendable {
                 let end = try last ?? database.read { try DeviceTokenRepository.lastID(in: $0) }
                 last = end
                 guard first <= end else { break }
-                let count = try await release(first...(first + Limits.leaseWalkRows - 1))
+                let count = try await release(DeviceID(first)...DeviceID(first + Limits.leaseWalkRows - 1))
                 if count > 0 { isFree() }
                 released += count
                 first += Limits.leaseWalkRows
@@ -39,7 +39,7 @@ struct LeaseWalk: Sendable {
         return released
     }
 
-    private func release(_ devices: ClosedRange<Int64>) async throws -> Int {
+    private func release(_ devices: ClosedRange<DeviceID>) async throws -> Int {
         try await database.write { [lease, resendsUnanswered] transaction in
             try DeliveryRepository.release(
                 devices: devices, lease: lease, resends: resendsUnanswered, in: transaction)

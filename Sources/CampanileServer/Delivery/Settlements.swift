@@ -30,7 +30,7 @@ struct Settlements: Sendable {
         // The device may have been deleted meanwhile: then there is nobody to tell anything.
         guard let device else { return }
         if decision == .dropDevice {
-            try DeviceRegistry.remove(push.device, in: transaction)
+            try DeviceTokenRepository.remove(push.device, in: transaction)
             return
         }
         if case .acceptedElsewhere(let environment) = answered.answer.outcome,
@@ -52,7 +52,7 @@ struct Settlements: Sendable {
     ///   - isBusy: whether the device waits, and the delivery with all others to it.
     ///   - inbox: whose the device is now; nil when it left.
     private func settleDelivery(
-        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: Int64?, in transaction: Transaction
+        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: InboxID?, in transaction: Transaction
     ) throws {
         guard let delivery = answered.push.delivery else { return }
         let device = answered.push.device

@@ -31,7 +31,7 @@ struct DeviceRegistry: Sendable {
     }
 
     /// Nothing of the old owner's goes out any more, and the icon shows the new owner's number.
-    private func move(_ id: Int64, _ token: String, to inbox: Int64, in transaction: Transaction) throws {
+    private func move(_ id: DeviceID, _ token: String, to inbox: InboxID, in transaction: Transaction) throws {
         try dropStalest(inbox: inbox, in: transaction)
         guard var schedule = try DeviceTokenRepository.schedule(id, in: transaction.connection) else { return }
         try DeliveryRepository.settleGone(
@@ -48,19 +48,10 @@ struct DeviceRegistry: Sendable {
         try DeviceTokenRepository.store(schedule, in: transaction)
     }
 
-    private func dropStalest(inbox: Int64, in transaction: Transaction) throws {
+    private func dropStalest(inbox: InboxID, in transaction: Transaction) throws {
         let stale = try DeviceTokenRepository.stalest(
             inbox: inbox, beyond: Limits.devicesPerUser, in: transaction.connection)
-        for id in stale { try DeviceRegistry.remove(id, in: transaction) }
-    }
-
-    /// Takes a device out, and settles what was owed to it.
-    static func remove(_ id: Int64, in transaction: Transaction) throws {
-        guard let token = try DeviceTokenRepository.token(id, in: transaction.connection) else { return }
-        let sending = try DeviceTokenRepository.schedule(id, in: transaction.connection)?.sending
-        try DeliveryRepository.settleGone(
-            device: id, token: token, sending: sending, in: transaction)
-        try DeviceTokenRepository.delete(id, in: transaction)
+        for id in stale { try DeviceTokenRepository.remove(id, in: transaction) }
     }
 
     func list(_ user: User) throws -> [DeviceToken] {
@@ -70,13 +61,13 @@ struct DeviceRegistry: Sendable {
         }
     }
 
-    /// - Throws: `Problem.notFound` when the user has no such device.
+    /// - Throws: `ClientError.notFound` when the user has no such device.
     func delete(_ token: String, _ user: User) async throws {
         try await database.write { transaction in
             guard let inbox = try user.inbox(in: transaction.connection),
                 let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection)
-            else { throw Problem.notFound }
-            try DeviceRegistry.remove(id, in: transaction)
+            else { throw ClientError.notFound }
+            try DeviceTokenRepository.remove(id, in: transaction)
         }
     }
 }

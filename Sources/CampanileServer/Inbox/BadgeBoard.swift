@@ -8,7 +8,7 @@ import Synchronization
 /// to read. Another process' change takes everything off, as soon as it is noticed.
 final class BadgeBoard: Sendable {
     private struct Shard: Sendable {
-        var badges: [Int64: Badge] = [:]
+        var badges: [InboxID: Badge] = [:]
         /// How many changes there were.
         var changes: UInt64 = 0
     }
@@ -28,8 +28,8 @@ final class BadgeBoard: Sendable {
     }
 
     /// The badge of an inbox; if it isn't here, `read` gets it from the database, and it is put up.
-    func badge(_ inbox: Int64, read: () throws -> Badge) rethrows -> Badge {
-        let cell = cells[Int(truncatingIfNeeded: inbox & 15)]
+    func badge(_ inbox: InboxID, read: () throws -> Badge) rethrows -> Badge {
+        let cell = cells[Int(truncatingIfNeeded: inbox.rawValue & 15)]
         let (known, changes) = cell.shard.withLock { ($0.badges[inbox], $0.changes) }
         if let known { return known }
         let badge = try read()
@@ -42,9 +42,9 @@ final class BadgeBoard: Sendable {
     }
 
     /// The badges of these inboxes may have changed.
-    func takeOff(_ inboxes: [Int64]) {
+    func takeOff(_ inboxes: [InboxID]) {
         for inbox in inboxes {
-            cells[Int(truncatingIfNeeded: inbox & 15)].shard.withLock { shard in
+            cells[Int(truncatingIfNeeded: inbox.rawValue & 15)].shard.withLock { shard in
                 shard.badges[inbox] = nil
                 shard.changes += 1
             }

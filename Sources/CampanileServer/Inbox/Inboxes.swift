@@ -25,35 +25,35 @@ struct Inboxes: Sendable {
         return try InboxRepository.badge(inbox, policy, in: connection)
     }
 
-    func notification(_ id: UUIDv7, _ user: User) throws -> NotificationRecord {
+    func notification(_ id: UUIDv7, _ user: User) throws -> Notification {
         let found = try database.read { connection in
             try user.inbox(in: connection).flatMap {
                 try NotificationRepository.find(id, inbox: $0, in: connection)
             }
         }
-        guard let found else { throw Problem.notFound }
+        guard let found else { throw ClientError.notFound }
         return found
     }
 
     // MARK: What an answer tells
 
-    /// What reading the list or the badge has to write.
-    enum Reading: Sendable {
-        /// A list or badge that clears nothing.
-        case look
-        /// The first page of a native list: the user sees the inbox.
+    /// How the user sees the inbox.
+    enum Visit: Sendable {
+        /// As a list or a badge that clears nothing.
+        case glance
+        /// As the first page of a native list, which clears the badge.
         case open
     }
 
-    /// Whether a reading writes: only if the badge is not 0 or somebody was told another number (for an opening), or if
+    /// Whether a visit has to be written: only if the badge is not 0 or somebody was told another number (for an opening), or if
     /// the device that names itself is told something new.
-    func hasToWrite(
-        _ reading: Reading, _ user: User, device: String?, in connection: Connection
+    func needsAcknowledging(
+        _ visit: Visit, _ user: User, device: String?, in connection: Connection
     ) throws -> Bool {
         guard let inbox = try user.inbox(in: connection) else { return false }
         let now = world.now()
         let badge = try InboxRepository.badge(inbox, policy, in: connection)
-        if case .open = reading {
+        if case .open = visit {
             if badge.count != 0 { return true }
             if try badgePushes.owesClearing(inbox: inbox, badge, except: device, now: now, in: connection) { return true }
         }
@@ -61,12 +61,12 @@ struct Inboxes: Sendable {
         return try badgePushes.isNews(device, count: badge.count, inbox: inbox, now: now, in: connection)
     }
 
-    /// Writes what a reading has to write.
+    /// Writes what a visit means: an opening clears the badge, and the device that names itself counts as told.
     /// - Returns: the badge that the answer shows.
-    func read(_ reading: Reading, _ user: User, device: String?) async throws -> Badge {
+    func acknowledge(_ visit: Visit, _ user: User, device: String?) async throws -> Badge {
         try await database.write { transaction in
             guard let inbox = try user.inbox(in: transaction.connection) else { return Badge.none }
-            if case .open = reading { return try clear(inbox, acting: device, in: transaction) }
+            if case .open = visit { return try clear(inbox, acting: device, in: transaction) }
             let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
             if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction) }
             return badge
@@ -76,9 +76,9 @@ struct Inboxes: Sendable {
     /// The same for a read that must go on when nothing can be written: the badge stays as it is, nobody counts as told,
     /// and the clearing waits for the next opening.
     /// - Returns: nil when nothing was written.
-    func readOrLook(_ reading: Reading, _ user: User, device: String?) async throws -> Badge? {
+    func acknowledgeIfWritable(_ visit: Visit, _ user: User, device: String?) async throws -> Badge? {
         do {
-            return try await read(reading, user, device: device)
+            return try await acknowledge(visit, user, device: device)
         } catch let error as SQLError where error.isUnavailable {
             return nil
         }
@@ -86,20 +86,20 @@ struct Inboxes: Sendable {
 
     /// `DELETE /badge`.
     func clear(_ user: User, device: String?) async throws -> Badge {
-        try await read(.open, user, device: device)
+        try await acknowledge(.open, user, device: device)
     }
 
-    private func clear(_ inbox: Int64, acting device: String?, in transaction: Transaction) throws -> Badge {
+    private func clear(_ inbox: InboxID, acting device: String?, in transaction: Transaction) throws -> Badge {
         try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, in: transaction) { $0.cleared() }
     }
 
     // MARK: Changing
 
-    func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> NotificationRecord {
+    func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> Notification {
         try await database.write { transaction in
             guard let inbox = try user.inbox(in: transaction.connection),
                 var notification = try NotificationRepository.find(id, inbox: inbox, in: transaction.connection)
-            else { throw Problem.notFound }
+            else { throw ClientError.notFound }
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? transaction.now : nil
             try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: transaction)
@@ -114,7 +114,7 @@ struct Inboxes: Sendable {
         try await database.write { transaction in
             guard let inbox = try user.inbox(in: transaction.connection),
                 let notification = try NotificationRepository.find(id, inbox: inbox, in: transaction.connection)
-            else { throw Problem.notFound }
+            else { throw ClientError.notFound }
             try NotificationRepository.delete(id, inbox: inbox, in: transaction)
             _ = try change(inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
@@ -152,7 +152,7 @@ struct Inboxes: Sendable {
 
     /// One transaction's part.
     private func mark(
-        _ marking: Marking, _ inbox: Int64, device: String?, in transaction: Transaction
+        _ marking: Marking, _ inbox: InboxID, device: String?, in transaction: Transaction
     ) throws -> Marking {
         let state = try InboxRepository.state(inbox, in: transaction.connection)
         let isFirst = marking.through == nil
@@ -183,7 +183,7 @@ struct Inboxes: Sendable {
     ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
     ///     setting wants the others to follow.
     private func change(
-        _ inbox: Int64, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool,
+        _ inbox: InboxID, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool,
         in transaction: Transaction, _ apply: (inout InboxState) -> Void
     ) throws -> Badge {
         let found = try InboxRepository.found(inbox, in: transaction.connection)

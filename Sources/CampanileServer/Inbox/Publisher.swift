@@ -27,7 +27,7 @@ package struct Publisher: Sendable {
     /// A notification as it was created.
     package struct Created: Sendable {
         let userID: String
-        let notification: NotificationRecord
+        let notification: Notification
         package var id: UUIDv7 { notification.id }
     }
 
@@ -47,7 +47,7 @@ package struct Publisher: Sendable {
     ///
     /// The rows and the answer stand in one transaction: there is never one without the other.
     /// - Parameter answer: what the request is answered with.
-    /// - Throws: `Problem` 409 while a request with the key is under way, 422 when the key came with another body.
+    /// - Throws: `ClientError` 409 while a request with the key is under way, 422 when the key came with another body.
     func publish(
         _ new: NewNotification, app: String, once key: IdempotencyKey,
         answer: @escaping @Sendable ([Created]) -> IdempotentAnswer
@@ -57,7 +57,7 @@ package struct Publisher: Sendable {
                 let known = try IdempotencyRepository.find(
                     key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now), in: transaction.connection)
                 if let known {
-                    guard known.fingerprint == key.fingerprint else { throw Problem(.idempotencyMismatch) }
+                    guard known.fingerprint == key.fingerprint else { throw ClientError(.idempotencyMismatch) }
                     return (known.answer, true)
                 }
                 let answer = answer(try create(new, app: app, in: transaction))
@@ -112,7 +112,7 @@ package struct Publisher: Sendable {
         let (inbox, before) = (found.id, found.state)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: before.newestID)
-        let notification = NotificationRecord(
+        let notification = Notification(
             id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push)
         try NotificationRepository.insert(notification, inbox: inbox, in: transaction)
         var state = before
@@ -137,7 +137,7 @@ package struct Publisher: Sendable {
     /// now: that spares the courier a transaction, and the device the wait for it.
     /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
     private func oweAlerts(
-        _ created: Created, inbox: Int64, app: String, badge: Badge, mayClaim: Bool, in transaction: Transaction
+        _ created: Created, inbox: InboxID, app: String, badge: Badge, mayClaim: Bool, in transaction: Transaction
     ) throws {
         let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: transaction.connection)
         if devices.isEmpty {
@@ -172,14 +172,5 @@ extension DeviceSchedule {
     /// Whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
     fileprivate func isFree(at now: Timestamp) -> Bool {
         !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
-    }
-}
-
-extension PushRequestOptions {
-    /// Whether an alert is owed to the devices at all.
-    func isOwed(at now: Timestamp) -> Bool {
-        guard push else { return false }
-        guard let expiresAt else { return true }
-        return expiresAt > now
     }
 }

@@ -69,7 +69,7 @@ private final class CableSubscription: StreamSubscription {
     private let owner: TurnOwner
     private let shard: Realtime.Shard
     /// The inbox that it listens to; written and read on the shard's thread only.
-    private let inbox = Mutex<Int64?>(nil)
+    private let inbox = Mutex<InboxID?>(nil)
     private let isCancelled = Atomic<Bool>(false)
 
     init(_ kind: StreamKind, _ listener: any StreamListener, of owner: TurnOwner, in shard: Realtime.Shard) {
@@ -79,7 +79,7 @@ private final class CableSubscription: StreamSubscription {
         self.shard = shard
     }
 
-    func join(_ inbox: Int64, from sequence: Int64?) {
+    func join(_ inbox: InboxID, from sequence: Int64?) {
         shard.hub.admit(owner) { [self] in
             guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
             do {

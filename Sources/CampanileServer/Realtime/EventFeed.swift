@@ -33,7 +33,7 @@ struct EventFeed: Sendable {
     }
 
     /// What is new for an audience that was told up to a position: not more than readers take in one go.
-    func look(_ inbox: Int64, after position: Position) throws -> Look {
+    func look(_ inbox: InboxID, after position: Position) throws -> Look {
         try database.snapshot {
             try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: $0)
         }
@@ -43,7 +43,7 @@ struct EventFeed: Sendable {
     /// goes on where the other ends.
     /// - Parameter lastEventID: what the client says it saw last; nil: it comes newly.
     func join(
-        _ inbox: Int64, after position: Position, lastEventID: String?
+        _ inbox: InboxID, after position: Position, lastEventID: String?
     ) throws -> (look: Look, opening: [StreamMessage]) {
         try database.snapshot { connection in
             var look = try look(inbox, after: position, limit: .max, bytes: .max, in: connection)
@@ -60,7 +60,7 @@ struct EventFeed: Sendable {
     }
 
     private func look(
-        _ inbox: Int64, after position: Position, limit: Int, bytes: Int, in connection: Connection
+        _ inbox: InboxID, after position: Position, limit: Int, bytes: Int, in connection: Connection
     ) throws -> Look {
         let badge = try InboxRepository.badge(inbox, policy, in: connection)
         var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
@@ -84,7 +84,7 @@ struct EventFeed: Sendable {
 
     /// What happened since the client's last event, or that nobody can say.
     private func missed(
-        _ lastEventID: String, _ range: EventRepository.Range, inbox: Int64, badge: Badge, in connection: Connection
+        _ lastEventID: String, _ range: EventRepository.Range, inbox: InboxID, badge: Badge, in connection: Connection
     ) throws -> [StreamMessage] {
         guard let last = Int64(lastEventID), last >= 0, last <= range.last else {
             return [EventFeed.reset("unknown", range)]
@@ -106,7 +106,7 @@ struct EventFeed: Sendable {
 
     /// Events as they are told now: a notification as it is, and of several badges the last.
     private func messages(
-        _ events: [RecordedEvent], inbox: Int64, badge: Badge, in connection: Connection
+        _ events: [RecordedEvent], inbox: InboxID, badge: Badge, in connection: Connection
     ) throws -> [StreamMessage] {
         let lastBadge = events.last { $0.event == .badge }?.sequence
         return try events.compactMap { recorded in
@@ -130,7 +130,7 @@ struct EventFeed: Sendable {
 
     /// Nil when the notification is gone by now: its deletion follows.
     private func message(
-        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: Int64, in connection: Connection
+        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: InboxID, in connection: Connection
     ) throws -> StreamMessage? {
         guard let record = try NotificationRepository.find(notification, inbox: inbox, in: connection) else { return nil }
         var body = ByteBuffer(capacity: 1_024)

@@ -6,7 +6,7 @@ import HTTPEngine
 final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner, @unchecked Sendable {
     let user: StreamUser?
     let endsAt: UInt64
-    private let inbox: Int64
+    private let inbox: InboxID
     private let kind: StreamKind
     private let hub: Hub
     private let world: World
@@ -18,7 +18,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
     struct Opening: Sendable {
         let user: StreamUser
         let seat: StreamSeats.Seat
-        let inbox: Int64
+        let inbox: InboxID
         let kind: StreamKind
         let lastEventID: String?
         /// Status line and header fields of the answer.

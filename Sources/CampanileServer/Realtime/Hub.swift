@@ -12,9 +12,9 @@ final class Hub: @unchecked Sendable {
     /// What other threads leave here.
     private struct Calls {
         /// The inboxes that somebody listens to.
-        var heard: Set<Int64> = []
+        var heard: Set<InboxID> = []
         /// Of those, the ones where something happened.
-        var changed: Set<Int64> = []
+        var changed: Set<InboxID> = []
         /// Another process wrote: anything may have happened.
         var anyChanged = false
         var isWoken = false
@@ -28,13 +28,13 @@ final class Hub: @unchecked Sendable {
     private let logger: Logger
 
     // The loop's thread only.
-    private var audiences: [Int64: Audience] = [:]
+    private var audiences: [InboxID: Audience] = [:]
     private var sessions: [ObjectIdentifier: any StreamSession] = [:]
     /// Streams that are to open.
     private var newcomers = TurnQueue<@Sendable () -> Void>()
     private var isAdmitting = false
     /// Inboxes that couldn't be read, to be tried again with the next tick.
-    private var unread: Set<Int64> = []
+    private var unread: Set<InboxID> = []
     private var revocationsSeen = Timestamp(milliseconds: 0)
     /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
     private var revocationLooks = 0
@@ -55,7 +55,7 @@ final class Hub: @unchecked Sendable {
     // MARK: From any thread
 
     /// Something was committed to these inboxes. On the writer's thread, which waits for it.
-    func noticed(_ inboxes: [Int64]) {
+    func noticed(_ inboxes: [InboxID]) {
         let wakes = calls.withLock { calls in
             guard !calls.heard.isEmpty else { return false }
             for inbox in inboxes where calls.heard.contains(inbox) { calls.changed.insert(inbox) }
@@ -166,7 +166,7 @@ extension Hub {
     /// From now on the listener is told what happens in an inbox; first of all the present state.
     /// - Parameter lastEventID: for notifications, what the client saw last.
     /// - Throws: `SQLError` when the database can't be read; nobody listens then.
-    func join(_ inbox: Int64, _ kind: StreamKind, _ listener: any StreamListener, lastEventID: String? = nil) throws {
+    func join(_ inbox: InboxID, _ kind: StreamKind, _ listener: any StreamListener, lastEventID: String? = nil) throws {
         // Before the database is read: what is committed from here on is noticed.
         calls.withLock { _ = $0.heard.insert(inbox) }
         var audience = audiences[inbox] ?? Audience()
@@ -192,14 +192,14 @@ extension Hub {
         listener.deliver(StreamNews(kind, opening))
     }
 
-    func leave(_ inbox: Int64, _ kind: StreamKind, _ listener: any StreamListener) {
+    func leave(_ inbox: InboxID, _ kind: StreamKind, _ listener: any StreamListener) {
         guard var audience = audiences[inbox] else { return }
         audience.remove(listener, kind)
         audiences[inbox] = audience.isEmpty ? nil : audience
         forgetIfUnheard(inbox, audience)
     }
 
-    private func forgetIfUnheard(_ inbox: Int64, _ audience: Audience) {
+    private func forgetIfUnheard(_ inbox: InboxID, _ audience: Audience) {
         guard audience.isEmpty else { return }
         calls.withLock { _ = $0.heard.remove(inbox) }
     }
@@ -220,13 +220,13 @@ extension Hub {
     }
 
     /// A few at a time: others wait for this thread too.
-    private func tell(_ inboxes: ArraySlice<Int64>) {
+    private func tell(_ inboxes: ArraySlice<InboxID>) {
         inboxes.prefix(Limits.audiencesPerTurn).forEach(tell)
         let rest = inboxes.dropFirst(Limits.audiencesPerTurn)
         if !rest.isEmpty { loop.perform { self.tell(rest) } }
     }
 
-    private func tell(_ inbox: Int64) {
+    private func tell(_ inbox: InboxID) {
         guard var audience = audiences[inbox] else { return }
         do {
             let look = try feed.look(inbox, after: audience.position)

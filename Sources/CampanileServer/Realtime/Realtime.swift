@@ -66,7 +66,7 @@ final class Realtime: Sendable {
     func start() { for shard in shards { shard.loop.start() } }
 
     /// Something was committed to these inboxes. On the writer's thread, which waits for it.
-    func noticed(_ inboxes: [Int64]) { for shard in shards { shard.hub.noticed(inboxes) } }
+    func noticed(_ inboxes: [InboxID]) { for shard in shards { shard.hub.noticed(inboxes) } }
 
     func noticedForeignChange() { for shard in shards { shard.hub.noticedForeignChange() } }
 

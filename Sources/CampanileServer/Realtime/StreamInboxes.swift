@@ -8,9 +8,9 @@ struct StreamInboxes: Sendable {
 
     /// The user's inbox, made if there is none yet, and recorded from now on if its events are wanted. Mostly that is so
     /// already, and nothing is written.
-    func find(_ user: User, isRecorded: Bool) async throws -> Int64 {
+    func find(_ user: User, isRecorded: Bool) async throws -> InboxID {
         let now = world.now()
-        let ready = try database.read { connection -> Int64? in
+        let ready = try database.read { connection -> InboxID? in
             guard let inbox = try user.inbox(in: connection) else { return nil }
             guard isRecorded else { return inbox }
             return try EventRepository.isListened(inbox, now: now, in: connection) ? inbox : nil
@@ -18,7 +18,7 @@ struct StreamInboxes: Sendable {
         return if let ready { ready } else { try await make(user.key, isRecorded: isRecorded) }
     }
 
-    func make(_ user: UserKey, isRecorded: Bool) async throws -> Int64 {
+    func make(_ user: UserKey, isRecorded: Bool) async throws -> InboxID {
         try await database.write { transaction in
             let inbox = try InboxRepository.making(app: user.app.text, userID: user.userID.text, in: transaction).id
             if isRecorded { try EventRepository.listen(inbox, in: transaction) }
@@ -27,7 +27,7 @@ struct StreamInboxes: Sendable {
     }
 
     /// The inbox, if there is one as it is wanted, and the newest of all events. Doesn't wait.
-    func known(_ user: UserKey, isRecorded: Bool) throws -> (inbox: Int64, newest: Int64)? {
+    func known(_ user: UserKey, isRecorded: Bool) throws -> (inbox: InboxID, newest: Int64)? {
         let now = world.now()
         return try database.snapshot { connection in
             guard let inbox = try InboxRepository.id(app: user.app.text, userID: user.userID.text, in: connection),

@@ -38,21 +38,21 @@ final class StreamSeats: Sendable {
     var takenCount: Int { taken.withLock { $0.total } }
 
     /// - Parameter user: nil for a connection without one, which counts in total only.
-    /// - Throws: `Problem` 429 for one too many of the user, 503 for one too many in total.
+    /// - Throws: `ClientError` 429 for one too many of the user, 503 for one too many in total.
     func take(_ user: User?) throws -> Seat {
         let key = user?.key
-        let problem: Problem? = taken.withLock { taken in
+        let problem: ClientError? = taken.withLock { taken in
             guard taken.total < total else {
-                return Problem.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)
+                return ClientError.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)
             }
             // Whoever is known finds a seat, however many come that aren't.
             guard key != nil || taken.anonymous < max(1, total / 2) else {
-                return Problem.unavailable("The server holds as many streams without a user as it may.", retryAfterSeconds: 5)
+                return ClientError.unavailable("The server holds as many streams without a user as it may.", retryAfterSeconds: 5)
             }
             if key == nil { taken.anonymous += 1 }
             if let key {
                 guard taken.byUser[key, default: 0] < perUser else {
-                    return Problem.tooManyStreams("This user has \(perUser) open streams, and may not have more.")
+                    return ClientError.tooManyStreams("This user has \(perUser) open streams, and may not have more.")
                 }
                 taken.byUser[key, default: 0] += 1
             }

@@ -123,7 +123,7 @@ struct Fixture: Sendable {
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
             neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
         let board = BadgeBoard(capacity: 1_000)
-        database.onCommit { board.takeOff($0) }
+        database.onCommit { board.takeOff($0.map { InboxID($0) }) }
         inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, board: board)
         registry = DeviceRegistry(database: database, badgePushes: badgePushes)
         courier = Courier(
@@ -191,8 +191,8 @@ struct Fixture: Sendable {
     func open(_ user: User? = nil, device: Character? = nil) async throws -> Badge? {
         let user = user ?? alice
         let device = device.map(Fixture.token)
-        guard try database.read({ try inboxes.hasToWrite(.open, user, device: device, in: $0) }) else { return nil }
-        return try await inboxes.read(.open, user, device: device)
+        guard try database.read({ try inboxes.needsAcknowledging(.open, user, device: device, in: $0) }) else { return nil }
+        return try await inboxes.acknowledge(.open, user, device: device)
     }
 
     /// Lets the courier send what is due, and tells in words what it sent.

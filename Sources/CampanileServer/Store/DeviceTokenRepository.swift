@@ -6,24 +6,24 @@ import SQLEngine
 enum DeviceTokenRepository {
     static func find(
         app: String, token: String, in connection: Connection
-    ) throws -> (id: Int64, inbox: Int64, isInFlight: Bool)? {
+    ) throws -> (id: DeviceID, inbox: InboxID, isInFlight: Bool)? {
         try connection.first("SELECT id, inbox_id, lease FROM device_tokens WHERE app = ?1 AND token = ?2", app, token) {
-            ($0.int(0), $0.int(1), $0.int(2) != 0)
+            ($0.device(0), $0.inbox(1), $0.int(2) != 0)
         }
     }
 
     /// A device of an inbox by its token; Apple's are compared without case.
-    static func id(token: String, inbox: Int64, in connection: Connection) throws -> Int64? {
+    static func id(token: String, inbox: InboxID, in connection: Connection) throws -> DeviceID? {
         try connection.first(
             """
             SELECT id FROM device_tokens
             WHERE inbox_id = ?1 AND (token = ?2 OR (provider = 'apns' AND token = lower(?2)))
             ORDER BY token = ?2 DESC LIMIT 1
             """, inbox, token
-        ) { $0.int(0) }
+        ) { $0.device(0) }
     }
 
-    static func insert(_ device: DeviceToken, app: String, inbox: Int64, in transaction: Transaction) throws -> Int64 {
+    static func insert(_ device: DeviceToken, app: String, inbox: InboxID, in transaction: Transaction) throws -> DeviceID {
         _ = try transaction.connection.run(
             """
             INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, app_version, locale,
@@ -31,10 +31,10 @@ enum DeviceTokenRepository {
             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9)
             """, app, device.token, inbox, device.platform.rawValue, device.provider.rawValue,
             device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt)
-        return transaction.connection.lastInsertRowID
+        return DeviceID(transaction.connection.lastInsertRowID)
     }
 
-    static func update(_ id: Int64, _ device: DeviceToken, inbox: Int64, in transaction: Transaction) throws {
+    static func update(_ id: DeviceID, _ device: DeviceToken, inbox: InboxID, in transaction: Transaction) throws {
         _ = try transaction.connection.run(
             """
             UPDATE device_tokens SET inbox_id = ?2, platform = ?3, provider = ?4, environment = ?5, app_version = ?6,
@@ -44,12 +44,21 @@ enum DeviceTokenRepository {
             device.appVersion, device.locale, device.lastRegisteredAt)
     }
 
-    static func delete(_ id: Int64, in transaction: Transaction) throws {
+    /// Takes a device out, and settles what was owed to it.
+    static func remove(_ id: DeviceID, in transaction: Transaction) throws {
+        guard let token = try token(id, in: transaction.connection) else { return }
+        let sending = try schedule(id, in: transaction.connection)?.sending
+        try DeliveryRepository.settleGone(
+            device: id, token: token, sending: sending, in: transaction)
+        try delete(id, in: transaction)
+    }
+
+    private static func delete(_ id: DeviceID, in transaction: Transaction) throws {
         _ = try transaction.connection.run("DELETE FROM device_tokens WHERE id = ?1", id)
     }
 
     /// The devices of an inbox, the latest registered first.
-    static func list(inbox: Int64, in connection: Connection) throws -> [DeviceToken] {
+    static func list(inbox: InboxID, in connection: Connection) throws -> [DeviceToken] {
         try connection.all(
             """
             SELECT token, platform, provider, environment, app_version, locale, last_registered_at
@@ -64,21 +73,21 @@ enum DeviceTokenRepository {
     }
 
     /// The devices of an inbox beyond a number of them, the stalest.
-    static func stalest(inbox: Int64, beyond limit: Int, in connection: Connection) throws -> [Int64] {
+    static func stalest(inbox: InboxID, beyond limit: Int, in connection: Connection) throws -> [DeviceID] {
         try connection.all(
             """
             SELECT id FROM device_tokens WHERE inbox_id = ?1
             ORDER BY last_registered_at DESC, id DESC LIMIT -1 OFFSET ?2
             """, inbox, limit
-        ) { $0.int(0) }
+        ) { $0.device(0) }
     }
 
-    static func token(_ id: Int64, in connection: Connection) throws -> String? {
+    static func token(_ id: DeviceID, in connection: Connection) throws -> String? {
         try connection.first("SELECT token FROM device_tokens WHERE id = ?1", id) { $0.text(0) }
     }
 
     /// The other one of Apple's two services took the token.
-    static func setEnvironment(_ environment: DeviceEnvironment, _ id: Int64, in transaction: Transaction) throws {
+    static func setEnvironment(_ environment: DeviceEnvironment, _ id: DeviceID, in transaction: Transaction) throws {
         _ = try transaction.connection.run("UPDATE device_tokens SET environment = ?2 WHERE id = ?1", id, environment.rawValue)
     }
 

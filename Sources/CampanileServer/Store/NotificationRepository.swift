@@ -13,18 +13,9 @@ struct NotificationRow {
     let data: UnsafeRawBufferPointer?
 }
 
-/// One notification as values, for everything but the list.
-struct NotificationRecord: Sendable {
-    let id: UUIDv7
-    let createdAt: Timestamp
-    var readAt: Timestamp?
-    let content: NotificationContent
-    let push: PushRequestOptions
-}
-
 /// The tables `notifications` and `notification_data`.
 enum NotificationRepository {
-    static func insert(_ notification: NotificationRecord, inbox: Int64, in transaction: Transaction) throws {
+    static func insert(_ notification: Notification, inbox: InboxID, in transaction: Transaction) throws {
         let content = notification.content
         let push = notification.push
         let isAside = (content.data?.utf8.count ?? 0) > Limits.dataInRowBytes
@@ -41,7 +32,7 @@ enum NotificationRepository {
             "INSERT INTO notification_data (notification_id, data) VALUES (?1, ?2)", notification.id, data)
     }
 
-    static func find(_ id: UUIDv7, inbox: Int64, in connection: Connection) throws -> NotificationRecord? {
+    static func find(_ id: UUIDv7, inbox: InboxID, in connection: Connection) throws -> Notification? {
         try connection.first(
             """
             SELECT created_at, read_at, title, body, category, deep_link,
@@ -53,8 +44,8 @@ enum NotificationRepository {
     }
 
     /// Of a row that has the twelve columns of `find` from `first` on.
-    static func record(_ row: borrowing Row, id: UUIDv7, from first: Int32) -> NotificationRecord {
-        NotificationRecord(
+    static func record(_ row: borrowing Row, id: UUIDv7, from first: Int32) -> Notification {
+        Notification(
             id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),
             content: NotificationContent(
                 title: row.text(first + 2), body: row.text(first + 3), category: row.textOrNil(first + 4),
@@ -64,7 +55,7 @@ enum NotificationRepository {
                 threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)))
     }
 
-    static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: Int64, in transaction: Transaction) throws {
+    static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID, in transaction: Transaction) throws {
         _ = try transaction.connection.run(
             "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)
     }
@@ -72,7 +63,7 @@ enum NotificationRepository {
     /// Marks what is unread from one id to another, both included, in as many notifications as one transaction may look at.
     /// - Returns: how many were, and the id up to which everything was looked at.
     static func markRead(
-        _ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: Int64, in transaction: Transaction
+        _ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: InboxID, in transaction: Transaction
     ) throws -> (count: Int, through: UUIDv7) {
         let last = try transaction.connection.first(
             "SELECT id FROM notifications WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 ORDER BY id LIMIT 1 OFFSET ?4",
@@ -87,24 +78,13 @@ enum NotificationRepository {
         return (count, through)
     }
 
-    static func delete(_ id: UUIDv7, inbox: Int64, in transaction: Transaction) throws {
+    static func delete(_ id: UUIDv7, inbox: InboxID, in transaction: Transaction) throws {
         _ = try transaction.connection.run("DELETE FROM notification_data WHERE notification_id = ?1", id)
         _ = try transaction.connection.run("DELETE FROM notifications WHERE inbox_id = ?1 AND id = ?2", inbox, id)
     }
 }
 
 // MARK: - The list
-
-/// Which notifications of an inbox a page shows.
-struct NotificationFilter: Sendable {
-    enum Status: String, CaseIterable, Sendable { case all, unread, read }
-
-    var status: Status = .all
-    var category: String?
-    /// The last id of the page before.
-    var before: UUIDv7?
-    var limit = Limits.pageSize
-}
 
 extension NotificationRepository {
     /// The rows of a page, newest first, and one more if there is a next page.
@@ -114,7 +94,7 @@ extension NotificationRepository {
     /// - Returns: the oldest id that was looked at, when there may be more behind it; nil when the page, or the inbox, ends
     ///   the search.
     static func page(
-        _ filter: NotificationFilter, inbox: Int64, in connection: Connection, _ visit: (NotificationRow) throws -> Void
+        _ filter: NotificationFilter, inbox: InboxID, in connection: Connection, _ visit: (NotificationRow) throws -> Void
     ) throws -> UUIDv7? {
         let before = filter.before ?? .greatest
         let limit = filter.limit + 1
@@ -154,7 +134,7 @@ extension NotificationRepository {
 
     /// No notification older than this is of the status; nil: none is at all.
     private static func oldestMatch(
-        _ status: NotificationFilter.Status, inbox: Int64, in connection: Connection
+        _ status: NotificationFilter.Status, inbox: InboxID, in connection: Connection
     ) throws -> UUIDv7? {
         guard status == .unread else { return .least }
         let state = try InboxRepository.state(inbox, in: connection)

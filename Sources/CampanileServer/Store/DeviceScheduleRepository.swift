@@ -2,65 +2,9 @@ import CampanileCore
 import Push
 import SQLEngine
 
-/// What the courier and the badge's mechanism know of a device.
-struct DeviceSchedule: Sendable, Equatable {
-    let id: Int64
-    let inbox: Int64
-    let platform: DevicePlatform
-    var toldCount: Int64?
-    var toldAt: Timestamp?
-    var attempted: Bool
-    var badgeDueAt: Timestamp?
-    var badgeAttempts: Int64
-    /// When the courier should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
-    private(set) var dueAt: Timestamp?
-    /// The server's start that has a push in flight to the device; 0: none.
-    var lease: Int64
-    /// The notification whose alert is in flight.
-    var sending: UUIDv7?
-    /// The device's provider wants to hear nothing of it before; nil while a push is in flight. It may be over.
-    var busyUntil: Timestamp?
-
-    var isInFlight: Bool { lease != 0 }
-
-    func isBusy(at now: Timestamp) -> Bool { busyUntil.map { $0 > now } ?? false }
-
-    /// The one place that makes a device due: never before its provider wants to hear of it.
-    /// - Parameter moment: nil lets it sleep.
-    mutating func look(at moment: Timestamp?) {
-        dueAt = moment.map { moment in busyUntil.map { max($0, moment) } ?? moment }
-    }
-}
-
-/// A device of an inbox, as an alert needs it.
-struct PushableDevice: Sendable {
-    let schedule: DeviceSchedule
-    let target: PushDevice
-    let appVersion: String?
-}
-
-/// A device that something is due to, with all that a push to it needs.
-struct DueDevice: Sendable {
-    let schedule: DeviceSchedule
-    /// The oldest alert that is due.
-    let alert: DueAlert?
-    let app: String
-    let userID: String
-    let target: PushDevice
-    let appVersion: String?
-    let badge: Badge
-}
-
-/// A device whose push was answered, with all that decides what follows.
-struct AnsweredDevice: Sendable {
-    var schedule: DeviceSchedule
-    let lastRegisteredAt: Timestamp
-    let badge: Badge
-}
-
 /// The schedule in the table `device_tokens`. Every statement that reads one begins with the same twelve columns.
 extension DeviceTokenRepository {
-    static func schedules(inbox: Int64, in connection: Connection) throws -> [DeviceSchedule] {
+    static func schedules(inbox: InboxID, in connection: Connection) throws -> [DeviceSchedule] {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
@@ -69,7 +13,7 @@ extension DeviceTokenRepository {
             """, inbox, map: schedule)
     }
 
-    static func schedule(_ id: Int64, in connection: Connection) throws -> DeviceSchedule? {
+    static func schedule(_ id: DeviceID, in connection: Connection) throws -> DeviceSchedule? {
         try connection.first(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
@@ -79,14 +23,14 @@ extension DeviceTokenRepository {
     }
 
     /// The devices of an inbox, for alerts.
-    static func pushable(inbox: Int64, in connection: Connection) throws -> [PushableDevice] {
+    static func pushable(inbox: InboxID, in connection: Connection) throws -> [Device] {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
                 sending_id, busy_until, token, provider, environment, app_version
             FROM device_tokens WHERE inbox_id = ?1 ORDER BY id
             """, inbox
-        ) { PushableDevice(schedule: schedule($0), target: target($0, from: 12), appVersion: $0.textOrNil(15)) }
+        ) { Device(schedule: schedule($0), target: target($0, from: 12), appVersion: $0.textOrNil(15)) }
     }
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
@@ -156,7 +100,7 @@ extension DeviceTokenRepository {
 
     /// A device whose push was answered; nil when it left meanwhile.
     static func answered(
-        _ id: Int64, policy: BadgePolicy, in connection: Connection
+        _ id: DeviceID, policy: BadgePolicy, in connection: Connection
     ) throws -> AnsweredDevice? {
         try connection.first(
             """
@@ -173,7 +117,7 @@ extension DeviceTokenRepository {
 
     private static func schedule(_ row: borrowing Row) -> DeviceSchedule {
         DeviceSchedule(
-            id: row.int(0), inbox: row.int(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
+            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
             toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
             dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11))
     }
@@ -202,7 +146,7 @@ extension DeviceTokenRepository {
     /// told is unknown too; where the alert doesn't go again, a badge push tells it.
     /// - Returns: how many devices of the range had one.
     static func release(
-        _ devices: ClosedRange<Int64>, lease: Int64, resends: Bool, in transaction: Transaction
+        _ devices: ClosedRange<DeviceID>, lease: Int64, resends: Bool, in transaction: Transaction
     ) throws -> Int {
         try transaction.connection.run(
             """

@@ -24,7 +24,7 @@ extension ByteBuffer {
     }
 
     /// One notification from values.
-    mutating func appendJSON(_ notification: NotificationRecord) {
+    mutating func appendJSON(_ notification: Notification) {
         let content = notification.content
         append("{\"id\":")
         appendJSON(id: notification.id)
@@ -43,22 +43,5 @@ extension ByteBuffer {
         append(",\"read_at\":")
         appendJSON(notification.readAt)
         append(UInt8(ascii: "}"))
-    }
-}
-
-extension Response {
-    /// What belongs to one user is kept by nobody else, and asked for anew.
-    static func json(_ status: UInt16 = 200, _ body: consuming ByteBuffer) -> Response {
-        Response(
-            status: status,
-            headers: [Header("Content-Type", "application/json"), Header("Cache-Control", "private, no-cache")],
-            body: .bytes(body.finish()))
-    }
-
-    static func json(_ status: UInt16 = 200, _ value: JSONValue) -> Response {
-        Response(
-            status: status,
-            headers: [Header("Content-Type", "application/json"), Header("Cache-Control", "private, no-cache")],
-            body: .array(value.text))
     }
 }

@@ -11,7 +11,7 @@ struct IdempotentAnswer: Sendable {
 enum IdempotencyRepository {
     /// - Parameter since: answers older than this are forgotten.
     static func find(
-        key: String, apiKey: Int64, since: Timestamp, in connection: Connection
+        key: String, apiKey: APIKeyID, since: Timestamp, in connection: Connection
     ) throws -> (fingerprint: [UInt8], answer: IdempotentAnswer)? {
         try connection.first(
             """
@@ -22,7 +22,7 @@ enum IdempotencyRepository {
     }
 
     static func store(
-        _ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: Int64, in transaction: Transaction
+        _ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: APIKeyID, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """

@@ -6,12 +6,12 @@ package struct NotificationRules: Sendable {
     /// The app's screens. Empty: any well-formed deep link passes.
     let deepLinks: DeepLinkTree
     /// What a notification of a category gets where its producer says nothing.
-    let categories: [ExactText: Configuration.Category]
+    let categories: [ExactText: NotificationCategory]
     /// Whether a category that isn't declared is refused.
     let categoriesOnly: Bool
 
     package init(
-        deepLinks: DeepLinkTree = DeepLinkTree(), categories: [ExactText: Configuration.Category] = [:],
+        deepLinks: DeepLinkTree = DeepLinkTree(), categories: [ExactText: NotificationCategory] = [:],
         categoriesOnly: Bool = false
     ) {
         self.deepLinks = deepLinks
@@ -38,7 +38,7 @@ package struct NotificationRules: Sendable {
     }
 
     /// What the configuration says of a category, if anything.
-    func category(_ name: String?) -> Configuration.Category? { name.flatMap { categories[ExactText($0)] } }
+    func category(_ name: String?) -> NotificationCategory? { name.flatMap { categories[ExactText($0)] } }
 
     /// Why a category can't be taken; nil when it can.
     func mistake(inCategory name: String) -> String? {
@@ -53,10 +53,28 @@ package struct NotificationRules: Sendable {
     }
 }
 
+/// What a notification of a category gets where its producer says nothing.
+package struct NotificationCategory: Sendable, Equatable {
+    /// The sound of a push: `default` or the name of a file in the app.
+    package var sound: String?
+    /// How much its alerts insist on iOS.
+    package var interruptionLevel: InterruptionLevel?
+    /// The channel of its alerts on Android, in the place of the one that is named like the category.
+    package var androidChannelID: String?
+
+    package init(
+        sound: String? = nil, interruptionLevel: InterruptionLevel? = nil, androidChannelID: String? = nil
+    ) {
+        self.sound = sound
+        self.interruptionLevel = interruptionLevel
+        self.androidChannelID = androidChannelID
+    }
+}
+
 /// What the rules say of a notification's pushes, found out once for all of its devices.
 struct PushTerms: Sendable {
     /// What the configuration says of its category, if anything.
-    let category: Configuration.Category?
+    let category: NotificationCategory?
     /// The versions that the screens of its deep link ask for, the deepest first.
     fileprivate let requirements: [DeepLinkTree.MinimumVersion]
 
@@ -79,25 +97,16 @@ extension NotificationRules {
     }
 }
 
-extension Configuration {
-    /// The rules of an app: its own, or the top level's where it has none.
-    /// - Parameter app: one that the configuration needn't name.
-    package func notificationRules(of app: String) -> NotificationRules {
-        let own = apps[app]
-        return NotificationRules(
-            deepLinks: own?.deepLinks ?? deepLinks, categories: own?.categories ?? categories,
-            categoriesOnly: own?.categoriesOnly ?? categoriesOnly)
-    }
-}
-
 /// Something of every app: made once for each that the configuration names, and once for all others.
 package struct PerApp<Value: Sendable>: Sendable {
     private let named: [String: Value]
     private let others: Value
 
-    /// - Parameter make: is given the name of an app; an empty one, which no app has, stands for the others.
-    init(_ configuration: Configuration, _ make: (String) -> Value) {
-        named = Dictionary(uniqueKeysWithValues: configuration.apps.keys.map { ($0, make($0)) })
+    /// - Parameters:
+    ///   - names: of the apps that the configuration names.
+    ///   - make: is given the name of an app; an empty one, which no app has, stands for the others.
+    init(_ names: some Sequence<String>, _ make: (String) -> Value) {
+        named = Dictionary(uniqueKeysWithValues: names.map { ($0, make($0)) })
         others = make("")
     }
 

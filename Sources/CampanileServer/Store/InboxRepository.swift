@@ -3,43 +3,35 @@ import SQLEngine
 
 /// The table `inboxes`: one row per (app, user).
 enum InboxRepository {
-    static func id(app: String, userID: String, in connection: Connection) throws -> Int64? {
-        try connection.first("SELECT id FROM inboxes WHERE app = ?1 AND user_id = ?2", app, userID) { $0.int(0) }
-    }
-
-    /// An inbox as a change finds it.
-    struct Found: Sendable {
-        let id: Int64
-        let state: InboxState
-        /// Until when what happens in it is recorded for those who listen.
-        let listenedUntil: Timestamp
+    static func id(app: String, userID: String, in connection: Connection) throws -> InboxID? {
+        try connection.first("SELECT id FROM inboxes WHERE app = ?1 AND user_id = ?2", app, userID) { $0.inbox(0) }
     }
 
     /// The inbox of a user, made if there was none.
-    static func making(app: String, userID: String, in transaction: Transaction) throws -> Found {
+    static func making(app: String, userID: String, in transaction: Transaction) throws -> Inbox {
         let found = try transaction.connection.first(
             """
             SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
                 listened_until, id
             FROM inboxes WHERE app = ?1 AND user_id = ?2
             """, app, userID
-        ) { Found(id: $0.int(9), state: state($0), listenedUntil: $0.time(8)) }
+        ) { Inbox(id: $0.inbox(9), state: state($0), listenedUntil: $0.time(8)) }
         if let found { return found }
         _ = try transaction.connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
-        return Found(
-            id: transaction.connection.lastInsertRowID, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
+        return Inbox(
+            id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    static func found(_ id: Int64, in connection: Connection) throws -> Found {
+    static func found(_ id: InboxID, in connection: Connection) throws -> Inbox {
         try connection.first(
             """
             SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
                 listened_until
             FROM inboxes WHERE id = ?1
             """, id
-        ) { Found(id: id, state: state($0), listenedUntil: $0.time(8)) }
-            ?? Found(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
+        ) { Inbox(id: id, state: state($0), listenedUntil: $0.time(8)) }
+            ?? Inbox(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
 
     private static func state(_ row: borrowing Row) -> InboxState {
@@ -58,20 +50,20 @@ enum InboxRepository {
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    static func badge(_ id: Int64, _ policy: BadgePolicy, in connection: Connection) throws -> Badge {
+    static func badge(_ id: InboxID, _ policy: BadgePolicy, in connection: Connection) throws -> Badge {
         try connection.first(
             "SELECT unread_count, unread_since_cleared, armed, version, updated_at FROM inboxes WHERE id = ?1", id
         ) { badge($0, from: 0, policy) } ?? .none
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    static func state(_ id: Int64, in connection: Connection) throws -> InboxState {
+    static func state(_ id: InboxID, in connection: Connection) throws -> InboxState {
         try found(id, in: connection).state
     }
 
     /// The only place where a badge changes; it tells the database which inbox it was (`BadgeBoard`).
-    static func store(_ state: InboxState, _ id: Int64, in transaction: Transaction) throws {
-        transaction.changed(id)
+    static func store(_ state: InboxState, _ id: InboxID, in transaction: Transaction) throws {
+        transaction.changed(id.rawValue)
         _ = try transaction.connection.run(
             """
             UPDATE inboxes SET unread_count = ?2, unread_since_cleared = ?3, armed = ?4, cleared_id = ?5, newest_id = ?6,
@@ -81,15 +73,15 @@ enum InboxRepository {
             state.version, state.updatedAt, state.unreadFrom)
     }
 
-    static func owner(_ id: Int64, in connection: Connection) throws -> (app: String, userID: String)? {
+    static func owner(_ id: InboxID, in connection: Connection) throws -> (app: String, userID: String)? {
         try connection.first("SELECT app, user_id FROM inboxes WHERE id = ?1", id) { ($0.text(0), $0.text(1)) }
     }
 
     /// What a change of policy does: the versions of the inboxes whose number it changes grow, as for any other change.
     static func restamp(
         from old: BadgePolicy, to new: BadgePolicy, in transaction: Transaction
-    ) throws -> [Int64] {
-        var changed: [(Int64, InboxState)] = []
+    ) throws -> [InboxID] {
+        var changed: [(InboxID, InboxState)] = []
         for id in try ids(in: transaction.connection) {
             let state = try state(id, in: transaction.connection)
             guard state.count(old) != state.count(new) else { continue }
@@ -99,8 +91,8 @@ enum InboxRepository {
         return changed.map(\.0)
     }
 
-    static func ids(in connection: Connection) throws -> [Int64] {
-        try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.int(0) }
+    static func ids(in connection: Connection) throws -> [InboxID] {
+        try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
     }
 
     /// One inbox counted anew from its notifications.
@@ -111,7 +103,7 @@ enum InboxRepository {
         let overlooked: Int64
     }
 
-    static func recount(_ id: Int64, in connection: Connection) throws -> Recount {
+    static func recount(_ id: InboxID, in connection: Connection) throws -> Recount {
         try connection.first(
             """
             SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id),
@@ -121,5 +113,15 @@ enum InboxRepository {
             """, id
         ) { Recount(unread: $0.int(0), sinceCleared: $0.int(1), overlooked: $0.int(2)) }
             ?? Recount(unread: 0, sinceCleared: 0, overlooked: 0)
+    }
+}
+
+extension User {
+    /// The user's inbox; nil while nothing ever happened to the user.
+    func inbox(in connection: Connection) throws -> InboxID? {
+        if let knownInbox { return knownInbox }
+        guard let found = try InboxRepository.id(app: app, userID: userID, in: connection) else { return nil }
+        if connection.isReadOnly { remember(inbox: found) }
+        return found
     }
 }

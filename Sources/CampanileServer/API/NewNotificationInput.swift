@@ -1,62 +1,7 @@
-package import CampanileCore
-import Push
-
-/// What a producer asks for, checked: `POST /notifications`.
-package struct NewNotification: Sendable {
-    package let userIDs: [String]
-    package let content: NotificationContent
-    package let push: PushRequestOptions
-    /// Whether `user_ids` was given, which decides the shape of the answer.
-    package let isForMany: Bool
-
-    package init(userIDs: [String], content: NotificationContent, push: PushRequestOptions, isForMany: Bool) {
-        self.userIDs = userIDs
-        self.content = content
-        self.push = push
-        self.isForMany = isForMany
-    }
-}
-
-/// What stands in the inbox.
-package struct NotificationContent: Sendable {
-    package let title: String
-    package let body: String
-    package let category: String?
-    package let deepLink: String?
-    /// A JSON object as text.
-    package let data: String?
-
-    package init(title: String, body: String, category: String?, deepLink: String?, data: String?) {
-        self.title = title
-        self.body = body
-        self.category = category
-        self.deepLink = deepLink
-        self.data = data
-    }
-}
-
-/// How it is pushed.
-package struct PushRequestOptions: Sendable {
-    package let push: Bool
-    package let sound: String?
-    package let collapseKey: String?
-    package let threadID: String?
-    package let expiresAt: Timestamp?
-
-    package init(push: Bool, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?) {
-        self.push = push
-        self.sound = sound
-        self.collapseKey = collapseKey
-        self.threadID = threadID
-        self.expiresAt = expiresAt
-    }
-
-    package static let standard = PushRequestOptions(
-        push: true, sound: "default", collapseKey: nil, threadID: nil, expiresAt: nil)
-}
+import CampanileCore
 
 extension NewNotification {
-    /// - Throws: `Problem` with every mistake of the object.
+    /// - Throws: `ClientError` with every mistake of the object.
     init(from object: JSONObject, rules: NotificationRules) throws {
         var object = object
         let (userIDs, isForMany) = NewNotification.recipients(&object)
@@ -69,7 +14,7 @@ extension NewNotification {
                 "The push would be larger than 4,096 bytes, which is all that Apple and Google take: shorten data, deep_link or title.")
         }
         try object.throwIfInvalid()
-        guard let content, !userIDs.isEmpty else { throw Problem(.internalError) }
+        guard let content, !userIDs.isEmpty else { throw ClientError(.internalError) }
         self.init(userIDs: userIDs, content: content, push: push, isForMany: isForMany)
     }
 
@@ -118,31 +63,6 @@ extension NewNotification {
         guard let mistake = UserID.mistake(userID) else { return true }
         object.fail(field, mistake.code, "\(field) \(mistake.sentence)")
         return false
-    }
-}
-
-/// Whether the push of a notification can be sent at all: its body is shortened where need be, and nothing else.
-enum PushLimit {
-    static func fits(
-        _ content: NotificationContent, _ push: PushRequestOptions, _ category: Configuration.Category?
-    ) -> Bool {
-        PayloadLimit.fits(
-            PushAlert(
-                NotificationRecord(
-                    id: UUIDv7(high: .max, low: .max), createdAt: Timestamp(milliseconds: 0), readAt: nil, content: content,
-                    push: push), category))
-    }
-}
-
-/// What a user id may be: the `sub` of the app's own tokens.
-enum UserID {
-    static func mistake(_ userID: String) -> (code: FieldError.Code, sentence: String)? {
-        if userID.isEmpty { return (.empty, "must not be empty.") }
-        if userID.utf8.count > Limits.userIDBytes { return (.tooLong, "must be at most \(Limits.userIDBytes) bytes.") }
-        if userID.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F }) {
-            return (.invalid, "must not contain control characters.")
-        }
-        return nil
     }
 }
 

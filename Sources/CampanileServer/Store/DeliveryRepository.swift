@@ -1,63 +1,11 @@
 import CampanileCore
 import SQLEngine
 
-/// Where a delivery stands. Every state but the first two is final.
-package enum DeliveryState: String, Sendable {
-    case owed, sending, accepted, superseded, withheld, gone, rejected, failed
-}
-
-/// What the version of a device's app did to a delivery.
-enum DeliveryReason: String, Sendable {
-    /// It was withheld: the app is too old for the screen of its deep link.
-    case appVersion = "app_version"
-    /// It went without its deep link, for the same cause.
-    case withoutLink = "without_link"
-}
-
-/// Why no alert was owed to any device for a notification.
-enum NothingOwed: String, Sendable {
-    case pushFalse = "push_false"
-    case expired
-    case noDevices = "no_devices"
-}
-
-/// An alert that is due to a device.
-struct DueDelivery: Sendable {
-    let notificationID: UUIDv7
-    let id: UUIDv7
-    let inbox: Int64
-    let attempts: Int64
-}
-
-/// An alert that is due, with what it shows.
-struct DueAlert: Sendable {
-    let delivery: DueDelivery
-    /// Nil when it was deleted meanwhile.
-    let notification: NotificationRecord?
-}
-
-/// One delivery, told to a producer.
-struct DeliveryRecord: Sendable {
-    let id: UUIDv7
-    let token: String?
-    let platform: String?
-    let provider: String?
-    let environment: String?
-    let state: DeliveryState
-    let attempts: Int64
-    let reason: DeliveryReason?
-    /// When the next attempt may be; nil for one that is in flight or settled.
-    let dueAt: Timestamp?
-    let settledAt: Timestamp?
-    /// A JSON array as text.
-    let answers: String?
-}
-
 /// The table `deliveries`.
 enum DeliveryRepository {
     /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
     static func insert(
-        _ id: UUIDv7, notification: UUIDv7, device: Int64, inbox: Int64, dueAt: Timestamp?,
+        _ id: UUIDv7, notification: UUIDv7, device: DeviceID, inbox: InboxID, dueAt: Timestamp?,
         reason: DeliveryReason? = nil, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
@@ -70,7 +18,7 @@ enum DeliveryRepository {
 
     /// A notification for which nothing is owed to anybody says why.
     static func insertNone(
-        notification: UUIDv7, inbox: Int64, reason: NothingOwed, in transaction: Transaction
+        notification: UUIDv7, inbox: InboxID, reason: NothingOwed, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
@@ -87,7 +35,7 @@ enum DeliveryRepository {
     }
 
     /// The oldest alert of a device that is due. The order is the index's own, so nothing is sorted.
-    static func nextDue(device: Int64, in transaction: Transaction) throws -> DueAlert? {
+    static func nextDue(device: DeviceID, in transaction: Transaction) throws -> DueAlert? {
         try transaction.connection.first(
             """
             SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
@@ -104,13 +52,13 @@ enum DeliveryRepository {
     static func alert(_ row: borrowing Row, from first: Int32) -> DueAlert? {
         guard let id = row.idOrNil(first) else { return nil }
         return DueAlert(
-            delivery: DueDelivery(
-                notificationID: id, id: row.id(first + 1), inbox: row.int(first + 2), attempts: row.int(first + 3)),
+            delivery: Delivery(
+                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.int(first + 3)),
             notification: row.isNull(first + 4) ? nil : NotificationRepository.record(row, id: id, from: first + 4))
     }
 
     /// When the next alert of a device is due; nil when none is owed.
-    static func nextDueAt(device: Int64, in connection: Connection) throws -> Timestamp? {
+    static func nextDueAt(device: DeviceID, in connection: Connection) throws -> Timestamp? {
         try connection.first(
             "SELECT min(due_at) FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL", device
         ) { $0.timeOrNil(0) } ?? nil
@@ -123,7 +71,7 @@ enum DeliveryRepository {
     }
 
     static func claim(
-        notification: UUIDv7, device: Int64, reason: DeliveryReason?, in transaction: Transaction
+        notification: UUIDv7, device: DeviceID, reason: DeliveryReason?, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
@@ -134,7 +82,7 @@ enum DeliveryRepository {
 
     /// Ends a delivery that doesn't go to this device.
     static func withhold(
-        notification: UUIDv7, device: Int64, _ reason: DeliveryReason, in transaction: Transaction
+        notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
@@ -145,7 +93,7 @@ enum DeliveryRepository {
 
     /// Ends a delivery. One that has ended already stays as it is.
     static func settle(
-        notification: UUIDv7, device: Int64, _ state: DeliveryState, answer: String?,
+        notification: UUIDv7, device: DeviceID, _ state: DeliveryState, answer: String?,
         in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
@@ -160,7 +108,7 @@ enum DeliveryRepository {
     /// Puts an attempted delivery back to wait for its next attempt.
     /// - Parameter isCounted: false for an attempt that couldn't have succeeded, whatever the push.
     static func retry(
-        notification: UUIDv7, device: Int64, dueAt: Timestamp, isCounted: Bool, answer: String?, in transaction: Transaction
+        notification: UUIDv7, device: DeviceID, dueAt: Timestamp, isCounted: Bool, answer: String?, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
@@ -175,7 +123,7 @@ enum DeliveryRepository {
     /// answer is, nothing more comes of it.
     /// - Parameter sending: the notification whose alert is in flight.
     static func settleGone(
-        device: Int64, token: String, sending: UUIDv7?, in transaction: Transaction
+        device: DeviceID, token: String, sending: UUIDv7?, in transaction: Transaction
     ) throws {
         if let sending {
             _ = try transaction.connection.run(
@@ -194,7 +142,7 @@ enum DeliveryRepository {
     /// The alerts that an earlier start of the server had in flight, to the devices of a range of ids: they go again.
     /// - Parameter resends: false settles them instead, because they may have arrived.
     static func release(
-        devices: ClosedRange<Int64>, lease: Int64, resends: Bool, in transaction: Transaction
+        devices: ClosedRange<DeviceID>, lease: Int64, resends: Bool, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
@@ -206,7 +154,7 @@ enum DeliveryRepository {
             """, devices.lowerBound, devices.upperBound, lease, transaction.now, resends)
     }
 
-    static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryRecord] {
+    static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryReport] {
         try connection.all(
             """
             SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
@@ -215,7 +163,7 @@ enum DeliveryRepository {
             WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
         ) { row in
-            DeliveryRecord(
+            DeliveryReport(
                 id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
                 environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
                 reason: row.textOrNil(10).flatMap(DeliveryReason.init),
@@ -224,8 +172,8 @@ enum DeliveryRepository {
     }
 
     /// The inbox that a notification is or was in; nil when it is unknown, or its deliveries had their time.
-    static func inbox(ofNotification id: UUIDv7, in connection: Connection) throws -> Int64? {
-        try connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = ?1 LIMIT 1", id) { $0.int(0) }
+    static func inbox(ofNotification id: UUIDv7, in connection: Connection) throws -> InboxID? {
+        try connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = ?1 LIMIT 1", id) { $0.inbox(0) }
     }
 
     /// Forgets settled deliveries of notifications older than a moment.

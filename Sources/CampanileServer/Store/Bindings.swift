@@ -14,7 +14,28 @@ extension Timestamp: SQLBindable {
     }
 }
 
+extension InboxID: SQLBindable {
+    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        rawValue.bindSQL(to: statement, at: index)
+    }
+}
+
+extension DeviceID: SQLBindable {
+    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        rawValue.bindSQL(to: statement, at: index)
+    }
+}
+
+extension APIKeyID: SQLBindable {
+    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        rawValue.bindSQL(to: statement, at: index)
+    }
+}
+
 extension Row {
+    func inbox(_ column: Int32) -> InboxID { InboxID(int(column)) }
+    func device(_ column: Int32) -> DeviceID { DeviceID(int(column)) }
+
     /// An id that can't be missing: the schema says NOT NULL, and only this program writes it.
     func id(_ column: Int32) -> UUIDv7 {
         guard let id = UUIDv7(bytes: bytes(column)) else { fatalError("column \(column) holds no id") }

@@ -1,23 +1,5 @@
-package import CampanileCore
+import CampanileCore
 import SQLEngine
-
-/// What a key may do.
-package enum APIKeyKind: String, Sendable {
-    /// Create notifications of its app, and follow them.
-    case producer
-    /// See how the server does with its app; read and create nothing.
-    case operate
-}
-
-/// A key as the database knows it.
-package struct APIKeyRecord: Sendable {
-    package let id: Int64
-    package let name: String
-    package let app: String
-    package let createdAt: Timestamp
-    package let revokedAt: Timestamp?
-    package let kind: APIKeyKind
-}
 
 /// The table `api_keys`.
 enum APIKeyRepository {
@@ -49,7 +31,7 @@ enum APIKeyRepository {
 
     private static func record(_ row: borrowing Row) -> APIKeyRecord {
         APIKeyRecord(
-            id: row.int(0), name: row.text(1), app: row.text(2), createdAt: row.time(3), revokedAt: row.timeOrNil(4),
+            id: APIKeyID(row.int(0)), name: row.text(1), app: row.text(2), createdAt: row.time(3), revokedAt: row.timeOrNil(4),
             // The table holds no other; if it did, that key would be worth the least.
             kind: APIKeyKind(rawValue: row.text(5)) ?? .operate)
     }

@@ -1,0 +1,29 @@
+import CampanileCore
+import Crypto
+import HTTPEngine
+
+extension IdempotencyKey {
+    /// The key of a request, if it has one: a structured field string in quotes, or the bare text that most clients send.
+    /// - Throws: `ClientError` 422 for a key that is none.
+    init?(of request: Request, from producer: Producer) throws {
+        let fields = request.headers("idempotency-key")
+        guard let field = fields.first else { return nil }
+        var text = field
+        if text.hasPrefix("\"") {
+            guard text.utf8.count >= 2, text.hasSuffix("\"") else { throw IdempotencyKey.mistake() }
+            text = String(text.dropFirst().dropLast())
+        }
+        guard fields.count == 1, !text.isEmpty, text.utf8.count <= Limits.idempotencyKeyBytes,
+            text.utf8.allSatisfy({ (0x20...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C })
+        else { throw IdempotencyKey.mistake() }
+        self.init(text: text, producer: producer.keyID, fingerprint: Array(SHA256.hash(data: request.body)))
+    }
+
+    private static func mistake() -> ClientError {
+        .invalid([
+            FieldError(
+                "Idempotency-Key", .invalid,
+                "Idempotency-Key must be one string of 1 to \(Limits.idempotencyKeyBytes) printable ASCII characters.")
+        ])
+    }
+}

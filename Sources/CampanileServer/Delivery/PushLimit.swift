@@ -1,0 +1,15 @@
+import CampanileCore
+import Push
+
+/// Whether the push of a notification can be sent at all: its body is shortened where need be, and nothing else.
+enum PushLimit {
+    static func fits(
+        _ content: NotificationContent, _ push: PushRequestOptions, _ category: NotificationCategory?
+    ) -> Bool {
+        PayloadLimit.fits(
+            PushAlert(
+                Notification(
+                    id: UUIDv7(high: .max, low: .max), createdAt: Timestamp(milliseconds: 0), readAt: nil, content: content,
+                    push: push), category))
+    }
+}

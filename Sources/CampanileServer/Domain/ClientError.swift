@@ -1,0 +1,93 @@
+/// The catalogue of what a client can be told is wrong: a stable code, and a sentence. `API/ProblemDetails.swift` makes an answer of
+/// it. Whatever isn't in here reaches the client as one opaque 500.
+package struct ClientError: Error, Sendable {
+    package enum Code: String, CaseIterable, Sendable {
+        case malformedRequest = "malformed_request"
+        case malformedJSON = "malformed_json"
+        case unauthorized
+        case forbidden
+        case notFound = "not_found"
+        case methodNotAllowed = "method_not_allowed"
+        case idempotencyConflict = "idempotency_conflict"
+        case idempotencyMismatch = "idempotency_mismatch"
+        case bodyTooLarge = "body_too_large"
+        case uriTooLong = "uri_too_long"
+        case unsupportedMediaType = "unsupported_media_type"
+        case invalid
+        case upgradeRequired = "upgrade_required"
+        case tooManyStreams = "too_many_streams"
+        case headersTooLarge = "headers_too_large"
+        case unavailable
+        case internalError = "internal_error"
+    }
+
+    /// What the client can do about it, beside reading.
+    package enum Remedy: Sendable {
+        /// Show a credential. The text is the `WWW-Authenticate` field (RFC 9110 section 11.6.1).
+        case authenticate(challenge: StaticString)
+        case retry(afterSeconds: Int)
+        /// Use one of these methods.
+        case methods(String)
+        /// Upgrade to WebSocket.
+        case webSocket
+    }
+
+    package let code: Code
+    package let detail: String?
+    package let errors: [FieldError]
+    package let remedy: Remedy?
+
+    init(_ code: Code, detail: String? = nil, errors: [FieldError] = [], remedy: Remedy? = nil) {
+        self.code = code
+        self.detail = detail
+        self.errors = errors
+        self.remedy = remedy
+    }
+
+    static let notFound = ClientError(.notFound)
+
+    static func invalid(_ errors: [FieldError]) -> ClientError {
+        ClientError(.invalid, detail: errors.map(\.message).joined(separator: " "), errors: errors)
+    }
+
+    /// RFC 6750 section 3: no error code when there were no credentials at all.
+    static func unauthorized(_ detail: String, challenge: StaticString) -> ClientError {
+        ClientError(.unauthorized, detail: detail, remedy: .authenticate(challenge: challenge))
+    }
+
+    static func tooManyStreams(_ detail: String) -> ClientError {
+        ClientError(.tooManyStreams, detail: detail, remedy: .retry(afterSeconds: 5))
+    }
+
+    static func unavailable(_ detail: String, retryAfterSeconds: Int = 1) -> ClientError {
+        ClientError(.unavailable, detail: detail, remedy: .retry(afterSeconds: retryAfterSeconds))
+    }
+}
+
+/// What is wrong with one field of a request.
+package struct FieldError: Error, Hashable, Sendable {
+    package enum Code: String, Sendable {
+        case required
+        case unknown
+        case wrongType = "wrong_type"
+        case tooLong = "too_long"
+        case tooMany = "too_many"
+        case empty
+        case invalid
+        case reserved
+        case exclusive
+        case unknownDeepLink = "unknown_deep_link"
+        case deepLinkQuery = "deep_link_query"
+        case unknownCategory = "unknown_category"
+    }
+
+    package let field: String
+    package let code: Code
+    package let message: String
+
+    init(_ field: String, _ code: Code, _ message: String) {
+        self.field = field
+        self.code = code
+        self.message = message
+    }
+}

@@ -1,0 +1,57 @@
+import CampanileCore
+
+/// What the courier and the badge's mechanism know of a device.
+struct DeviceSchedule: Sendable, Equatable {
+    let id: DeviceID
+    let inbox: InboxID
+    let platform: DevicePlatform
+    var toldCount: Int64?
+    var toldAt: Timestamp?
+    var attempted: Bool
+    var badgeDueAt: Timestamp?
+    var badgeAttempts: Int64
+    /// When the courier should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
+    private(set) var dueAt: Timestamp?
+    /// The server's start that has a push in flight to the device; 0: none.
+    var lease: Int64
+    /// The notification whose alert is in flight.
+    var sending: UUIDv7?
+    /// The device's provider wants to hear nothing of it before; nil while a push is in flight. It may be over.
+    var busyUntil: Timestamp?
+
+    var isInFlight: Bool { lease != 0 }
+
+    func isBusy(at now: Timestamp) -> Bool { busyUntil.map { $0 > now } ?? false }
+
+    /// The one place that makes a device due: never before its provider wants to hear of it.
+    /// - Parameter moment: nil lets it sleep.
+    mutating func look(at moment: Timestamp?) {
+        dueAt = moment.map { moment in busyUntil.map { max($0, moment) } ?? moment }
+    }
+}
+
+/// A device of an inbox, as an alert needs it.
+struct Device: Sendable {
+    let schedule: DeviceSchedule
+    let target: PushDevice
+    let appVersion: String?
+}
+
+/// A device that something is due to, with all that a push to it needs.
+struct DueDevice: Sendable {
+    let schedule: DeviceSchedule
+    /// The oldest alert that is due.
+    let alert: DueAlert?
+    let app: String
+    let userID: String
+    let target: PushDevice
+    let appVersion: String?
+    let badge: Badge
+}
+
+/// A device whose push was answered, with all that decides what follows.
+struct AnsweredDevice: Sendable {
+    var schedule: DeviceSchedule
+    let lastRegisteredAt: Timestamp
+    let badge: Badge
+}

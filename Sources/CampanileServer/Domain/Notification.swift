@@ -1,0 +1,84 @@
+package import CampanileCore
+
+/// A notification: what stands in the inbox, and how it is pushed.
+struct Notification: Sendable {
+    let id: UUIDv7
+    let createdAt: Timestamp
+    var readAt: Timestamp?
+    let content: NotificationContent
+    let push: PushRequestOptions
+}
+
+/// What stands in the inbox.
+package struct NotificationContent: Sendable {
+    package let title: String
+    package let body: String
+    package let category: String?
+    package let deepLink: String?
+    /// A JSON object as text.
+    package let data: String?
+
+    package init(title: String, body: String, category: String?, deepLink: String?, data: String?) {
+        self.title = title
+        self.body = body
+        self.category = category
+        self.deepLink = deepLink
+        self.data = data
+    }
+}
+
+/// How it is pushed.
+package struct PushRequestOptions: Sendable {
+    package let push: Bool
+    package let sound: String?
+    package let collapseKey: String?
+    package let threadID: String?
+    package let expiresAt: Timestamp?
+
+    package init(push: Bool, sound: String?, collapseKey: String?, threadID: String?, expiresAt: Timestamp?) {
+        self.push = push
+        self.sound = sound
+        self.collapseKey = collapseKey
+        self.threadID = threadID
+        self.expiresAt = expiresAt
+    }
+
+    package static let standard = PushRequestOptions(
+        push: true, sound: "default", collapseKey: nil, threadID: nil, expiresAt: nil)
+}
+
+extension PushRequestOptions {
+    /// Whether an alert is owed to the devices at all.
+    func isOwed(at now: Timestamp) -> Bool {
+        guard push else { return false }
+        guard let expiresAt else { return true }
+        return expiresAt > now
+    }
+}
+
+/// Which notifications of an inbox a page shows.
+struct NotificationFilter: Sendable {
+    enum Status: String, CaseIterable, Sendable { case all, unread, read }
+
+    var status: Status = .all
+    var category: String?
+    /// The last id of the page before.
+    var before: UUIDv7?
+    var limit = Limits.pageSize
+}
+
+/// What a producer asks for, checked: `POST /notifications`.
+package struct NewNotification: Sendable {
+    package let userIDs: [String]
+    package let content: NotificationContent
+    package let push: PushRequestOptions
+    /// Whether `user_ids` was given, which decides the shape of the answer.
+    package let isForMany: Bool
+
+    package init(userIDs: [String], content: NotificationContent, push: PushRequestOptions, isForMany: Bool) {
+        self.userIDs = userIDs
+        self.content = content
+        self.push = push
+        self.isForMany = isForMany
+    }
+}

@@ -1,0 +1,164 @@
+import CampanileCore
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+/// Rows are decoded by the places of their columns. Every column holds another value here, so that one taken for its neighbour shows.
+@Suite struct RowMappingTests {
+    private static let notification = UUIDv7(high: 0x0190_0000_0001_7001, low: 0x8000_0000_0000_0001)
+    private static let delivery = UUIDv7(high: 0x0190_0000_0002_7001, low: 0x8000_0000_0000_0002)
+    private static let cleared = UUIDv7(high: 0x0190_0000_0003_7001, low: 0x8000_0000_0000_0003)
+    private static let newest = UUIDv7(high: 0x0190_0000_0004_7001, low: 0x8000_0000_0000_0004)
+    private static let unreadFrom = UUIDv7(high: 0x0190_0000_0005_7001, low: 0x8000_0000_0000_0005)
+    private static let sending = UUIDv7(high: 0x0190_0000_0006_7001, low: 0x8000_0000_0000_0006)
+    private static let lane = Lane(app: "shop", provider: .fcm)
+
+    private static func time(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }
+
+    /// A device of an inbox with a delivery that is due, each column with a value of its own.
+    private static func fill(_ fixture: Fixture, lease: Int64) throws {
+        try fixture.database.writeBlocking { transaction in
+            let connection = transaction.connection
+            _ = try connection.run(
+                """
+                INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, armed, version, updated_at, cleared_id,
+                    newest_id, unread_from, listened_until, listened_from)
+                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, ?1, ?2, ?3, 1015, 16)
+                """, cleared, newest, unreadFrom)
+            _ = try connection.run(
+                """
+                INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body, category, deep_link, data, push, sound,
+                    collapse_key, thread_id, expires_at)
+                VALUES (41, ?1, 1021, NULL, 'title', 'body', 'category', 'deep/link', '{"a":1}', 1, 'sound', 'collapse', 'thread',
+                    9000000000000)
+                """, notification)
+            _ = try connection.run(
+                """
+                INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
+                    last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id,
+                    busy_until)
+                VALUES (51, 'shop', 'token', 41, 'ios', 'fcm', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, ?1,
+                    ?2, 1060)
+                """, lease, sending)
+            _ = try connection.run(
+                """
+                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason)
+                VALUES (?1, 51, ?2, 41, 'owed', 61, 1062, 'without_link')
+                """, notification, delivery)
+        }
+    }
+
+    private static func check(_ schedule: DeviceSchedule, lease: Int64) {
+        #expect(schedule.id == DeviceID(51) && schedule.inbox == InboxID(41) && schedule.platform == .ios)
+        #expect(schedule.toldCount == 54 && schedule.toldAt == time(1055) && schedule.attempted)
+        #expect(schedule.badgeDueAt == time(1056) && schedule.badgeAttempts == 57 && schedule.dueAt == time(1058))
+        #expect(schedule.lease == lease && schedule.sending == sending && schedule.busyUntil == time(1060))
+    }
+
+    private static func check(_ found: Notification?) {
+        #expect(found?.id == notification && found?.createdAt == time(1021) && found?.readAt == nil)
+        #expect(found?.content.title == "title" && found?.content.body == "body" && found?.content.category == "category")
+        #expect(found?.content.deepLink == "deep/link" && found?.content.data == "{\"a\":1}")
+        #expect(found?.push.push == true && found?.push.sound == "sound" && found?.push.collapseKey == "collapse")
+        #expect(found?.push.threadID == "thread" && found?.push.expiresAt == time(9_000_000_000_000))
+    }
+
+    private static func check(_ alert: DueAlert?) {
+        #expect(alert?.delivery.notificationID == notification && alert?.delivery.id == delivery)
+        #expect(alert?.delivery.inbox == InboxID(41) && alert?.delivery.attempts == 61)
+        check(alert?.notification)
+    }
+
+    private static func check(_ target: PushDevice) {
+        #expect(target.token == "token" && target.platform == .ios && target.provider == .fcm && target.environment == .sandbox)
+    }
+
+    private static func check(_ badge: Badge, _ policy: BadgePolicy) {
+        #expect(badge.count == (policy == .unread ? 12 : 7) && badge.unreadCount == 12)
+        #expect(badge.version == 1013 && badge.updatedAt == time(1014))
+    }
+
+    @Test("a device that something is due to comes with its own columns, its alert's, its notification's and its badge's")
+    func due() throws {
+        let fixture = try Fixture()
+        try Self.fill(fixture, lease: 0)
+        for policy in BadgePolicy.allCases {
+            let due = try fixture.database.writeBlocking {
+                try DeviceTokenRepository.due(Self.lane, limit: 5, policy: policy, in: $0)
+            }
+            let one = try #require(due.first)
+            Self.check(one.schedule, lease: 0)
+            Self.check(one.alert)
+            Self.check(one.target)
+            Self.check(one.badge, policy)
+            #expect(one.app == "shop" && one.userID == "alice" && one.appVersion == "5.2")
+        }
+        Self.check(try fixture.database.writeBlocking { try DeliveryRepository.nextDue(device: DeviceID(51), in: $0) })
+    }
+
+    @Test("a device's schedule is the same by its id, by its inbox, for an alert and after an answer")
+    func schedules() throws {
+        let fixture = try Fixture()
+        try Self.fill(fixture, lease: 59)
+        try fixture.database.read { connection in
+            Self.check(try #require(try DeviceTokenRepository.schedule(DeviceID(51), in: connection)), lease: 59)
+            Self.check(try #require(try DeviceTokenRepository.schedules(inbox: InboxID(41), in: connection).first), lease: 59)
+            let pushable = try #require(try DeviceTokenRepository.pushable(inbox: InboxID(41), in: connection).first)
+            Self.check(pushable.schedule, lease: 59)
+            Self.check(pushable.target)
+            #expect(pushable.appVersion == "5.2")
+            let answered = try #require(
+                try DeviceTokenRepository.answered(DeviceID(51), policy: .sinceOpened, in: connection))
+            Self.check(answered.schedule, lease: 59)
+            Self.check(answered.badge, .sinceOpened)
+            #expect(answered.lastRegisteredAt == Self.time(1053))
+            let listed = try #require(try DeviceTokenRepository.list(inbox: InboxID(41), in: connection).first)
+            #expect(listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
+            #expect(listed.appVersion == "5.2" && listed.locale == "de" && listed.lastRegisteredAt == Self.time(1053))
+        }
+    }
+
+    @Test("storing a schedule writes each value to its own column")
+    func stored() throws {
+        let fixture = try Fixture()
+        try Self.fill(fixture, lease: 59)
+        let read = { try fixture.database.read { try DeviceTokenRepository.schedule(DeviceID(51), in: $0) } }
+        let before = try #require(try read())
+        try fixture.database.writeBlocking { transaction in
+            _ = try transaction.connection.run(
+                """
+                UPDATE device_tokens SET told_count = 0, told_at = 0, attempted = 0, badge_due_at = 0, badge_attempts = 0, due_at = 0,
+                    lease = 0, sending_id = NULL, busy_until = 0
+                """)
+            try DeviceTokenRepository.store(before, in: transaction)
+        }
+        #expect(try read() == before)
+    }
+
+    @Test("an inbox's state, its owner and its badge stand in their own columns, read and written")
+    func inboxes() throws {
+        let fixture = try Fixture()
+        try Self.fill(fixture, lease: 0)
+        let expected = InboxState(
+            unreadCount: 12, unreadSinceCleared: 7, armed: true, clearedID: Self.cleared, newestID: Self.newest,
+            unreadFrom: Self.unreadFrom, version: 1013, updatedAt: Self.time(1014))
+        let made = try fixture.database.writeBlocking { try InboxRepository.making(app: "shop", userID: "alice", in: $0) }
+        #expect(made.id == InboxID(41) && made.state == expected && made.listenedUntil == Self.time(1015))
+        try fixture.database.read { connection in
+            let found = try InboxRepository.found(InboxID(41), in: connection)
+            #expect(found.state == expected && found.listenedUntil == Self.time(1015))
+            Self.check(try InboxRepository.badge(InboxID(41), .unread, in: connection), .unread)
+            Self.check(try NotificationRepository.find(Self.notification, inbox: InboxID(41), in: connection))
+        }
+        try fixture.database.writeBlocking { transaction in
+            _ = try transaction.connection.run(
+                """
+                UPDATE inboxes SET unread_since_cleared = 0, unread_count = 0, armed = 0, cleared_id = NULL, newest_id = NULL,
+                    version = 0, updated_at = 0, unread_from = NULL
+                """)
+            try InboxRepository.store(expected, InboxID(41), in: transaction)
+        }
+        #expect(try fixture.database.read { try InboxRepository.state(InboxID(41), in: $0) } == expected)
+    }
+}
