@@ -104,13 +104,13 @@ let package = Package(
                 server("ArgumentParser", "swift-argument-parser"),
             ],
             swiftSettings: strict),
-        .target(name: "TestPrograms", path: "Tests/TestPrograms", swiftSettings: strict),
+        .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
         .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",
             dependencies: [
-                "Push", "CampanileCore", "TestPrograms",
+                "Push", "CampanileCore", "TestSupport",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("JWTKit", "jwt-kit"),
@@ -127,7 +127,7 @@ let package = Package(
         .testTarget(
             name: "PushSimulatorTests",
             dependencies: [
-                "PushSimulator", "CampanileCore", "TestPrograms",
+                "PushSimulator", "CampanileCore", "TestSupport",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("NIOCore", "swift-nio"),
@@ -139,7 +139,7 @@ let package = Package(
             swiftSettings: strict),
         .testTarget(name: "CampanileClientTests", dependencies: ["CampanileClient", "CampanileCore"], swiftSettings: strict),
         .testTarget(name: "CampanileServerTests", dependencies: [
-                "CampanileServer", "CampanileClient", "CSQLite", "Push", "PushSimulator", "TestPrograms",
+                "CampanileServer", "CampanileClient", "CSQLite", "Push", "PushSimulator", "TestSupport",
                 server("Yams", "Yams"),
                 server("Crypto", "swift-crypto"),
                 server("JWTKit", "jwt-kit"),

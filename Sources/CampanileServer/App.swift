@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import HTTPEngine
 package import Logging
 package import Push

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 package import Logging
 import Push
 import SQLEngine

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 package import Logging
 package import SQLEngine
 

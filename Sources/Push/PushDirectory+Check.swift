@@ -1,3 +1,4 @@
+import CampanileCore
 import Synchronization
 
 extension PushDirectory {
@@ -29,7 +30,7 @@ extension PushDirectory {
             Finding(subject: "APNs key", isGood: true, sentence: "Key \(key.keyID) of team \(key.teamID) can be read.")
         ]
         let signature = Result { () throws(PushCredentialsError) in
-            try key.sign(issuedAt: clock.wallMilliseconds() / 1_000)
+            try key.sign(issuedAt: world.now().milliseconds / 1_000)
         }
         switch signature {
         case .success: findings.append(Finding(subject: "APNs token", isGood: true, sentence: "It signs a token."))

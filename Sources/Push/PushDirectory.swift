@@ -39,7 +39,7 @@ package final class PushDirectory: Sendable {
     private let contentAvailable: Bool
     private let tokenStore: any ProviderTokenStore
     private let limits: HTTP2Limits
-    let clock: PushClock
+    let world: World
     private let logger: Logger
     let state: Mutex<State>
 
@@ -54,13 +54,13 @@ package final class PushDirectory: Sendable {
     /// - Throws: `PushDirectoryError` with everything that is wrong with the credentials.
     package init(
         apps: [String: AppPushCredentials], network: PushNetwork, sandbox: SandboxProvider, contentAvailable: Bool,
-        tokenStore: any ProviderTokenStore, clock: PushClock, logger: Logger, limits: HTTP2Limits = HTTP2Limits()
+        tokenStore: any ProviderTokenStore, world: World, logger: Logger, limits: HTTP2Limits = HTTP2Limits()
     ) throws(PushDirectoryError) {
         self.network = network
         self.sandbox = sandbox
         self.contentAvailable = contentAvailable
         self.tokenStore = tokenStore
-        self.clock = clock
+        self.world = world
         self.logger = logger
         self.limits = limits
         state = Mutex(State())
@@ -119,13 +119,13 @@ package final class PushDirectory: Sendable {
         let key = parsed.key
         // The clock of renewals belongs to the team for as long as the process lives, whatever keys come and go.
         let tokens = next.teams[key.teamID]
-            ?? TeamTokens(team: key.teamID, store: tokenStore, clock: clock, logger: logger)
+            ?? TeamTokens(team: key.teamID, store: tokenStore, world: world, logger: logger)
         next.teams[key.teamID] = tokens
         let production = apnsClient(key, parsed.production, from: old, to: &next)
         let sandbox = apnsClient(key, parsed.sandbox, from: old, to: &next)
         return APNsProvider(
             key: key, tokens: tokens, production: production, sandbox: sandbox,
-            options: PayloadOptions(contentAvailable: contentAvailable, topics: [app: parsed.topic]), clock: clock)
+            options: PayloadOptions(contentAvailable: contentAvailable, topics: [app: parsed.topic]), world: world)
     }
 
     private func apnsClient(
@@ -138,7 +138,7 @@ package final class PushDirectory: Sendable {
         }
         var limits = limits
         limits.startsWithOneStream = true
-        let client = HTTP2Client(endpoint: endpoint, limits: limits, network: network, clock: clock)
+        let client = HTTP2Client(endpoint: endpoint, limits: limits, network: network, world: world)
         next.apnsClients[host] = client
         return client
     }
@@ -148,11 +148,11 @@ package final class PushDirectory: Sendable {
         let tokenClient = fcmClient(parsed, parsed.tokenEndpoint, from: old, to: &next)
         let tokens = next.accessTokens[parsed.credentials] ?? old.accessTokens[parsed.credentials]
             ?? AccessTokens(
-                account: parsed.account, client: tokenClient, path: parsed.tokenPath, clock: clock, logger: logger)
+                account: parsed.account, client: tokenClient, path: parsed.tokenPath, world: world, logger: logger)
         next.accessTokens[parsed.credentials] = tokens
         return FCMProvider(
             projectID: parsed.account.projectID, tokens: tokens, client: client,
-            options: PayloadOptions(contentAvailable: contentAvailable, topics: [:]), clock: clock)
+            options: PayloadOptions(contentAvailable: contentAvailable, topics: [:]), world: world)
     }
 
     private func fcmClient(
@@ -160,7 +160,7 @@ package final class PushDirectory: Sendable {
     ) -> HTTP2Client {
         let host = FCMHost(credentials: parsed.credentials, endpoint: endpoint)
         let client = next.fcmClients[host] ?? old.fcmClients[host]
-            ?? HTTP2Client(endpoint: endpoint, limits: limits, network: network, clock: clock)
+            ?? HTTP2Client(endpoint: endpoint, limits: limits, network: network, world: world)
         next.fcmClients[host] = client
         return client
     }

@@ -26,7 +26,7 @@ package final class PushSimulator: Sendable {
 
     /// Serves until `shutDown`.
     /// - Throws: when an option can't be, a port is taken or a credential can't be read.
-    package static func start(_ options: SimulatorOptions = SimulatorOptions()) async throws -> PushSimulator {
+    package static func start(_ options: SimulatorOptions) async throws -> PushSimulator {
         if let problem = options.problem { throw OptionProblem(description: problem) }
         let credentials = options.credentials.isEmpty ? [try SimulatorCredentials.make()] : options.credentials
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)

@@ -1,3 +1,5 @@
+package import CampanileCore
+
 /// APNs keeps two worlds: a device token of one is unknown in the other.
 package enum SimulatedEnvironment: String, Sendable, CaseIterable {
     case production
@@ -40,13 +42,13 @@ package struct SimulatorOptions: Sendable {
     package var requestsKept = 2_000
     /// What gets all of them.
     package var requestFile: RequestFile?
-    package var time = SimulatedTime.live
+    package let world: World
 
     /// The limit that a connection begins with. Load generators open streams before they have heard of any limit, and
     /// give up those that are refused: fast mode lets them.
     var firstStreamLimit: Int { isFast ? streamLimit : 1 }
 
-    package init() {}
+    package init(world: World) { self.world = world }
 
     package static let fastKeepsNoRecord = "--record holds every request, and --fast looks at none: take one of them."
 

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CampanileServer
 import Glibc
 import PushSimulator
 
@@ -51,7 +52,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     /// Without the credentials.
     private var options: SimulatorOptions {
-        var options = SimulatorOptions()
+        var options = SimulatorOptions(world: .live)
         options.host = host
         options.port = port
         options.sandboxPort = sandboxPort

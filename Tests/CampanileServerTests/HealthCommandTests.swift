@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 import SQLEngine
-import TestPrograms
+import TestSupport
 import Testing
 
 @testable import CampanileServer

@@ -156,7 +156,7 @@ import Yams
         }
     }
 
-    /// Tests/TestPrograms says why.
+    /// Tests/TestSupport/ChildProgram.swift says why.
     @Test("no test starts a program with Foundation's Process")
     func programs() throws {
         let use = /\bProcess\(\)\./

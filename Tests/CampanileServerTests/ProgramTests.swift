@@ -1,6 +1,6 @@
 import CampanileCore
 import Foundation
-import TestPrograms
+import TestSupport
 import Testing
 
 @testable import CampanileServer

@@ -1,6 +1,6 @@
 import Foundation
 import PushSimulator
-import TestPrograms
+import TestSupport
 import Testing
 
 /// A stranger to all code of ours: curl with nghttp2 and OpenSSL.

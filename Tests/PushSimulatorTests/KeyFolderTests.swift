@@ -13,7 +13,7 @@ import Testing
     func again() async throws {
         try await withFolder { path in
             let first = try KeyFolder(path: path)
-            var options = SimulatorOptions()
+            var options = SimulatorOptions(world: .hand(HandClock()))
             options.credentials = [first.credentials]
             options.authority = first.authority
             let simulator = try await PushSimulator.start(options)

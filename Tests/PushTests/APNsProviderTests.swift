@@ -22,7 +22,7 @@ import Testing
             #expect(request.first("apns-priority") == "10")
             #expect(request.first("apns-collapse-id") == Pushes.id(7).description)
             #expect(request.first("authorization")?.hasPrefix("bearer ") ?? false)
-            #expect(try TestKeys.issuedAt(request.token) == fixture.hand.wallSeconds)
+            #expect(try TestKeys.issuedAt(request.token) == fixture.hand.seconds)
             #expect(try JSONValue(parsing: request.body)["aps"]?["badge"] == 3)
         }
     }
@@ -34,7 +34,7 @@ import Testing
             let request = try #require(fixture.production.requests.first)
             #expect(request.first("apns-push-type") == "alert")
             #expect(request.first("apns-priority") == "5")
-            #expect(request.first("apns-expiration") == String(fixture.hand.wallSeconds + 30 * 86_400))
+            #expect(request.first("apns-expiration") == String(fixture.hand.seconds + 30 * 86_400))
             #expect(
                 String(decoding: request.body, as: UTF8.self)
                     == #"{"aps":{"badge":0,"content-available":1},"badgeVersion":42}"#)

@@ -35,8 +35,8 @@ import Testing
         #expect(claims["iss"] == "push@demo-project.example")
         #expect(claims["scope"] == "https://www.googleapis.com/auth/firebase.messaging")
         #expect(claims["aud"] == "https://oauth2.example/token")
-        #expect(claims["iat"] == .integer(hand.wallSeconds))
-        #expect(claims["exp"] == .integer(hand.wallSeconds + 3_600))
+        #expect(claims["iat"] == .integer(hand.seconds))
+        #expect(claims["exp"] == .integer(hand.seconds + 3_600))
         let header = try JSONValue(parsing: Array(try #require(TestKeys.decode(parts[0]))))
         #expect(header["alg"] == "RS256")
         #expect(header["kid"] == "abc")
@@ -180,7 +180,7 @@ struct FCMCase: Sendable, CustomTestStringConvertible {
         fcm(503, "UNAVAILABLE", .unavailable(afterMilliseconds: nil)),
         fcm(
             503, "UNAVAILABLE", .unavailable(afterMilliseconds: 30_000),
-            fields: [("retry-after", "Mon, 21 Sep 2026 14:13:50 GMT")]),
+            fields: [("retry-after", "Wed, 18 Nov 2026 11:07:10 GMT")]),
         fcm(500, "INTERNAL", .unavailable(afterMilliseconds: nil)),
         fcm(500, "UNSPECIFIED_ERROR", .unavailable(afterMilliseconds: nil)),
         fcm(401, "THIRD_PARTY_AUTH_ERROR", .misconfigured), fcm(401, "APNS_AUTH_ERROR", .misconfigured),

@@ -7,7 +7,7 @@ import Testing
     private static func failure(_ url: String) async throws -> HTTP2Failure? {
         let network = try PushNetwork(trust: .authorities(pem: TestAuthority.trusted.pem))
         let client = HTTP2Client(
-            endpoint: try HTTP2Endpoint(url: url), limits: HTTP2Limits(), network: network, clock: HandClock().clock)
+            endpoint: try HTTP2Endpoint(url: url), limits: HTTP2Limits(), network: network, world: HandClock().world)
         let failure = await client.post().failure
         await client.stop()
         await network.shutDown()

@@ -1,7 +1,7 @@
 import Foundation
 import NIOCore
 import NIOPosix
-import TestPrograms
+import TestSupport
 import Testing
 
 @testable import Push
@@ -36,7 +36,7 @@ import Testing
         let network = try PushNetwork(trust: .authorities(pem: TestAuthority.trusted.pem))
         let hand = HandClock()
         let client = HTTP2Client(
-            endpoint: try HTTP2Endpoint(url: url), limits: HTTP2Limits(), network: network, clock: hand.clock)
+            endpoint: try HTTP2Endpoint(url: url), limits: HTTP2Limits(), network: network, world: hand.world)
         // Until the program listens.
         for _ in 0..<500 {
             if case .success = await client.probe() { break }

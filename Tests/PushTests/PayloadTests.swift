@@ -94,7 +94,7 @@ import Testing
 
     @Test("FCM for Android: count, channel, strings only, ttl within four weeks")
     func android() throws {
-        let far = Timestamp(milliseconds: HandClock.start + 60 * 86_400_000)
+        let far = Timestamp(milliseconds: HandClock().now.milliseconds + 60 * 86_400_000)
         let alert = Pushes.alert(
             category: "NOTICE", deepLink: "/a", data: #"{"n":1,"t":true,"s":"x"}"#, collapseKey: "k", expiresAt: far)
         let message = try #require(Self.request(alert, .android, .fcm).payload["message"])
@@ -138,15 +138,17 @@ import Testing
         ("0", 0), ("120", 120_000), (" 5 ", 5_000), ("Mon, 21 Sep 2026 14:13:30 GMT", 10_000),
         ("Mon, 21 Sep 2026 14:13:10 GMT", 0), ("99999999999999999999", 86_400_000), ("9999999", 86_400_000),
     ] as [(String, Int64)])
-    func retryAfter(_ text: String, _ expected: Int64) {
-        #expect(RetryAfter.milliseconds(text, wallMilliseconds: HandClock.start) == expected)
+    func retryAfter(_ text: String, _ expected: Int64) throws {
+        let now = try #require(Timestamp("2026-09-21T14:13:20Z"))
+        #expect(RetryAfter.milliseconds(text, now: { now }) == expected)
     }
 
     @Test("a Retry-After that is neither is none", arguments: [
         "", "soon", "-1", "1.5", "Mon, 21 Foo 2026 14:13:30 GMT",
     ])
     func noRetryAfter(_ text: String) {
-        #expect(RetryAfter.milliseconds(text, wallMilliseconds: HandClock.start) == nil)
+        let now = HandClock().now
+        #expect(RetryAfter.milliseconds(text, now: { now }) == nil)
     }
 
     struct Missing: Error {}

@@ -23,7 +23,7 @@ import Testing
             let directory = try PushDirectory(
                 apps: apps(fixture.server), network: fixture.network,
                 sandbox: SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:])),
-                contentAvailable: true, tokenStore: MemoryTokenStore(), clock: fixture.hand.clock, logger: silent)
+                contentAvailable: true, tokenStore: MemoryTokenStore(), world: fixture.hand.world, logger: silent)
             let result: Result<Void, any Error>
             do { result = .success(try await test(directory, fixture.server)) } catch { result = .failure(error) }
             await directory.shutDown()

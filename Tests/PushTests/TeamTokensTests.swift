@@ -23,7 +23,7 @@ private struct AppleClock {
 
 @Suite("Provider tokens of a team") struct TeamTokensTests {
     private static func tokens(_ store: any ProviderTokenStore, _ hand: HandClock) -> TeamTokens {
-        TeamTokens(team: TestKeys.team, store: store, clock: hand.clock, logger: silent)
+        TeamTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent)
     }
 
     @Test("a token is a JWT with ES256, the key's id, the team and whole seconds, and nothing else")
@@ -31,11 +31,11 @@ private struct AppleClock {
         let key = try TestKeys.key()
         let hand = HandClock()
         let token = try await Self.tokens(MemoryTokenStore(), hand).token(for: key).get()
-        #expect(try TestKeys.issuedAt(token) == hand.wallSeconds)
+        #expect(try TestKeys.issuedAt(token) == hand.seconds)
         let parts = token.split(separator: ".").compactMap { TestKeys.decode(String($0)) }
         #expect(String(decoding: parts[0], as: UTF8.self) == #"{"alg":"ES256","kid":"KEY0000001"}"#)
         #expect(
-            String(decoding: parts[1], as: UTF8.self) == #"{"iss":"TEAM000001","iat":\#(hand.wallSeconds)}"#)
+            String(decoding: parts[1], as: UTF8.self) == #"{"iss":"TEAM000001","iat":\#(hand.seconds)}"#)
         #expect(parts[2].count == 64)
         #expect(token.utf8.allSatisfy { $0 != UInt8(ascii: "=") && $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "/") })
     }
@@ -86,7 +86,7 @@ private struct AppleClock {
         for minutes: Int64 in [50, 49, 2, 3, 48] {
             hand.advance(seconds: minutes * 60)
             let token = try await tokens.token(for: key).get()
-            apple.present(try TestKeys.issuedAt(token), now: hand.wallSeconds)
+            apple.present(try TestKeys.issuedAt(token), now: hand.seconds)
             while !tokens.isIdle { await Task.yield() }
         }
         #expect(apple.renewals.allSatisfy { $0.iat == $0.at })
@@ -155,7 +155,7 @@ private struct AppleClock {
             func load(team: String) async throws -> [StoredProviderToken] { throw Failure() }
             func replace(team: String, with tokens: [StoredProviderToken]) async throws { throw Failure() }
         }
-        let tokens = TeamTokens(team: TestKeys.team, store: Broken(), clock: HandClock().clock, logger: silent)
+        let tokens = TeamTokens(team: TestKeys.team, store: Broken(), world: HandClock().world, logger: silent)
         #expect(try await !tokens.token(for: try TestKeys.key()).get().isEmpty)
     }
 
@@ -163,7 +163,7 @@ private struct AppleClock {
         "thirty days, restarts, clocks up to 5 minutes wrong: younger than 60 minutes, never two renewals in 20",
         arguments: [1, 2, 3] as [UInt64])
     func thirtyDays(_ seed: UInt64) async throws {
-        var random = SplitMix(seed)
+        var random = SplitMix(state: seed)
         let hand = HandClock()
         let store = MemoryTokenStore()
         let keys = [
@@ -174,7 +174,7 @@ private struct AppleClock {
         var process = ProcessStore(store)
         var tokens = Self.tokens(process, hand)
         var now: Int64 = 0
-        let start = hand.wallSeconds
+        let start = hand.seconds
         var offset: Int64 = 0
         while now < 30 * 86_400 {
             // What is under way takes no time. Then it is mostly busy, with hours of silence.
@@ -211,7 +211,7 @@ private struct AppleClock {
         let hand = HandClock()
         let store = MemoryTokenStore()
         let tokens = Self.tokens(store, hand)
-        let start = hand.wallSeconds
+        let start = hand.seconds
         var apple = AppleClock()
         var named = 0
         for minute: Int64 in 0..<600 {
@@ -265,19 +265,5 @@ private struct AppleClock {
         }
         #expect(minutes.count >= 3)
         #expect(zip(minutes, minutes.dropFirst()).allSatisfy { $1 - $0 >= 20 }, "\(minutes)")
-    }
-}
-
-/// Random numbers from a seed (splitmix64).
-struct SplitMix: RandomNumberGenerator {
-    private var state: UInt64
-    init(_ seed: UInt64) { state = seed }
-
-    mutating func next() -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var z = state
-        z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-        return z ^ (z >> 31)
     }
 }

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import Crypto
 
 /// A producer's key: `cmp_` and 32 random bytes in base64url. The database holds its SHA-256 only; with 256 random bits

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import Glibc
 import SQLEngine
 

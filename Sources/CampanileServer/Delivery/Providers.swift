@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import FoundationEssentials
 package import Logging
 package import Push
@@ -61,7 +61,7 @@ package final class Providers: Sendable {
                 state.network = network
                 state.directory = try PushDirectory(
                     apps: apps, network: network, sandbox: sandbox, contentAvailable: contentAvailable,
-                    tokenStore: tokenStore, clock: .live, logger: logger)
+                    tokenStore: tokenStore, world: world, logger: logger)
             }
             state.apps = apps
             return true

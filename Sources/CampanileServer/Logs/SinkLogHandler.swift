@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 package import Logging
 
 /// swift-log into the sink: everything but the requests, which have a writer of their own.

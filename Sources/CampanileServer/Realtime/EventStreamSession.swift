@@ -1,3 +1,4 @@
+import CampanileCore
 import HTTPEngine
 
 /// One open stream of server-sent events: its connection, and what it is told.

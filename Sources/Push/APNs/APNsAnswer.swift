@@ -24,9 +24,9 @@ struct APNsAnswer: Sendable {
     let timestamp: Timestamp?
     let retryAfterMilliseconds: Int64?
 
-    init(_ answer: HTTP2Answer, wallMilliseconds: Int64) {
+    init(_ answer: HTTP2Answer, now: () -> Timestamp) {
         status = answer.status
-        retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, wallMilliseconds: wallMilliseconds)
+        retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, now: now)
         var reason: String?
         var timestamp: Timestamp?
         if status != 200, answer.isWhole, let body = answer.body,

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import NIOCore
 import NIOHPACK
 import Synchronization
@@ -13,7 +13,7 @@ package final class APNsProvider: PushProvider {
     private let production: HTTP2Client
     private let sandbox: HTTP2Client
     private let options: PayloadOptions
-    private let clock: PushClock
+    private let world: World
     /// Environments that the key turned out not to serve.
     private let closedEnvironments = Mutex<Set<DeviceEnvironment>>([])
 
@@ -22,14 +22,14 @@ package final class APNsProvider: PushProvider {
     ///   - options: with the topic of every app that sends here.
     package init(
         key: APNsKey, tokens: TeamTokens, production: HTTP2Client, sandbox: HTTP2Client, options: PayloadOptions,
-        clock: PushClock
+        world: World
     ) {
         self.key = key
         self.tokens = tokens
         self.production = production
         self.sandbox = sandbox
         self.options = options
-        self.clock = clock
+        self.world = world
     }
 
     package func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void) {
@@ -130,7 +130,7 @@ package final class APNsProvider: PushProvider {
     }
 
     private func judge(_ answer: HTTP2Answer, _ attempt: Attempt, _ token: String) {
-        let said = APNsAnswer(answer, wallMilliseconds: said429or5xx(answer.status) ? clock.wallMilliseconds() : 0)
+        let said = APNsAnswer(answer, now: world.now)
         if said.endsConnection {
             client(attempt.environment).retire(answer.connection, reason: "APNs said \(said.word ?? "").")
         }
@@ -148,9 +148,6 @@ package final class APNsProvider: PushProvider {
         case .resend: resend(attempt, status: said.status, said.word ?? "")
         }
     }
-
-    /// `Retry-After` may be a date, and only these answers have one.
-    private func said429or5xx(_ status: Int) -> Bool { status == 429 || status >= 500 }
 
     /// A token that the other environment doesn't know either is dead; one that can't be asked about there is too.
     private func tryOtherEnvironment(_ attempt: Attempt, _ said: APNsAnswer) {

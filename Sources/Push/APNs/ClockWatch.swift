@@ -8,32 +8,32 @@ struct ClockWatch: Sendable {
     /// When the present token was issued.
     private var issueOffset: Int64
 
-    init(_ clock: PushClock) {
-        trustedOffset = ClockWatch.offset(clock)
+    init(_ world: World) {
+        trustedOffset = ClockWatch.offset(world)
         issueOffset = trustedOffset
     }
 
-    mutating func issue(_ clock: PushClock) { issueOffset = ClockWatch.offset(clock) }
+    mutating func issue(_ world: World) { issueOffset = ClockWatch.offset(world) }
 
     mutating func trust() { trustedOffset = issueOffset }
 
-    private static func offset(_ clock: PushClock) -> Int64 {
-        let (wall, monotonic) = clock.moment()
-        return wall * 1_000_000 - monotonic
+    private static func offset(_ world: World) -> Int64 {
+        let (wall, monotonic) = world.moment()
+        return wall.milliseconds * 1_000_000 - monotonic
     }
 
     /// How far the wall clock has been moved since it was right, in minutes; nil when it stayed within 5.
-    func jumpMinutes(_ clock: PushClock) -> Int64? {
-        let jumps = [ClockWatch.offset(clock) - trustedOffset, issueOffset - trustedOffset]
+    func jumpMinutes(_ world: World) -> Int64? {
+        let jumps = [ClockWatch.offset(world) - trustedOffset, issueOffset - trustedOffset]
         guard let jump = jumps.first(where: { $0.magnitude > TeamTokens.clockMargin.magnitude }) else { return nil }
         return jump / Int64.minutes(1)
     }
 
     /// Why the provider refuses a token that may not be renewed yet.
-    func sentence(refused reason: String, age: Int64, key: APNsKey, _ clock: PushClock) -> String {
-        let now = Timestamp(milliseconds: clock.wallMilliseconds())
+    func sentence(refused reason: String, age: Int64, key: APNsKey, _ world: World) -> String {
+        let now = world.now()
         let said = "APNs answered \(reason)"
-        if let minutes = jumpMinutes(clock) {
+        if let minutes = jumpMinutes(world) {
             let way = minutes > 0 ? "forward" : "back"
             return "\(said): the clock of this machine was set \(abs(minutes)) minutes \(way) and says \(now)."
         }
@@ -43,5 +43,19 @@ struct ClockWatch: Sendable {
         }
         return "\(said): key \(key.keyID), team \(key.teamID) and the key file don't belong together, the key was "
             + "revoked, or the clock of this machine is wrong, it says \(now)."
+    }
+}
+
+extension World {
+    /// Both clocks at one moment: read again when the process was stopped in between.
+    func moment() -> (wall: Timestamp, monotonic: Int64) {
+        var before = monotonic()
+        for _ in 0..<3 {
+            let wall = now()
+            let after = monotonic()
+            if after - before < .milliseconds(100) { return (wall, after) }
+            before = after
+        }
+        return (now(), before)
     }
 }

@@ -1,3 +1,4 @@
+package import CampanileCore
 package import Logging
 import Synchronization
 
@@ -66,22 +67,22 @@ package final class TeamTokens: Sendable {
 
     private let team: String
     private let store: any ProviderTokenStore
-    private let clock: PushClock
+    private let world: World
     private let logger: Logger
     private let state: Mutex<State>
 
-    package init(team: String, store: any ProviderTokenStore, clock: PushClock, logger: Logger) {
+    package init(team: String, store: any ProviderTokenStore, world: World, logger: Logger) {
         self.team = team
         self.store = store
-        self.clock = clock
+        self.world = world
         self.logger = logger
-        state = Mutex(State(clock: ClockWatch(clock)))
+        state = Mutex(State(clock: ClockWatch(world)))
     }
 
     /// Gives a token that the provider takes as younger than 60 minutes.
     /// - Parameter done: called once, at once if a token is there.
     package func token(for key: APNsKey, _ done: @escaping @Sendable (Grant) -> Void) {
-        let now = clock.monotonicNanoseconds()
+        let now = world.monotonic()
         let (grant, work) = state.withLock { state -> (Grant?, Work) in
             guard state.waiters.count < TeamTokens.waiterLimit else {
                 return (.failure(.busy("Too many pushes wait for a provider token.")), .none)
@@ -101,12 +102,12 @@ package final class TeamTokens: Sendable {
     /// The provider said that the token is expired or invalid.
     /// - Parameter reason: the provider's word.
     package func refused(_ token: String, of key: APNsKey, reason: String) -> Advice {
-        let now = clock.monotonicNanoseconds()
+        let now = world.monotonic()
         let (advice, work) = state.withLock { state -> (Advice, Work) in
             guard state.tokens[KeyName(key)]?.token == token, !state.isRefused else { return (.retry, .none) }
             guard now >= state.renewableFrom else {
                 let age = max(now - state.issuedMoment, 0)
-                return (.mend(state.clock.sentence(refused: reason, age: age, key: key, clock)), .none)
+                return (.mend(state.clock.sentence(refused: reason, age: age, key: key, world)), .none)
             }
             state.isRefused = true
             return (.retry, nextWork(now: now, &state))
@@ -172,14 +173,14 @@ package final class TeamTokens: Sendable {
                 "The stored provider tokens can't be read; the team gets a new one.",
                 metadata: ["team": "\(team)", "error": "\(error)"])
         }
-        let (wall, now) = clock.moment()
+        let (wall, now) = world.moment()
         state.withLock { state in
             state.isLoaded = true
             guard let issuedAt = stored.map(\.issuedAt).max() else { return }
             let tokens = stored.filter { $0.issuedAt == issuedAt }.map { (KeyName($0), $0) }
             state.tokens = Dictionary(tokens) { first, _ in first }
             state.issuedAt = issuedAt
-            TeamTokens.judgeAge(of: issuedAt, wallSeconds: wall / 1_000, now: now, &state)
+            TeamTokens.judgeAge(of: issuedAt, wallSeconds: wall.milliseconds / 1_000, now: now, &state)
         }
         finishWork()
     }
@@ -201,8 +202,8 @@ package final class TeamTokens: Sendable {
 
     /// The token is safe in the store before anybody presents it, so that a crash can't make a second renewal of it.
     private func renew(_ key: APNsKey) async {
-        let (wall, now) = clock.moment()
-        let issuedAt = wall / 1_000
+        let (wall, now) = world.moment()
+        let issuedAt = wall.milliseconds / 1_000
         do {
             let token = try sign(key, issuedAt: issuedAt)
             await state.withLock { save([token], &$0) }.value
@@ -212,7 +213,7 @@ package final class TeamTokens: Sendable {
                 state.issuedMoment = now
                 state.renewableFrom = now + TeamTokens.shortestInterval
                 state.isRefused = false
-                state.clock.issue(clock)
+                state.clock.issue(world)
             }
             logger.info("APNs: a new provider token.", metadata: ["team": "\(team)", "key": "\(key.keyID)"])
         } catch {

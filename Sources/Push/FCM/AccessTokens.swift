@@ -30,23 +30,23 @@ final class AccessTokens: Sendable {
     private let account: ServiceAccount
     private let client: HTTP2Client
     private let path: String
-    private let clock: PushClock
+    private let world: World
     private let logger: Logger
     private let state: Mutex<State>
 
     /// - Parameter path: of the token endpoint at the client's host.
-    init(account: ServiceAccount, client: HTTP2Client, path: String, clock: PushClock, logger: Logger) {
+    init(account: ServiceAccount, client: HTTP2Client, path: String, world: World, logger: Logger) {
         self.account = account
         self.client = client
         self.path = path
-        self.clock = clock
+        self.world = world
         self.logger = logger
-        state = Mutex(State(clock: ClockWatch(clock)))
+        state = Mutex(State(clock: ClockWatch(world)))
     }
 
     /// - Parameter done: called once, at once if a token is there or can't be had now.
     func token(_ done: @escaping @Sendable (Grant) -> Void) {
-        let now = clock.monotonicNanoseconds()
+        let now = world.monotonic()
         let (grant, mustFetch) = state.withLock { state -> (Grant?, Bool) in
             let grant = present(now: now, &state)
             let isDue = state.token == nil || now >= state.expiresAt - AccessTokens.renewalLead
@@ -75,7 +75,7 @@ final class AccessTokens: Sendable {
     /// FCM answered 401 to a token.
     /// - Returns: whether another one can be had.
     func refused(_ token: String) -> Bool {
-        let now = clock.monotonicNanoseconds()
+        let now = world.monotonic()
         return state.withLock { state in
             guard state.token == token else { return true }
             guard now - state.fetchedAt >= AccessTokens.shortestInterval else { return false }
@@ -90,7 +90,7 @@ final class AccessTokens: Sendable {
     private func fetch() async {
         let assertion: String
         do {
-            assertion = try await account.assertion(issuedAt: clock.wallMilliseconds() / 1_000)
+            assertion = try await account.assertion(issuedAt: world.now().milliseconds / 1_000)
         } catch {
             return failed(PushTrouble(outcome: .misconfigured, reason: error.description))
         }
@@ -116,7 +116,7 @@ final class AccessTokens: Sendable {
         guard case .string(let token)? = json?["access_token"], AccessTokens.isPrintable(token),
             case .integer(let seconds)? = json?["expires_in"], seconds > 0
         else { return failed(.busy("Google's answer holds no access token.")) }
-        let now = clock.monotonicNanoseconds()
+        let now = world.monotonic()
         let waiters = state.withLock { state in
             state.token = token
             state.fetchedAt = now
@@ -126,7 +126,7 @@ final class AccessTokens: Sendable {
             state.nextFetchAt = now + min(AccessTokens.shortestInterval, Int64.seconds(min(seconds, 86_400)) / 2)
             state.trouble = nil
             state.isFetching = false
-            state.clock.issue(clock)
+            state.clock.issue(world)
             state.clock.trust()
             defer { state.waiters = [] }
             return state.waiters
@@ -137,16 +137,16 @@ final class AccessTokens: Sendable {
     /// RFC 6749 section 5.2, and Google's `invalid_grant`, which also stands for a clock that is wrong.
     private func refusedAssertion(_ answer: HTTP2Answer, _ json: JSONValue?) {
         guard (400..<500).contains(answer.status), answer.status != 429 else {
-            let pause = RetryAfter.milliseconds(in: answer.headers, wallMilliseconds: clock.wallMilliseconds())
+            let pause = RetryAfter.milliseconds(in: answer.headers, now: world.now)
             return failed(.busy("Google's token endpoint answered \(answer.status)."), pauseMilliseconds: pause)
         }
         var word = "\(answer.status)"
         if case .string(let text)? = json?["error"] { word = String(text.prefix(60)) }
         var detail = ""
         if case .string(let text)? = json?["error_description"] { detail = " (\(text.prefix(160)))" }
-        let now = Timestamp(milliseconds: clock.wallMilliseconds())
+        let now = world.now()
         var sentence = "Google refused the service account \(account.clientEmail): \(word)\(detail)."
-        if let minutes = state.withLock({ $0.clock.jumpMinutes(clock) }) {
+        if let minutes = state.withLock({ $0.clock.jumpMinutes(world) }) {
             let way = minutes > 0 ? "forward" : "back"
             sentence += " The clock of this machine was set \(abs(minutes)) minutes \(way) and says \(now)."
         } else if word == "invalid_grant" {
@@ -156,8 +156,8 @@ final class AccessTokens: Sendable {
     }
 
     private func failed(_ trouble: PushTrouble, pauseMilliseconds: Int64? = nil) {
-        let now = clock.monotonicNanoseconds()
-        let random = clock.random()
+        let now = world.monotonic()
+        let random = world.random()
         let (waiters, failures) = state.withLock { state in
             state.failures += 1
             state.isFetching = false

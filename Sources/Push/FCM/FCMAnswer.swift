@@ -22,9 +22,9 @@ struct FCMAnswer: Sendable {
     let name: String?
     let retryAfterMilliseconds: Int64?
 
-    init(_ answer: HTTP2Answer, wallMilliseconds: Int64) {
+    init(_ answer: HTTP2Answer, now: () -> Timestamp) {
         status = answer.status
-        retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, wallMilliseconds: wallMilliseconds)
+        retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, now: now)
         let json = answer.isWhole ? answer.body.flatMap { try? JSONValue(parsing: Array($0.readableBytesView)) } : nil
         name = status == 200 ? FCMAnswer.text(json?["name"]) : nil
         let error = json?["error"]

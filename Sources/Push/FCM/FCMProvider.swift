@@ -11,13 +11,13 @@ package final class FCMProvider: PushProvider {
     private let client: HTTP2Client
     private let path: String
     private let options: PayloadOptions
-    private let clock: PushClock
+    private let world: World
 
-    init(projectID: String, tokens: AccessTokens, client: HTTP2Client, options: PayloadOptions, clock: PushClock) {
+    init(projectID: String, tokens: AccessTokens, client: HTTP2Client, options: PayloadOptions, world: World) {
         self.tokens = tokens
         self.client = client
         self.options = options
-        self.clock = clock
+        self.world = world
         path = "\(client.endpoint.basePath)/v1/projects/\(projectID)/messages:send"
     }
 
@@ -87,7 +87,7 @@ package final class FCMProvider: PushProvider {
     }
 
     private func judge(_ answer: HTTP2Answer, _ attempt: Attempt, _ token: String) {
-        let said = FCMAnswer(answer, wallMilliseconds: answer.status == 200 ? 0 : clock.wallMilliseconds())
+        let said = FCMAnswer(answer, now: world.now)
         switch said.verdict {
         case .settle(let outcome): attempt.finish(outcome, status: said.status, said.word, id: said.name)
         case .renewToken:

@@ -1,3 +1,4 @@
+import CampanileCore
 import NIOCore
 import NIOHTTP2
 import NIOPosix
@@ -130,7 +131,7 @@ extension HTTP2Client {
         } else {
             failures += 1
             lastFailure = reason
-            nextAttemptAt = now + ConnectBackoff.nanoseconds(failures: failures, random: clock.random())
+            nextAttemptAt = now + ConnectBackoff.nanoseconds(failures: failures, random: world.random())
         }
         if isShuttingDown { return finishShutDownIfEmpty() }
         if !probes.isEmpty, !connections.contains(where: \.isUsable) {

@@ -1,3 +1,4 @@
+package import CampanileCore
 package import NIOCore
 import NIOHPACK
 import NIOHTTP2
@@ -25,7 +26,7 @@ package final class HTTP2Client: @unchecked Sendable {
 
     package let endpoint: HTTP2Endpoint
     let limits: HTTP2Limits
-    let clock: PushClock
+    let world: World
     let eventLoop: any EventLoop
     let network: PushNetwork
     private let inbox = Mutex(Inbox())
@@ -45,11 +46,11 @@ package final class HTTP2Client: @unchecked Sendable {
     var sweepTask: Scheduled<Void>?
     var isSweepingOften = false
 
-    package init(endpoint: HTTP2Endpoint, limits: HTTP2Limits, network: PushNetwork, clock: PushClock) {
+    package init(endpoint: HTTP2Endpoint, limits: HTTP2Limits, network: PushNetwork, world: World) {
         self.endpoint = endpoint
         self.limits = limits
         self.network = network
-        self.clock = clock
+        self.world = world
         eventLoop = network.group.next()
     }
 
@@ -105,7 +106,7 @@ package final class HTTP2Client: @unchecked Sendable {
 
     // MARK: - The event loop's
 
-    func now() -> Int64 { clock.monotonicNanoseconds() }
+    func now() -> Int64 { world.monotonic() }
 
     func onLoop(_ body: @escaping @Sendable (HTTP2Client) -> Void) {
         if eventLoop.inEventLoop { body(self) } else { eventLoop.execute { body(self) } }

@@ -6,19 +6,20 @@ enum RetryAfter {
     /// Nobody is told to wait longer than a day.
     static let longestMilliseconds: Int64 = 24 * 3_600_000
 
+    /// - Parameter now: asked where the field names a date, and only there.
     /// - Returns: milliseconds from now; nil when the answer names none that can be read.
-    static func milliseconds(in headers: HPACKHeaders, wallMilliseconds: Int64) -> Int64? {
+    static func milliseconds(in headers: HPACKHeaders, now: () -> Timestamp) -> Int64? {
         guard let text = headers.first(name: "retry-after") else { return nil }
-        return milliseconds(text, wallMilliseconds: wallMilliseconds)
+        return milliseconds(text, now: now)
     }
 
-    static func milliseconds(_ text: String, wallMilliseconds: Int64) -> Int64? {
+    static func milliseconds(_ text: String, now: () -> Timestamp) -> Int64? {
         let trimmed = text.filter { $0 != "\t" }.split(separator: " ").joined(separator: " ")
         if !trimmed.isEmpty, trimmed.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }) {
             return min(Int64(trimmed) ?? longestMilliseconds, longestMilliseconds / 1_000) * 1_000
         }
         guard let date = date(trimmed) else { return nil }
-        return min(max(date - wallMilliseconds, 0), longestMilliseconds)
+        return min(max(date - now().milliseconds, 0), longestMilliseconds)
     }
 
     private static let months = [

@@ -33,7 +33,7 @@ extension SimulatorCore {
 
     private func isGoodProvider(_ authorization: String, connection: inout ConnectionFacts) -> Bool {
         let good = connection.goodAuthorization
-        if authorization == good.text, options.time.now() < good.until { return true }
+        if authorization == good.text, options.world.now().milliseconds < good.until { return true }
         var facts = connection
         defer { connection = facts }
         let isGood = state.withLock { state in
@@ -43,7 +43,7 @@ extension SimulatorCore {
                     authorization, connection: &facts, environment: facts.environment, now: now)) != nil
         }
         // The clock is read again before the next minute is over: a token that grows old is noticed.
-        if isGood { facts.goodAuthorization = (authorization, options.time.now() + 60_000) }
+        if isGood { facts.goodAuthorization = (authorization, options.world.now().milliseconds + 60_000) }
         return isGood
     }
 

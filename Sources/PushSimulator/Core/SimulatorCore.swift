@@ -65,7 +65,7 @@ final class SimulatorCore: Sendable {
     }
 
     /// Milliseconds since 1970.
-    func now(_ state: borrowing State) -> Int64 { options.time.now() + state.clockOffset }
+    func now(_ state: borrowing State) -> Int64 { options.world.now().milliseconds + state.clockOffset }
 
     // MARK: - A request
 

@@ -87,7 +87,7 @@ struct ClientPushTests {
         var configuration = Configuration()
         try providers.configure(&configuration)
         do {
-            try await withServer({
+            try await withServer(clock: providers.clock, {
                 $0.apps = configuration.apps
                 $0.push = configuration.push
                 $0.deepLinks = Self.tree

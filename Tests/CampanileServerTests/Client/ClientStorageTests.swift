@@ -1,7 +1,7 @@
 import CampanileClient
 import Foundation
 import Synchronization
-import TestPrograms
+import TestSupport
 import Testing
 
 /// Here and not among the client's own tests, because it starts a program.

@@ -4,43 +4,10 @@ import Logging
 import Push
 import SQLEngine
 import Synchronization
+@_exported public import TestSupport
 import Testing
 
 @testable import CampanileServer
-
-/// A clock that stands until it is moved.
-final class HandClock: Sendable {
-    private let time: Mutex<Int64>
-
-    init(_ milliseconds: Int64 = 1_795_000_000_000) { time = Mutex(milliseconds) }
-
-    var now: Timestamp { Timestamp(milliseconds: time.withLock { $0 }) }
-    func advance(milliseconds: Int64) { time.withLock { $0 += milliseconds } }
-    func advance(seconds: Int64) { advance(milliseconds: seconds * 1_000) }
-}
-
-extension World {
-    /// A world whose time stands and whose chance repeats.
-    static func hand(_ clock: HandClock, seed: UInt64 = 1) -> World {
-        let state = Mutex(seed)
-        return World(now: { clock.now }, random: { state.withLock { SplitMix.next(&$0) } })
-    }
-}
-
-/// A small generator with a seed, so that a failing run can be run again (Steele, Lea, Flood 2014).
-struct SplitMix: RandomNumberGenerator {
-    var state: UInt64
-
-    static func next(_ state: inout UInt64) -> UInt64 {
-        state &+= 0x9E37_79B9_7F4A_7C15
-        var mixed = state
-        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-        return mixed ^ (mixed >> 31)
-    }
-
-    mutating func next() -> UInt64 { SplitMix.next(&state) }
-}
 
 /// A folder of its own for one test.
 final class TemporaryFolder: Sendable {

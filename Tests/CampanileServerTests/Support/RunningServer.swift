@@ -62,9 +62,9 @@ final class RunningServer: Sendable {
 
 /// Runs a test against a server, and stops it whatever happens.
 func withServer(
-    _ configure: (inout Configuration) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
+    clock: HandClock = HandClock(), _ configure: (inout Configuration) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
 ) async throws {
-    let server = try await RunningServer(configure)
+    let server = try await RunningServer(clock: clock, configure)
     do {
         try await body(server)
     } catch {

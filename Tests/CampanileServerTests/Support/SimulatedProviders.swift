@@ -6,20 +6,24 @@ import PushSimulator
 /// The simulator of Apple and Google, and the files that point a server's apps at it.
 struct SimulatedProviders {
     let simulator: PushSimulator
+    /// The simulator's, and that of the server that pushes to it: a token of tomorrow is none.
+    let clock: HandClock
     let folder = TemporaryFolder()
 
     /// Made once: an RSA key takes long.
     private static let credentials = Result { try SimulatorCredentials.make() }
 
     static func start() async throws -> SimulatedProviders {
-        var options = SimulatorOptions()
+        let clock = HandClock()
+        var options = SimulatorOptions(world: .hand(clock))
         options.credentials = [try credentials.get()]
         options.isStrict = true
-        return SimulatedProviders(simulator: try await PushSimulator.start(options))
+        return SimulatedProviders(simulator: try await PushSimulator.start(options), clock: clock)
     }
 
-    private init(simulator: PushSimulator) {
+    private init(simulator: PushSimulator, clock: HandClock) {
         self.simulator = simulator
+        self.clock = clock
     }
 
     var keyFile: String { folder.path + "/key.p8" }
@@ -56,7 +60,7 @@ func withSimulator(
         try prepare(providers)
         var configuration = Configuration()
         try providers.configure(&configuration)
-        try await withServer({
+        try await withServer(clock: providers.clock, {
             $0.apps = configuration.apps
             $0.push = configuration.push
         }) { try await body($0, providers) }

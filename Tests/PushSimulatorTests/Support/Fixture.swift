@@ -2,19 +2,7 @@ import Crypto
 import CryptoExtras
 import Foundation
 import PushSimulator
-import Synchronization
-
-/// A clock that stands until it is moved.
-final class HandClock: Sendable {
-    private let milliseconds = Mutex<Int64>(1_795_000_000_000)
-
-    var now: Int64 { milliseconds.withLock { $0 } }
-    var seconds: Int64 { now / 1_000 }
-    var time: SimulatedTime { SimulatedTime { self.now } }
-
-    func advance(minutes: Int64) { milliseconds.withLock { $0 += minutes * 60_000 } }
-    func advance(seconds: Int64) { milliseconds.withLock { $0 += seconds * 1_000 } }
-}
+@_exported public import TestSupport
 
 /// A simulator that runs, and what is needed to push to it.
 struct Fixture {
@@ -27,9 +15,8 @@ struct Fixture {
     static func start(
         clock: HandClock = HandClock(), _ change: (inout SimulatorOptions) -> Void = { _ in }
     ) async throws -> Fixture {
-        var options = SimulatorOptions()
+        var options = SimulatorOptions(world: .hand(clock))
         options.credentials = [try credentials.get()]
-        options.time = clock.time
         // What others' senders may do beside is OthersSendersTests' business.
         options.isStrict = true
         change(&options)

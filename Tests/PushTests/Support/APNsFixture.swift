@@ -101,7 +101,7 @@ enum Pushes {
             id: id(number), kind: kind, app: "default", userID: "u",
             device: PushDevice(token: token, platform: platform, provider: provider, environment: environment),
             badge: Badge(count: count, unreadCount: count, version: 42, updatedAt: nil),
-            sentAt: Timestamp(milliseconds: HandClock.start))
+            sentAt: HandClock().now)
     }
 }
 
@@ -125,15 +125,15 @@ struct APNsFixture {
         var limits = HTTP2Limits()
         limits.startsWithOneStream = true
         let client = { (url: String) throws in
-            HTTP2Client(endpoint: try HTTP2Endpoint(url: url), limits: limits, network: network, clock: hand.clock)
+            HTTP2Client(endpoint: try HTTP2Endpoint(url: url), limits: limits, network: network, world: hand.world)
         }
         let productionClient = try client(first.url)
         let sandboxClient = sandbox == nil ? productionClient : try client(second.url)
         let provider = APNsProvider(
             key: try TestKeys.key(),
-            tokens: TeamTokens(team: TestKeys.team, store: store, clock: hand.clock, logger: silent),
+            tokens: TeamTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent),
             production: productionClient, sandbox: sandboxClient,
-            options: PayloadOptions(contentAvailable: true, topics: ["default": "com.example.app"]), clock: hand.clock)
+            options: PayloadOptions(contentAvailable: true, topics: ["default": "com.example.app"]), world: hand.world)
         let fixture = APNsFixture(
             production: first, sandbox: second, provider: provider, hand: hand, store: store)
         let result: Result<Void, any Error>

@@ -47,7 +47,7 @@ struct FCMFixture {
         let directory = try PushDirectory(
             apps: ["default": AppPushCredentials(apns: nil, fcm: credentials)], network: network,
             sandbox: SandboxProvider(capacity: 1, options: PayloadOptions(contentAvailable: true, topics: [:])),
-            contentAvailable: true, tokenStore: NoProviderTokenStore(), clock: hand.clock, logger: silent)
+            contentAvailable: true, tokenStore: NoProviderTokenStore(), world: hand.world, logger: silent)
         let result: Result<Void, any Error>
         do {
             result = .success(try await test(FCMFixture(server: server, directory: directory, hand: hand)))

@@ -4,30 +4,13 @@ import Logging
 import NIOCore
 import NIOHPACK
 import Synchronization
+@_exported public import TestSupport
 
 @testable import Push
 
-/// A clock that stands until it is moved; the wall's hands can be moved alone.
-final class HandClock: Sendable {
-    static let start: Int64 = 1_790_000_000_000
-    private let wall = Atomic<Int64>(HandClock.start)
-    private let monotonic = Atomic<Int64>(.seconds(1_000_000))
-
-    var wallSeconds: Int64 { wall.load(ordering: .sequentiallyConsistent) / 1_000 }
-
-    func advance(seconds: Int64) {
-        wall.add(seconds * 1_000, ordering: .sequentiallyConsistent)
-        monotonic.add(.seconds(seconds), ordering: .sequentiallyConsistent)
-    }
-
-    /// Somebody sets the clock.
-    func jump(seconds: Int64) { wall.add(seconds * 1_000, ordering: .sequentiallyConsistent) }
-
-    var clock: PushClock {
-        PushClock(
-            wallMilliseconds: { self.wall.load(ordering: .sequentiallyConsistent) },
-            monotonicNanoseconds: { self.monotonic.load(ordering: .sequentiallyConsistent) }, random: { 0 })
-    }
+extension HandClock {
+    /// Without jitter.
+    var world: World { .hand(self, seed: nil) }
 }
 
 /// A server, a network that trusts it, and a clock in the hand.
@@ -40,7 +23,7 @@ struct Fixture {
         var limits = HTTP2Limits()
         change(&limits)
         return HTTP2Client(
-            endpoint: try HTTP2Endpoint(url: server.url), limits: limits, network: network, clock: hand.clock)
+            endpoint: try HTTP2Endpoint(url: server.url), limits: limits, network: network, world: hand.world)
     }
 
     static func run(

@@ -22,29 +22,15 @@ private enum BufferedRandom {
     }
 }
 
-/// What the program takes from outside: time and chance. Passed in, so that a test decides both.
-package struct World: Sendable {
-    /// Milliseconds since 1970 UTC.
-    package let now: @Sendable () -> Timestamp
-    /// 64 random bits, fit for secrets.
-    package let random: @Sendable () -> UInt64
-
-    package init(now: @escaping @Sendable () -> Timestamp, random: @escaping @Sendable () -> UInt64) {
-        self.now = now
-        self.random = random
-    }
-
-    /// The real one.
+extension World {
+    /// The machine's clocks and the kernel's chance.
     package static let live = World(
         now: { Timestamp(milliseconds: WallClock.milliseconds()) },
+        monotonic: {
+            // Not CLOCK_MONOTONIC: a provider token grows older while the machine sleeps.
+            var time = timespec()
+            clock_gettime(CLOCK_BOOTTIME, &time)
+            return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        },
         random: { BufferedRandom.next() })
-
-    /// Random bytes for keys and secrets.
-    package func randomBytes(_ count: Int) -> [UInt8] {
-        var bytes: [UInt8] = []
-        while bytes.count < count {
-            withUnsafeBytes(of: random()) { bytes.append(contentsOf: $0) }
-        }
-        return Array(bytes.prefix(count))
-    }
 }
