@@ -52,7 +52,7 @@ let package = Package(
             dependencies: [
                 "CampanileCore",
                 server("Crypto", "swift-crypto"),
-                server("JWTKit", "jwt-kit"),
+                server("CryptoExtras", "swift-crypto"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOPosix", "swift-nio"),
@@ -113,7 +113,6 @@ let package = Package(
                 "Push", "CampanileCore", "TestSupport",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
-                server("JWTKit", "jwt-kit"),
                 server("Logging", "swift-log"),
                 server("NIOCore", "swift-nio"),
                 server("NIOPosix", "swift-nio"),

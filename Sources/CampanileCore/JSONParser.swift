@@ -207,7 +207,7 @@ struct JSONParser {
     private mutating func hexadecimal() throws(JSONSyntaxError) -> UInt32 {
         var value: UInt32 = 0
         for _ in 0..<4 {
-            guard let byte = peek, let digit = Character(Unicode.Scalar(byte)).hexDigitValue else {
+            guard let byte = peek, let digit = Hex.value(byte) else {
                 throw error("four hexadecimal digits are expected")
             }
             value = value << 4 | UInt32(digit)

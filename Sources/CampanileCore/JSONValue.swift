@@ -80,15 +80,10 @@ extension JSONValue {
     private static func write(_ string: String, to bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
         for byte in string.utf8 {
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"): bytes += [UInt8(ascii: "\\"), byte]
-            case 0x0A: bytes += "\\n".utf8
-            case 0..<0x20:
-                let digits = String(byte, radix: 16)
-                bytes += "\\u00".utf8
-                if digits.utf8.count == 1 { bytes.append(UInt8(ascii: "0")) }
-                bytes += digits.utf8
-            default: bytes.append(byte)
+            if let letter = JSONEscape.letter(byte) {
+                JSONEscape.append(byte, letter, to: &bytes)
+            } else {
+                bytes.append(byte)
             }
         }
         bytes.append(UInt8(ascii: "\""))

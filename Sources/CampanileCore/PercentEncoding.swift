@@ -9,8 +9,7 @@ package enum PercentEncoding {
                 UInt8(ascii: "~"):
                 encoded.unicodeScalars.append(Unicode.Scalar(byte))
             default:
-                let digits = String(byte, radix: 16, uppercase: true)
-                encoded += digits.utf8.count == 1 ? "%0" + digits : "%" + digits
+                encoded += "%" + Hex.encode(CollectionOfOne(byte)).uppercased()
             }
         }
         return encoded

@@ -48,8 +48,8 @@ public struct UUIDv7: Hashable, Sendable {
             if position == 8 || position == 13 || position == 18 || position == 23 {
                 guard byte == UInt8(ascii: "-") else { return nil }
             } else {
-                guard let digit = UUIDv7.hexDigit(byte), digits < 32 else { return nil }
-                if digits < 16 { words.0 = words.0 << 4 | digit } else { words.1 = words.1 << 4 | digit }
+                guard let digit = Hex.value(byte), digits < 32 else { return nil }
+                if digits < 16 { words.0 = words.0 << 4 | UInt64(digit) } else { words.1 = words.1 << 4 | UInt64(digit) }
                 digits += 1
             }
             position += 1
@@ -57,15 +57,6 @@ public struct UUIDv7: Hashable, Sendable {
         guard digits == 32, position == 36 else { return nil }
         guard (words.0 >> 12) & 0xF == 7, words.1 >> 62 == 0b10 else { return nil }
         self.init(high: words.0, low: words.1)
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt64? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt64(byte - UInt8(ascii: "0"))
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): UInt64(byte - UInt8(ascii: "a") + 10)
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): UInt64(byte - UInt8(ascii: "A") + 10)
-        default: nil
-        }
     }
 }
 
@@ -85,8 +76,7 @@ extension UUIDv7: CustomStringConvertible {
                     position += 1
                 }
                 let word = index < 16 ? high : low
-                let digit = UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16))) & 0xF
-                buffer[position] = digit < 10 ? UInt8(ascii: "0") + digit : UInt8(ascii: "a") + digit - 10
+                buffer[position] = Hex.digit(UInt8(truncatingIfNeeded: word >> UInt64(60 - 4 * (index % 16))) & 0xF)
                 position += 1
             }
             return position

@@ -61,12 +61,6 @@ package enum PayloadLimit {
 
     /// The bytes of a string within JSON, as `JSONValue` writes it.
     static func escapedBytes(_ text: String) -> Int {
-        text.utf8.reduce(0) { sum, byte in
-            switch byte {
-            case UInt8(ascii: "\""), UInt8(ascii: "\\"), 0x0A: sum + 2
-            case 0..<0x20: sum + 6
-            default: sum + 1
-            }
-        }
+        text.utf8.reduce(0) { $0 + JSONEscape.width($1) }
     }
 }

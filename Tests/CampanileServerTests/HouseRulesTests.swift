@@ -46,7 +46,7 @@ import Yams
         "Sources/CampanileCore": foundation,
         "Sources/CampanileClient": foundation.union(["CampanileCore", "FoundationNetworking"]),
         "Sources/Push": foundation.union([
-            "CampanileCore", "Crypto", "JWTKit", "Logging", "NIOCore", "NIOPosix", "NIOHTTP2", "NIOHPACK", "NIOSSL",
+            "CampanileCore", "Crypto", "CryptoExtras", "Logging", "NIOCore", "NIOPosix", "NIOHTTP2", "NIOHPACK", "NIOSSL",
         ]),
         "Sources/PushSimulator": foundation.union([
             "CampanileCore", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2", "NIOHPACK",

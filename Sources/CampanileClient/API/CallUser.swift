@@ -15,7 +15,7 @@ struct UserTokenClaims {
 
     init(_ token: String) {
         let parts = token.split(separator: ".", omittingEmptySubsequences: false)
-        let json = parts.count == 3 ? UserTokenClaims.decoded(parts[1]).flatMap { JSONValue(data: $0) } : nil
+        let json = parts.count == 3 ? Base64URL.decode(parts[1].utf8).flatMap { try? JSONValue(parsing: $0) } : nil
         user = User(id: json?["sub"]?.string, app: json?["app"]?.string)
         issuedAt = json?["iat"]?.seconds
         expiresAt = json?["exp"]?.seconds
@@ -27,13 +27,6 @@ struct UserTokenClaims {
         // Two users' tokens may be made to last for different times.
         guard user == other.user, let expiresAt, let others = other.expiresAt else { return false }
         return expiresAt < others
-    }
-
-    /// Base64 for addresses, without the padding (RFC 7515 section 2).
-    private static func decoded(_ part: Substring) -> Data? {
-        var text = part.replacingOccurrences(of: "-", with: "+").replacingOccurrences(of: "_", with: "/")
-        while !text.utf8.count.isMultiple(of: 4) { text += "=" }
-        return Data(base64Encoded: text)
     }
 }
 

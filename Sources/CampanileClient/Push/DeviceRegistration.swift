@@ -150,10 +150,5 @@ public actor DeviceRegistration {
     }
 
     /// A token's text as APNs wants it: two digits a byte, in lower case.
-    public static func hexadecimal(_ token: Data) -> String {
-        token.map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.utf8.count == 1 ? "0" + digits : digits
-        }.joined()
-    }
+    public static func hexadecimal(_ token: Data) -> String { Hex.encode(token) }
 }

@@ -106,7 +106,7 @@ public struct DeepLink: Sendable {
                 bytes.append(byte)
                 continue
             }
-            guard let high = rest.popFirst().flatMap(hexDigit), let low = rest.popFirst().flatMap(hexDigit) else {
+            guard let high = rest.popFirst().flatMap(Hex.value), let low = rest.popFirst().flatMap(Hex.value) else {
                 let written = quotedInSentence(String(decoding: part, as: UTF8.self))
                 throw Mistake("has a broken escape in \(written): two hexadecimal digits must follow each %.")
             }
@@ -114,15 +114,6 @@ public struct DeepLink: Sendable {
         }
         let text = String(decoding: bytes, as: UTF8.self)
         return (text, text.utf8.elementsEqual(bytes))
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        default: nil
-        }
     }
 }
 

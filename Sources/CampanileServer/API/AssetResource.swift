@@ -6,10 +6,7 @@ private let contentHashDigits = 12
 
 /// What tells one version of a document from another.
 func contentHash(_ content: [UInt8]) -> String {
-    let digits = SHA256.hash(data: content).flatMap { byte in
-        [byte >> 4, byte & 0xF].map { String($0, radix: 16) }
-    }
-    return digits.prefix(contentHashDigits).joined()
+    String(Hex.encode(SHA256.hash(data: content)).prefix(contentHashDigits))
 }
 
 /// A file that pages load. Its name holds the hash of its content, so that a cache may keep it for good.

@@ -68,7 +68,7 @@ extension DeviceToken {
         _ token: String, _ platform: DevicePlatform?, _ provider: DeviceProvider?, _ object: inout JSONObject
     ) {
         if platform == .ios, provider != .fcm {
-            let isHex = token.utf8.allSatisfy { UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0 || UInt8(ascii: "a")...UInt8(ascii: "f") ~= $0 | 0x20 }
+            let isHex = token.utf8.allSatisfy { Hex.value($0) != nil }
             if !isHex || !Limits.iosTokenHexDigits.contains(token.utf8.count) {
                 object.fail("token", .invalid, "token must be APNs' device token as 1 to 400 hexadecimal digits.")
             }

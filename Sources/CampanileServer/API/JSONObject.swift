@@ -121,11 +121,3 @@ struct JSONObject {
         if !errors.isEmpty { throw ClientError.invalid(errors) }
     }
 }
-
-extension StringProtocol {
-    /// Without spaces and tabs at both ends.
-    var trimmed: String {
-        let start = drop { $0 == " " || $0 == "\t" }
-        return String(start.reversed().drop { $0 == " " || $0 == "\t" }.reversed())
-    }
-}

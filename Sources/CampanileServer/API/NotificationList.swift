@@ -77,7 +77,7 @@ struct NotificationList: Sendable {
 enum Cursor {
     static func text(_ id: UUIDv7) -> String { Base64URL.encode(id.bytes) }
 
-    static func id(_ text: String) -> UUIDv7? { Base64URL.decode(text).flatMap { UUIDv7(bytes: $0) } }
+    static func id(_ text: String) -> UUIDv7? { Base64URL.decode(text.utf8).flatMap { UUIDv7(bytes: $0) } }
 }
 
 extension NotificationFilter {

@@ -29,8 +29,8 @@ struct StreamTokens: Sendable {
     func verify(_ token: [UInt8], now: Timestamp) -> VerifiedUserToken? {
         let parts = token.dropFirst(StreamTokens.prefix.utf8.count).split(
             separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 2, let text = Base64URL.decode(String(decoding: parts[0], as: UTF8.self)),
-            let code = Base64URL.decode(String(decoding: parts[1], as: UTF8.self)),
+        guard parts.count == 2, let text = Base64URL.decode(parts[0]),
+            let code = Base64URL.decode(parts[1]),
             HMAC<SHA256>.isValidAuthenticationCode(code, authenticating: text, using: key),
             let claims = try? JSONValue(parsing: text), case .string(let app)? = claims["app"],
             case .string(let userID)? = claims["sub"], case .integer(let expiresAt)? = claims["exp"],

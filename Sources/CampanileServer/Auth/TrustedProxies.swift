@@ -1,3 +1,4 @@
+import CampanileCore
 import HTTPEngine
 
 /// The proxies whose word about a client counts: `X-Forwarded-For` and `X-Forwarded-Proto` of a connection that comes from one of
@@ -27,7 +28,7 @@ struct TrustedProxies: Sendable {
         var client = peer
         for line in lines().reversed() {
             for entry in line.utf8.split(separator: UInt8(ascii: ",")).reversed() {
-                let text = TrustedProxies.trimmed(entry)
+                let text = entry.trimmed(TrustedProxies.isBlank)
                 // An empty element of a list is none (RFC 9110 section 5.6.1.2).
                 if text.isEmpty { continue }
                 guard let address = TrustedProxies.address(text) else { return client }
@@ -46,7 +47,7 @@ struct TrustedProxies: Sendable {
 
     static func scheme(_ lines: [String]) -> WebScheme? {
         let told = lines.flatMap { $0.utf8.split(separator: UInt8(ascii: ",")) }.map { entry in
-            WebScheme(forwarded: String(decoding: trimmed(entry), as: UTF8.self).lowercasedASCII)
+            WebScheme(forwarded: String(decoding: entry.trimmed(isBlank), as: UTF8.self).lowercasedASCII)
         }
         guard let first = told.first, told.allSatisfy({ $0 == first }) else { return nil }
         return first
@@ -72,11 +73,7 @@ struct TrustedProxies: Sendable {
             && text.dropFirst().allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     }
 
-    private static func trimmed(_ text: Substring.UTF8View) -> Substring.UTF8View {
-        var text = text.drop { $0 == 0x20 || $0 == 0x09 }
-        while let last = text.last, last == 0x20 || last == 0x09 { text.removeLast() }
-        return text
-    }
+    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 }
 }
 
 extension WebScheme {

@@ -167,7 +167,7 @@ package final class UserTokenVerifier: Sendable {
             throw UserTokenError("The token is malformed.")
         }
         let parts = token.split(separator: UInt8(ascii: "."))
-        guard parts.count == 3, let text = UserTokenVerifier.text(parts[1]) else {
+        guard parts.count == 3, let text = Base64URL.decode(parts[1]) else {
             throw UserTokenError("The token is malformed.")
         }
         return try check(try UserClaims(parsing: text), now: now)
@@ -175,7 +175,7 @@ package final class UserTokenVerifier: Sendable {
 
     private func key(for token: [UInt8]) throws -> JWTKeyCollection {
         let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 3, !token.contains(UInt8(ascii: "=")), let text = UserTokenVerifier.text(parts[0]),
+        guard parts.count == 3, !token.contains(UInt8(ascii: "=")), let text = Base64URL.decode(parts[0]),
             let header = try? JSONValue(parsing: text), case .object = header
         else { throw UserTokenError("The token is malformed.") }
         guard header["crit"] == nil else { throw UserTokenError("The token has critical header parameters.") }
@@ -191,11 +191,6 @@ package final class UserTokenVerifier: Sendable {
             guard key.algorithm == algorithm else { throw UserTokenError("The token's alg is not its key's.") }
             return key.key
         }
-    }
-
-    /// A part of a token, decoded.
-    private static func text(_ part: ArraySlice<UInt8>) -> [UInt8]? {
-        Base64URL.decode(String(decoding: part, as: UTF8.self))
     }
 
     private func check(_ claims: UserClaims, now: Timestamp) throws -> VerifiedUserToken {
@@ -225,9 +220,9 @@ package enum UserTokenSigner {
         if let audience { claims.append(.init("aud", .string(audience))) }
         if app != AppName.standard { claims.append(.init("app", .string(app))) }
         let header = JSONValue.object([.init("alg", "HS256"), .init("typ", "JWT")])
-        let signed = Base64URL.encode(header.text) + "." + Base64URL.encode(JSONValue.object(claims).text)
-        let code = HMAC<SHA256>.authenticationCode(
-            for: Array(signed.utf8), using: SymmetricKey(data: Array(secret.exposed.utf8)))
-        return signed + "." + Base64URL.encode(code)
+        let key = SymmetricKey(data: Array(secret.exposed.utf8))
+        return JSONWebToken.sign(header: header, claims: .object(claims)) {
+            Array(HMAC<SHA256>.authenticationCode(for: $0, using: key))
+        }
     }
 }

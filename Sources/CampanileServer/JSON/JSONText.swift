@@ -56,8 +56,8 @@ extension ByteBuffer {
                     text[position] = UInt8(ascii: "-")
                     position += 1
                 }
-                text[position] = ByteBuffer.hexDigit(id[index] >> 4)
-                text[position + 1] = ByteBuffer.hexDigit(id[index] & 0xF)
+                text[position] = Hex.digit(id[index] >> 4)
+                text[position + 1] = Hex.digit(id[index] & 0xF)
                 position += 2
             }
             text[37] = UInt8(ascii: "\"")
@@ -79,10 +79,6 @@ extension ByteBuffer {
         append(",\"updated_at\":")
         appendJSON(badge.updatedAt)
         append(UInt8(ascii: "}"))
-    }
-
-    private static func hexDigit(_ value: UInt8) -> UInt8 {
-        value < 10 ? UInt8(ascii: "0") &+ value : UInt8(ascii: "a") &- 10 &+ value
     }
 
     /// The next byte that JSON wants escaped (RFC 8259 section 7), eight at a time in one register.
@@ -113,16 +109,12 @@ extension ByteBuffer {
     }
 
     private mutating func appendEscape(_ byte: UInt8) {
+        let letter = JSONEscape.letter(byte) ?? UInt8(ascii: "u")
         append(UInt8(ascii: "\\"))
-        switch byte {
-        case 0x22, 0x5C: append(byte)
-        case 0x0A: append(UInt8(ascii: "n"))
-        case 0x0D: append(UInt8(ascii: "r"))
-        case 0x09: append(UInt8(ascii: "t"))
-        default:
-            append("u00")
-            append(ByteBuffer.hexDigit(byte >> 4))
-            append(ByteBuffer.hexDigit(byte & 0xF))
-        }
+        append(letter)
+        guard letter == UInt8(ascii: "u") else { return }
+        append("00")
+        append(Hex.digit(byte >> 4))
+        append(Hex.digit(byte & 0xF))
     }
 }

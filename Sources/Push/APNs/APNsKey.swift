@@ -30,11 +30,7 @@ package struct APNsKey: Sendable {
         self.privateKey = privateKey
         self.keyID = keyID
         self.teamID = teamID
-        let digest = SHA256.hash(data: privateKey.publicKey.x963Representation)
-        fingerprint = digest.map { byte in
-            let digits = String(byte, radix: 16)
-            return digits.utf8.count == 1 ? "0" + digits : digits
-        }.joined()
+        fingerprint = Hex.encode(SHA256.hash(data: privateKey.publicKey.x963Representation))
     }
 
     private static func isIdentifier(_ text: String) -> Bool {
@@ -53,29 +49,12 @@ package struct APNsKey: Sendable {
     func sign(issuedAt: Int64) throws(PushCredentialsError) -> String {
         let header = JSONValue.object([.init("alg", "ES256"), .init("kid", .string(keyID))])
         let claims = JSONValue.object([.init("iss", .string(teamID)), .init("iat", .integer(issuedAt))])
-        let signed = Base64URL.text(header.text) + "." + Base64URL.text(claims.text)
-        guard let signature = try? privateKey.signature(for: Array(signed.utf8)) else {
+        do {
+            return try JSONWebToken.sign(header: header, claims: claims) { bytes in
+                try Array(privateKey.signature(for: bytes).rawRepresentation)
+            }
+        } catch {
             throw PushCredentialsError("The APNs key \(keyID) doesn't sign.")
         }
-        return signed + "." + Base64URL.text(Array(signature.rawRepresentation))
-    }
-}
-
-/// Base64 for JWTs: URL-safe, without padding (RFC 7515 appendix C).
-enum Base64URL {
-    private static let alphabet = Array("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_".utf8)
-
-    static func text(_ bytes: [UInt8]) -> String {
-        var characters: [UInt8] = []
-        characters.reserveCapacity((bytes.count * 4 + 2) / 3)
-        var index = 0
-        while index < bytes.count {
-            let rest = bytes.count - index
-            let word = Int(bytes[index]) << 16 | (rest > 1 ? Int(bytes[index + 1]) << 8 : 0)
-                | (rest > 2 ? Int(bytes[index + 2]) : 0)
-            for place in 0...min(rest, 3) { characters.append(alphabet[word >> (18 - 6 * place) & 63]) }
-            index += 3
-        }
-        return String(decoding: characters, as: UTF8.self)
     }
 }

@@ -38,7 +38,7 @@ package final class APNsProvider: PushProvider {
             return answer(PushAnswer(outcome: .rejected, status: nil, reason: "PayloadTooLarge"))
         }
         let token = message.device.token
-        guard !token.isEmpty, token.utf8.allSatisfy(APNsProvider.isHexDigit) else {
+        guard !token.isEmpty, token.utf8.allSatisfy({ Hex.value($0) != nil }) else {
             return answer(PushAnswer(outcome: .rejected, status: nil, reason: "The device token isn't hexadecimal."))
         }
         perform(Attempt(message, request, answer))
@@ -179,15 +179,6 @@ package final class APNsProvider: PushProvider {
             var next = attempt
             next.hasRenewedToken = true
             perform(next)
-        }
-    }
-
-    private static func isHexDigit(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "a")...UInt8(ascii: "f"),
-            UInt8(ascii: "A")...UInt8(ascii: "F"):
-            true
-        default: false
         }
     }
 }

@@ -60,7 +60,7 @@ final class AccessTokens: Sendable {
             }
             return (grant, mustFetch)
         }
-        if mustFetch { Task { await fetch() } }
+        if mustFetch { Task { fetch() } }
         if let grant { done(grant) }
     }
 
@@ -87,10 +87,10 @@ final class AccessTokens: Sendable {
 
     // MARK: - Fetching
 
-    private func fetch() async {
+    private func fetch() {
         let assertion: String
         do {
-            assertion = try await account.assertion(issuedAt: world.now().milliseconds / 1_000)
+            assertion = try account.assertion(issuedAt: world.now().milliseconds / 1_000)
         } catch {
             return failed(PushTrouble(outcome: .misconfigured, reason: error.description))
         }

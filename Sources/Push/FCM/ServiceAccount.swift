@@ -1,5 +1,6 @@
 import CampanileCore
-import JWTKit
+import Crypto
+import CryptoExtras
 
 /// A Firebase project's service account, read from the JSON file that Google's console hands out.
 struct ServiceAccount: Sendable {
@@ -11,7 +12,7 @@ struct ServiceAccount: Sendable {
     let clientEmail: String
     let tokenURI: String
     private let keyID: String?
-    private let privateKey: Insecure.RSA.PrivateKey
+    private let privateKey: _RSA.Signing.PrivateKey
 
     /// - Throws: `PushCredentialsError` that names the key at fault and repeats no value.
     init(json: [UInt8]) throws(PushCredentialsError) {
@@ -28,7 +29,7 @@ struct ServiceAccount: Sendable {
         let isPlain = projectID.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }
         guard isPlain else { throw PushCredentialsError("The service account file's project_id is no project id.") }
         let pem = try ServiceAccount.text("private_key", in: file)
-        guard let key = try? Insecure.RSA.PrivateKey(pem: pem) else {
+        guard let key = try? _RSA.Signing.PrivateKey(pemRepresentation: pem) else {
             throw PushCredentialsError("The service account file's private_key is no RSA key of 2,048 bits in PEM.")
         }
         privateKey = key
@@ -41,27 +42,20 @@ struct ServiceAccount: Sendable {
         return text
     }
 
-    /// The claims of the assertion (Google, "Using OAuth 2.0 for Server to Server Applications"), in whole seconds.
-    private struct Claims: JWTPayload {
-        let iss: String
-        let scope: String
-        let aud: String
-        let iat: Int64
-        let exp: Int64
-
-        func verify(using algorithm: some JWTAlgorithm) async throws {}
-    }
-
-    /// A JWT with RS256 that Google exchanges for an access token.
+    /// A JWT with RS256 that Google exchanges for an access token (Google, "Using OAuth 2.0 for Server to Server
+    /// Applications").
     /// - Parameter issuedAt: seconds since 1970 UTC.
-    func assertion(issuedAt: Int64) async throws(PushCredentialsError) -> String {
-        let claims = Claims(
-            iss: clientEmail, scope: ServiceAccount.scope, aud: tokenURI, iat: issuedAt,
-            exp: issuedAt + ServiceAccount.assertionSeconds)
-        let kid = keyID.map { JWKIdentifier(string: $0) }
-        let keys = await JWTKeyCollection().add(rsa: privateKey, digestAlgorithm: .sha256, kid: kid)
+    func assertion(issuedAt: Int64) throws(PushCredentialsError) -> String {
+        var header: [JSONValue.Member] = [.init("alg", "RS256"), .init("typ", "JWT")]
+        if let keyID { header.append(.init("kid", .string(keyID))) }
+        let claims = JSONValue.object([
+            .init("iss", .string(clientEmail)), .init("scope", .string(ServiceAccount.scope)), .init("aud", .string(tokenURI)),
+            .init("iat", .integer(issuedAt)), .init("exp", .integer(issuedAt + ServiceAccount.assertionSeconds)),
+        ])
         do {
-            return try await keys.sign(claims, kid: kid)
+            return try JSONWebToken.sign(header: .object(header), claims: claims) { bytes in
+                try Array(privateKey.signature(for: SHA256.hash(data: bytes), padding: .insecurePKCS1v1_5).rawRepresentation)
+            }
         } catch {
             throw PushCredentialsError("The service account's key doesn't sign.")
         }

@@ -40,7 +40,7 @@ enum APNsRequestRules {
         guard !token.isEmpty else { throw APNsRefusal(.missingDeviceToken) }
         guard !token.contains("/") else { throw APNsRefusal(.badPath) }
         // It is bytes in hexadecimal.
-        guard tokenDigits.contains(token.utf8.count), token.utf8.count % 2 == 0, token.utf8.allSatisfy(isHexadecimal)
+        guard tokenDigits.contains(token.utf8.count), token.utf8.count % 2 == 0, token.utf8.allSatisfy({ Hex.value($0) != nil })
         else { throw APNsRefusal(.badDeviceToken) }
         return token.lowercased()
     }
@@ -138,11 +138,6 @@ enum APNsRequestRules {
 
     // MARK: - Characters
 
-    private static func isHexadecimal(_ byte: UInt8) -> Bool {
-        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "f")).contains(byte)
-            || (UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte)
-    }
-
     /// Of a bundle id: letters, digits, hyphen, dot.
     private static func isTopicCharacter(_ byte: UInt8) -> Bool {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
@@ -157,7 +152,7 @@ enum APNsRequestRules {
             if position == 8 || position == 13 || position == 18 || position == 23 {
                 guard byte == UInt8(ascii: "-") else { return false }
             } else {
-                guard isHexadecimal(byte), !(UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte) else { return false }
+                guard Hex.value(byte) != nil, !(UInt8(ascii: "A")...UInt8(ascii: "F")).contains(byte) else { return false }
             }
             position += 1
         }

@@ -1,5 +1,4 @@
 import CampanileCore
-import Foundation
 
 /// A JSON Web Token in its compact form (RFC 7515 section 7.1), taken apart and not verified.
 struct CompactJWS {
@@ -32,37 +31,5 @@ struct CompactJWS {
     static func integer(_ value: JSONValue?) -> Int64? {
         guard case .integer(let integer)? = value else { return nil }
         return integer
-    }
-}
-
-/// Base64 with the URL's alphabet and no padding (RFC 4648 section 5).
-enum Base64URL {
-    /// nil when a character doesn't belong, or bits are left over.
-    static func decode(_ text: some Sequence<UInt8>) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var bits: UInt32 = 0
-        var count = 0
-        for character in text {
-            guard let digit = digit(character) else { return nil }
-            bits = bits << 6 | digit
-            count += 6
-            if count >= 8 {
-                count -= 8
-                bytes.append(UInt8(truncatingIfNeeded: bits >> UInt32(count)))
-                bits &= (1 << UInt32(count)) - 1
-            }
-        }
-        return count < 6 && bits == 0 ? bytes : nil
-    }
-
-    private static func digit(_ character: UInt8) -> UInt32? {
-        switch character {
-        case UInt8(ascii: "A")...UInt8(ascii: "Z"): UInt32(character - UInt8(ascii: "A"))
-        case UInt8(ascii: "a")...UInt8(ascii: "z"): UInt32(character - UInt8(ascii: "a")) + 26
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): UInt32(character - UInt8(ascii: "0")) + 52
-        case UInt8(ascii: "-"): 62
-        case UInt8(ascii: "_"): 63
-        default: nil
-        }
     }
 }

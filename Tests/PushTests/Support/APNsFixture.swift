@@ -1,7 +1,6 @@
 import CampanileCore
 import Crypto
 import Foundation
-import JWTKit
 import Synchronization
 
 @testable import Push

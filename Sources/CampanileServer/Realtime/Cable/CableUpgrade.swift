@@ -76,8 +76,7 @@ struct CableUpgrade: Sendable, Equatable {
     private static func list(_ lines: [String], holds token: String, isCaseSensitive: Bool = false) -> Bool {
         lines.contains { line in
             line.split(separator: ",").contains { element in
-                let element = element.drop { $0 == " " || $0 == "\t" }.reversed().drop { $0 == " " || $0 == "\t" }.reversed()
-                let text = String(element)
+                let text = element.trimmed
                 return ExactText(isCaseSensitive ? text : text.lowercasedASCII) == ExactText(token)
             }
         }

@@ -49,9 +49,9 @@ enum SignedStreamName {
     static func signatures(of name: String, key: Key) -> [String] {
         var json: [UInt8] = []
         RailsJSON.appendString(name.utf8, to: &json)
-        let payload = strictBase64(json)
+        let payload = Data(json).base64EncodedString()
         return key.candidates.map { candidate in
-            payload + "--" + hexadecimal(HMAC<SHA256>.authenticationCode(for: Array(payload.utf8), using: candidate))
+            payload + "--" + Hex.encode(HMAC<SHA256>.authenticationCode(for: Array(payload.utf8), using: candidate))
         }
     }
 
@@ -60,7 +60,9 @@ enum SignedStreamName {
         let bytes = Array(signed.utf8)
         let codeLength = SHA256.byteCount * 2
         guard bytes.count > codeLength + 2, bytes[(bytes.count - codeLength - 2)...].starts(with: "--".utf8),
-            let code = fromHexadecimal(bytes.suffix(codeLength))
+            let code = Hex.decode(bytes.suffix(codeLength)),
+            // Lower case only: Rails compares the text.
+            Hex.encode(code).utf8.elementsEqual(bytes.suffix(codeLength))
         else { return nil }
         let payload = bytes.dropLast(codeLength + 2)
         let isSigned = key.candidates.contains {
@@ -69,21 +71,6 @@ enum SignedStreamName {
         guard isSigned, let json = fromBase64(payload), case .string(let name)? = try? JSONValue(parsing: json)
         else { return nil }
         return name
-    }
-
-    // MARK: - Base64 and hexadecimal
-
-    /// The standard alphabet with padding, in one line (RFC 4648 section 4).
-    private static func strictBase64(_ bytes: [UInt8]) -> String {
-        var text = Base64URL.encode(bytes).utf8.map { byte in
-            switch byte {
-            case UInt8(ascii: "-"): UInt8(ascii: "+")
-            case UInt8(ascii: "_"): UInt8(ascii: "/")
-            default: byte
-            }
-        }
-        while text.count % 4 != 0 { text.append(UInt8(ascii: "=")) }
-        return String(decoding: text, as: UTF8.self)
     }
 
     /// Either alphabet, with padding or without: newer versions of Rails can be set to sign in the URL-safe form.
@@ -102,32 +89,6 @@ enum SignedStreamName {
             default: byte
             }
         }
-        return Base64URL.decode(String(decoding: urlSafe, as: UTF8.self))
-    }
-
-    private static func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789abcdef".utf8)
-        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 0xF)]] }, as: UTF8.self)
-    }
-
-    /// Lower case only, as Rails compares the text.
-    private static func fromHexadecimal(_ text: ArraySlice<UInt8>) -> [UInt8]? {
-        var bytes: [UInt8] = []
-        var high: UInt8?
-        for byte in text {
-            let value: UInt8
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): value = byte - UInt8(ascii: "0")
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): value = byte - UInt8(ascii: "a") + 10
-            default: return nil
-            }
-            if let upper = high {
-                bytes.append(upper << 4 | value)
-                high = nil
-            } else {
-                high = value
-            }
-        }
-        return high == nil ? bytes : nil
+        return Base64URL.decode(urlSafe)
     }
 }

@@ -1,0 +1,74 @@
+import CampanileCore
+import HTTPEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct Base64URLTests {
+    @Test("bytes are written with the URL's alphabet and no padding, and read back", arguments: [
+        ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"), ("foobar", "Zm9vYmFy"),
+        ("\u{fb}\u{ff}", "w7vDvw"), ("???>>>", "Pz8_Pj4-"),
+    ])
+    func roundTrip(_ text: String, _ encoded: String) {
+        #expect(Base64URL.encode(text.utf8) == encoded)
+        #expect(Base64URL.decode(encoded.utf8) == Array(text.utf8))
+    }
+
+    @Test("padding, the other alphabet, half a byte and bits that no byte needs are refused", arguments: [
+        "Zg==", "Pz8/", "Pz8+", "Z", "Zm9vY", "Zh", "Zm9", "Zm9v ", "é",
+    ])
+    func malformed(_ text: String) { #expect(Base64URL.decode(text.utf8) == nil) }
+}
+
+@Suite struct HexTests {
+    @Test("every byte is two digits in lower case, and is read in either case")
+    func roundTrip() {
+        let bytes = (0...255).map { UInt8($0) }
+        let text = Hex.encode(bytes)
+        #expect(text.hasPrefix("000102030405060708090a0b0c0d0e0f10") && text.hasSuffix("fdfeff"))
+        #expect(Hex.decode(text.utf8) == bytes)
+        #expect(Hex.decode(text.uppercased().utf8) == bytes)
+    }
+
+    @Test("what is no digit, and half a byte, are refused", arguments: ["0", "0g", "/0", ":0", "@0", "G0", "`0", "000", "é"])
+    func malformed(_ text: String) { #expect(Hex.decode(text.utf8) == nil) }
+}
+
+/// The three writers of JSON strings have one table of escapes.
+@Suite struct JSONEscapeTests {
+    private static let texts = (0...0x2FF).compactMap { Unicode.Scalar($0) }.map { "a\($0)b" } + ["", "\u{2028}\u{1F600}"]
+
+    @Test("answers and values are written alike, and read back as they were")
+    func alike() throws {
+        for text in Self.texts {
+            var buffer = ByteBuffer()
+            buffer.appendJSONString(text)
+            let written = buffer.finish().withBytes { Array($0) }
+            #expect(written == JSONValue.string(text).text)
+            #expect(try JSONValue(parsing: written) == .string(text))
+        }
+    }
+
+    @Test("what Rails would write reads back as it was")
+    func rails() throws {
+        for text in Self.texts {
+            var bytes: [UInt8] = []
+            RailsJSON.appendString(text.utf8, to: &bytes)
+            #expect(try JSONValue(parsing: bytes) == .string(text))
+        }
+    }
+
+    @Test("the width of a byte is what it takes when it is written")
+    func width() {
+        for text in Self.texts {
+            #expect(text.utf8.reduce(2) { $0 + JSONEscape.width($1) } == JSONValue.string(text).text.count)
+        }
+    }
+}
+
+@Suite struct TrimmingTests {
+    @Test("spaces and tabs at both ends go, those between stay", arguments: [
+        ("", ""), (" \t ", ""), ("a", "a"), (" a b\t", "a b"), ("\u{a0}a\n", "\u{a0}a\n"),
+    ])
+    func trimmed(_ text: String, _ expected: String) { #expect(text.trimmed == expected) }
+}
