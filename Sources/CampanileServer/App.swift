@@ -14,7 +14,7 @@ package final class App: Sendable {
     let database: Database
     let courier: Courier
     /// Who takes the pushes.
-    package let providers: Providers
+    package let providers: PushProviders
 
     private let server: HTTPServer
     let realtime: Realtime
@@ -63,7 +63,7 @@ package final class App: Sendable {
         let ids = try Publisher.generator(for: database, world: world)
         let sandbox = SandboxProvider(
             capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
-        let providers = Providers(
+        let providers = PushProviders(
             sandbox: sandbox, contentAvailable: configuration.badge.contentAvailable,
             tokenStore: ProviderTokenRepository(database: database), world: world, logger: logger)
         self.providers = providers
@@ -71,7 +71,7 @@ package final class App: Sendable {
         let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
         let courier = Courier(
             database: database, world: world, badgePushes: badgePushes, options: delivery, lease: lease,
-            providers: { provider ?? providers.provider($0) }, ids: ids, logger: logger)
+            providers: { provider ?? providers.provider(app: $0.app, kind: $0.provider) }, ids: ids, logger: logger)
         self.courier = courier
         let streamTokens = StreamTokens(key: try await App.streamTokenKey(database, world: world))
         let authenticator = Authenticator(

@@ -91,9 +91,8 @@ package struct Doctor: Sendable {
 
     private func examineProviders(_ tokenStore: any ProviderTokenStore) async -> [Finding] {
         let sandbox = SandboxProvider(capacity: 1, options: PayloadOptions(contentAvailable: true, topics: [:]))
-        let providers = Providers(
-            sandbox: sandbox, contentAvailable: true, tokenStore: tokenStore,
-            world: world, logger: logger)
+        let providers = PushProviders(
+            sandbox: sandbox, contentAvailable: true, tokenStore: tokenStore, world: world, logger: logger)
         do {
             try providers.apply(configuration)
         } catch {

@@ -47,7 +47,7 @@ package struct FCMCredentials: Sendable, Hashable {
     }
 }
 
-/// What is wrong with credentials, as a sentence that repeats nothing secret.
+/// What is wrong with credentials, in sentences that repeat nothing secret.
 package struct PushCredentialsError: Error, Equatable, CustomStringConvertible {
     package let description: String
 

@@ -14,14 +14,11 @@ package struct PushAnswer: Sendable {
     package let status: Int?
     /// The provider's own word, such as `BadDeviceToken`; or ours, where there was no answer.
     package let reason: String?
-    /// The provider's own name for the push, such as FCM's `projects/…/messages/…`.
-    package let providerID: String?
 
-    package init(outcome: PushOutcome, status: Int?, reason: String?, providerID: String? = nil) {
+    package init(outcome: PushOutcome, status: Int?, reason: String?) {
         self.outcome = outcome
         self.status = status
         self.reason = reason
-        self.providerID = providerID
     }
 }
 

@@ -5,10 +5,10 @@ import Push
 /// `GET /sandbox/pushes`: what the sandbox provider was given, newest first.
 struct SandboxResource: Sendable {
     let sandbox: SandboxProvider
-    let providers: Providers
+    let providers: PushProviders
 
     func list(_ request: Request, _ producer: Producer) throws -> Reply {
-        guard DeviceProvider.allCases.contains(where: { providers.isSandbox(Lane(app: producer.app, provider: $0)) })
+        guard DeviceProvider.allCases.contains(where: { providers.isSandbox(app: producer.app, kind: $0) })
         else { throw ClientError(.notFound, detail: "The app \(producer.app) doesn't use the sandbox.") }
         var errors: [FieldError] = []
         let userID = request.text(of: "user_id", &errors)

@@ -1,5 +1,6 @@
 import CampanileCore
 import Logging
+import Push
 import Synchronization
 
 /// Keeps the push credentials up to date: when an operator says so, and when a file that holds some was replaced. A key
@@ -8,11 +9,11 @@ final class CredentialWatch: Sendable {
     static let period = Duration.seconds(5)
 
     private let configuration: Mutex<Configuration>
-    private let providers: Providers
+    private let providers: PushProviders
     private let courier: Courier
     private let logger: Logger
 
-    init(configuration: Configuration, providers: Providers, courier: Courier, logger: Logger) {
+    init(configuration: Configuration, providers: PushProviders, courier: Courier, logger: Logger) {
         self.configuration = Mutex(configuration)
         self.providers = providers
         self.courier = courier

@@ -66,8 +66,8 @@ package final class APNsProvider: PushProvider {
             self.answer = answer
         }
 
-        func finish(_ outcome: PushOutcome, status: Int? = nil, _ reason: String?, id: String? = nil) {
-            answer(PushAnswer(outcome: outcome, status: status, reason: reason, providerID: id))
+        func finish(_ outcome: PushOutcome, status: Int? = nil, _ reason: String?) {
+            answer(PushAnswer(outcome: outcome, status: status, reason: reason))
         }
     }
 
@@ -139,8 +139,7 @@ package final class APNsProvider: PushProvider {
             tokens.accepted()
             let isElsewhere = attempt.environment != attempt.registered
             attempt.finish(
-                isElsewhere ? .acceptedElsewhere(attempt.environment) : .accepted, status: 200, nil,
-                id: answer.headers.first(name: "apns-unique-id"))
+                isElsewhere ? .acceptedElsewhere(attempt.environment) : .accepted, status: 200, nil)
         case .settle(let outcome): attempt.finish(outcome, status: said.status, said.word)
         case .tryOtherEnvironment: tryOtherEnvironment(attempt, said)
         case .keyOfOtherEnvironment: keyIsOfOtherEnvironment(attempt, said)

@@ -18,15 +18,14 @@ struct FCMAnswer: Sendable {
     let code: String?
     /// A field violation names the token.
     let blamesToken: Bool
-    /// `projects/…/messages/…`.
-    let name: String?
     let retryAfterMilliseconds: Int64?
 
     init(_ answer: HTTP2Answer, now: () -> Timestamp) {
         status = answer.status
         retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, now: now)
-        let json = answer.isWhole ? answer.body.flatMap { try? JSONValue(parsing: Array($0.readableBytesView)) } : nil
-        name = status == 200 ? FCMAnswer.text(json?["name"]) : nil
+        // A success needs no reading.
+        let body = status != 200 && answer.isWhole ? answer.body : nil
+        let json = body.flatMap { try? JSONValue(parsing: Array($0.readableBytesView)) }
         let error = json?["error"]
         let details = FCMAnswer.array(error?["details"])
         let fcm = details.compactMap { FCMAnswer.text($0["errorCode"]) }.first

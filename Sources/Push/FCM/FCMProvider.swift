@@ -41,8 +41,8 @@ package final class FCMProvider: PushProvider {
             self.answer = answer
         }
 
-        func finish(_ outcome: PushOutcome, status: Int? = nil, _ reason: String?, id: String? = nil) {
-            answer(PushAnswer(outcome: outcome, status: status, reason: reason, providerID: id))
+        func finish(_ outcome: PushOutcome, status: Int? = nil, _ reason: String?) {
+            answer(PushAnswer(outcome: outcome, status: status, reason: reason))
         }
     }
 
@@ -89,7 +89,7 @@ package final class FCMProvider: PushProvider {
     private func judge(_ answer: HTTP2Answer, _ attempt: Attempt, _ token: String) {
         let said = FCMAnswer(answer, now: world.now)
         switch said.verdict {
-        case .settle(let outcome): attempt.finish(outcome, status: said.status, said.word, id: said.name)
+        case .settle(let outcome): attempt.finish(outcome, status: said.status, said.word)
         case .renewToken:
             guard !attempt.hasRenewedToken, tokens.refused(token) else {
                 let sentence = "\(said.word ?? ""): FCM doesn't accept Google's own access token for this project."

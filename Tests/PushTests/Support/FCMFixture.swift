@@ -25,10 +25,10 @@ enum TestAccount {
 /// Google's token endpoint and FCM as one scripted server, and a provider for them.
 struct FCMFixture {
     let server: ScriptedServer
-    let directory: PushDirectory
+    let providers: PushProviders
     let hand: HandClock
 
-    var provider: any PushProvider { directory.provider(app: "default", kind: .fcm) }
+    var provider: any PushProvider { providers.provider(app: "default", kind: .fcm) }
     var assertions: [ServedRequest] { server.requests.filter { $0.path == "/token" } }
     var messages: [ServedRequest] { server.requests.filter { $0.path != "/token" } }
 
@@ -41,26 +41,35 @@ struct FCMFixture {
         _ test: (FCMFixture) async throws -> Void
     ) async throws {
         let server = try await ScriptedServer.start { $0.path == "/token" ? token($0) : messages($0) }
-        let network = try PushNetwork(trust: .authorities(pem: TestAuthority.trusted.pem))
         let hand = HandClock()
         let credentials = FCMCredentials(serviceAccountJSON: TestAccount.json(), url: server.url)
-        let directory = try PushDirectory(
-            apps: ["default": AppPushCredentials(apns: nil, fcm: credentials)], network: network,
-            sandbox: SandboxProvider(capacity: 1, options: PayloadOptions(contentAvailable: true, topics: [:])),
-            contentAvailable: true, tokenStore: NoProviderTokenStore(), world: hand.world, logger: silent)
+        let providers = PushProviders.testing(hand, tokenStore: NoProviderTokenStore())
+        try providers.applyTrusting(["default": AppPushCredentials(apns: nil, fcm: credentials)])
         let result: Result<Void, any Error>
         do {
-            result = .success(try await test(FCMFixture(server: server, directory: directory, hand: hand)))
+            result = .success(try await test(FCMFixture(server: server, providers: providers, hand: hand)))
         } catch {
             result = .failure(error)
         }
-        await directory.shutDown()
+        await providers.shutDown()
         await server.stop()
-        await network.shutDown()
         try result.get()
     }
 
     static func message(_ kind: PushMessage.Kind = .alert(Pushes.alert())) -> PushMessage {
         Pushes.message(kind, token: "fcm-token:1", provider: .fcm, platform: .android)
+    }
+}
+
+extension PushProviders {
+    static func testing(_ hand: HandClock, tokenStore: any ProviderTokenStore = MemoryTokenStore()) -> PushProviders {
+        PushProviders(
+            sandbox: SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:])),
+            contentAvailable: true, tokenStore: tokenStore, world: hand.world, logger: silent)
+    }
+
+    /// Trusts the scripted servers.
+    func applyTrusting(_ apps: [String: AppPushCredentials]) throws {
+        try apply(apps) { .authorities(pem: TestAuthority.trusted.pem) }
     }
 }

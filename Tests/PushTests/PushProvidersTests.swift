@@ -1,10 +1,11 @@
 import CampanileCore
 import Crypto
+import Synchronization
 import Testing
 
 @testable import Push
 
-@Suite("Providers of the apps") struct PushDirectoryTests {
+@Suite("Providers of the apps") struct PushProvidersTests {
     private static func apns(
         _ url: String?, key: P256.Signing.PrivateKey = TestKeys.first, id: String = "KEY0000001",
         topic: String = "com.example.app"
@@ -17,29 +18,38 @@ import Testing
 
     private static func run(
         _ apps: (ScriptedServer) -> [String: AppPushCredentials], _ script: @escaping ScriptedServer.Script,
-        _ test: (PushDirectory, ScriptedServer) async throws -> Void
+        _ test: (PushProviders, ScriptedServer) async throws -> Void
     ) async throws {
         try await Fixture.run(script) { fixture in
-            let directory = try PushDirectory(
-                apps: apps(fixture.server), network: fixture.network,
-                sandbox: SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:])),
-                contentAvailable: true, tokenStore: MemoryTokenStore(), world: fixture.hand.world, logger: silent)
+            let providers = PushProviders.testing(fixture.hand)
+            try providers.applyTrusting(apps(fixture.server))
             let result: Result<Void, any Error>
-            do { result = .success(try await test(directory, fixture.server)) } catch { result = .failure(error) }
-            await directory.shutDown()
+            do { result = .success(try await test(providers, fixture.server)) } catch { result = .failure(error) }
+            await providers.shutDown()
             try result.get()
         }
     }
 
     @Test("an app without credentials of a kind has the sandbox for it")
     func sandbox() async throws {
-        try await Self.run({ ["default": Self.apns($0.url)] }, { _ in [.answer(200)] }) { directory, server in
-            #expect(!directory.isSandbox(app: "default", kind: .apns))
-            #expect(directory.isSandbox(app: "default", kind: .fcm))
-            #expect(directory.isSandbox(app: "other", kind: .apns))
-            let provider = directory.provider(app: "other", kind: .apns)
+        try await Self.run({ ["default": Self.apns($0.url)] }, { _ in [.answer(200)] }) { providers, server in
+            #expect(!providers.isSandbox(app: "default", kind: .apns))
+            #expect(providers.isSandbox(app: "default", kind: .fcm))
+            #expect(providers.isSandbox(app: "other", kind: .apns))
+            let provider = providers.provider(app: "other", kind: .apns)
             #expect(await provider.send(Pushes.message()).outcome == .accepted)
             #expect(server.requests.isEmpty)
+        }
+    }
+
+    @Test("without credentials there is no network; the first ones make it, and one is enough")
+    func lazyNetwork() async throws {
+        try await Self.run({ _ in [:] }, { _ in [.answer(200)] }) { providers, server in
+            #expect(providers.state.withLock { $0.network } == nil)
+            try providers.applyTrusting(["default": Self.apns(server.url)])
+            let first = try #require(providers.state.withLock { $0.network })
+            try providers.applyTrusting(["second": Self.apns(server.url)])
+            #expect(providers.state.withLock { $0.network } === first)
         }
     }
 
@@ -48,12 +58,12 @@ import Testing
         let apps: (ScriptedServer) -> [String: AppPushCredentials] = {
             ["default": Self.apns($0.url), "second": Self.apns($0.url, topic: "com.example.second")]
         }
-        try await Self.run(apps, { _ in [.answer(200)] }) { directory, server in
-            #expect(await directory.provider(app: "default", kind: .apns).send(Pushes.message()).outcome == .accepted)
+        try await Self.run(apps, { _ in [.answer(200)] }) { providers, server in
+            #expect(await providers.provider(app: "default", kind: .apns).send(Pushes.message()).outcome == .accepted)
             let second = PushMessage(
                 id: Pushes.id(2), kind: .badge, app: "second", userID: "u", device: Pushes.message().device,
                 badge: .none, sentAt: Timestamp(milliseconds: 0))
-            #expect(await directory.provider(app: "second", kind: .apns).send(second).outcome == .accepted)
+            #expect(await providers.provider(app: "second", kind: .apns).send(second).outcome == .accepted)
             #expect(server.log.connections == 1)
             #expect(Set(server.requests.map(\.token)).count == 1)
             #expect(server.requests.map { $0.first("apns-topic") } == ["com.example.app", "com.example.second"])
@@ -63,13 +73,13 @@ import Testing
     @Test("a key is replaced while pushes are under way: they end, the next go over a new connection with the new key")
     func replacedKey() async throws {
         let script: ScriptedServer.Script = { [$0.number == 1 ? .silence : .answer(200)] }
-        try await Self.run({ ["default": Self.apns($0.url)] }, script) { directory, server in
-            let old = directory.provider(app: "default", kind: .apns)
+        try await Self.run({ ["default": Self.apns($0.url)] }, script) { providers, server in
+            let old = providers.provider(app: "default", kind: .apns)
             #expect(await old.send(Pushes.message()).outcome == .accepted)
             let pending = old.begin(Pushes.message(id: 2))
             await server.until { $0.requests.count == 2 }
-            try directory.replace(apps: ["default": Self.apns(server.url, key: TestKeys.second, id: "KEY0000002")])
-            let new = directory.provider(app: "default", kind: .apns)
+            try providers.applyTrusting(["default": Self.apns(server.url, key: TestKeys.second, id: "KEY0000002")])
+            let new = providers.provider(app: "default", kind: .apns)
             #expect(await new.send(Pushes.message(id: 3)).outcome == .accepted)
             server.answer(server.requests[1], [.answer(200)])
             #expect(await pending.value.outcome == .accepted)
@@ -84,10 +94,10 @@ import Testing
 
     @Test("what didn't change keeps its connection")
     func unchanged() async throws {
-        try await Self.run({ ["default": Self.apns($0.url)] }, { _ in [.answer(200)] }) { directory, server in
-            #expect(await directory.provider(app: "default", kind: .apns).send(Pushes.message()).outcome == .accepted)
-            try directory.replace(apps: ["default": Self.apns(server.url), "more": Self.apns(server.url, topic: "x")])
-            #expect(await directory.provider(app: "default", kind: .apns).send(Pushes.message()).outcome == .accepted)
+        try await Self.run({ ["default": Self.apns($0.url)] }, { _ in [.answer(200)] }) { providers, server in
+            #expect(await providers.provider(app: "default", kind: .apns).send(Pushes.message()).outcome == .accepted)
+            try providers.applyTrusting(["default": Self.apns(server.url), "more": Self.apns(server.url, topic: "x")])
+            #expect(await providers.provider(app: "default", kind: .apns).send(Pushes.message()).outcome == .accepted)
             #expect(server.log.connections == 1)
         }
     }
@@ -108,9 +118,9 @@ import Testing
                 apns: APNsCredentials(keyPEM: secret, keyID: "", teamID: "T", topic: "t"),
                 fcm: FCMCredentials(serviceAccountJSON: TestAccount.json(["client_email": JSONValue?.none]))),
         ]
-        try await Self.run({ _ in [:] }, { _ in [] }) { directory, _ in
-            let error = #expect(throws: PushDirectoryError.self) { try directory.replace(apps: apps) }
-            let problems = try #require(error?.problems)
+        try await Self.run({ _ in [:] }, { _ in [] }) { providers, _ in
+            let error = #expect(throws: PushCredentialsError.self) { try providers.applyTrusting(apps) }
+            let problems = try #require(error?.description.split(separator: "\n"))
             #expect(problems.count == 6)
             #expect(problems[0].hasPrefix("apps.a.apns: The APNs key is no P-256 private key"))
             #expect(problems[1].hasPrefix("apps.a.fcm: "))
@@ -131,17 +141,17 @@ import Testing
                     fcm: FCMCredentials(serviceAccountJSON: TestAccount.json(), url: server.url))
             ]
         }
-        try await Self.run(apps, FCMFixture.grant) { directory, server in
-            let findings = await directory.check(app: "default")
+        try await Self.run(apps, FCMFixture.grant) { providers, server in
+            let findings = await providers.check(app: "default")
             #expect(findings.filter { !$0.isGood }.isEmpty, "\(findings)")
             #expect(findings.count == 6)
             #expect(server.requests.map(\.path) == ["/token"])
             try await server.stopListening()
             let later = AppPushCredentials(apns: Self.apns("https://127.0.0.1:\(server.port)/x").apns, fcm: nil)
-            try directory.replace(apps: ["default": later])
-            let bad = try #require(await directory.check(app: "default").first { !$0.isGood })
+            try providers.applyTrusting(["default": later])
+            let bad = try #require(await providers.check(app: "default").first { !$0.isGood })
             #expect(bad.sentence.contains("connection refused"))
-            #expect(await directory.check(app: "nobody").map(\.isGood) == [true])
+            #expect(await providers.check(app: "nobody").map(\.isGood) == [true])
         }
     }
 }

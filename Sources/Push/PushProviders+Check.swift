@@ -1,7 +1,7 @@
 import CampanileCore
 import Synchronization
 
-extension PushDirectory {
+extension PushProviders {
     /// One thing that was looked at, for `campanile doctor`.
     package struct Finding: Sendable, Equatable {
         package let subject: String
@@ -17,7 +17,7 @@ extension PushDirectory {
         guard let credentials else {
             return [Finding(subject: app, isGood: true, sentence: "No credentials: pushes go to the sandbox.")]
         }
-        guard let parsed = try? PushDirectory.parse([app: credentials])[app] else { return [] }
+        guard let parsed = try? PushProviders.parse([app: credentials])[app] else { return [] }
         var findings: [Finding] = []
         if let apns = parsed.apns { findings += await check(apns, in: state) }
         if let fcm = parsed.fcm { findings += await check(fcm, in: state) }

@@ -1,9 +1,3 @@
-/// Everything that is wrong with the credentials, each as one sentence that names the app.
-package struct PushDirectoryError: Error, Equatable, CustomStringConvertible {
-    package let problems: [String]
-    package var description: String { problems.joined(separator: "\n") }
-}
-
 /// The credentials of one app, read.
 struct ParsedCredentials: Sendable {
     let contents: AppPushCredentials
@@ -65,9 +59,9 @@ struct ParsedFCM: Sendable {
     }
 }
 
-extension PushDirectory {
-    /// - Throws: `PushDirectoryError` with the problems of all apps.
-    static func parse(_ apps: [String: AppPushCredentials]) throws(PushDirectoryError) -> [String: ParsedCredentials] {
+extension PushProviders {
+    /// - Throws: `PushCredentialsError` with the problems of all apps, each in a line that names the app.
+    static func parse(_ apps: [String: AppPushCredentials]) throws(PushCredentialsError) -> [String: ParsedCredentials] {
         var parsed: [String: ParsedCredentials] = [:]
         var problems: [String] = []
         for (app, contents) in apps.sorted(by: { $0.key < $1.key }) {
@@ -79,7 +73,7 @@ extension PushDirectory {
             }
             parsed[app] = ParsedCredentials(contents: contents, apns: apns, fcm: fcm)
         }
-        guard problems.isEmpty else { throw PushDirectoryError(problems: problems) }
+        guard problems.isEmpty else { throw PushCredentialsError(problems.joined(separator: "\n")) }
         return parsed
     }
 

@@ -1,0 +1,195 @@
+package import CampanileCore
+package import Logging
+import NIOCore
+import Synchronization
+
+/// The providers of every app: APNs and FCM where it has credentials, the sandbox for the rest. A key or an address may be
+/// replaced while the process runs: what didn't change keeps its connections, what did is drained. The first credentials
+/// make the network; until then no connection and no thread of it exists.
+package final class PushProviders: Sendable {
+    struct AppProviders: Sendable {
+        let credentials: AppPushCredentials
+        let apns: (any PushProvider)?
+        let fcm: (any PushProvider)?
+    }
+
+    /// What may share connections to APNs: Apple ties a connection to one team and key.
+    struct APNsHost: Hashable {
+        let team: String
+        let fingerprint: String
+        let endpoint: HTTP2Endpoint
+    }
+
+    struct FCMHost: Hashable {
+        let credentials: FCMCredentials
+        let endpoint: HTTP2Endpoint
+    }
+
+    struct State: Sendable {
+        var network: PushNetwork?
+        var apps: [String: AppProviders] = [:]
+        var teams: [String: TeamTokens] = [:]
+        var apnsClients: [APNsHost: HTTP2Client] = [:]
+        var fcmClients: [FCMHost: HTTP2Client] = [:]
+        var accessTokens: [FCMCredentials: AccessTokens] = [:]
+        /// Replaced, and waiting for their last answers.
+        var draining: [HTTP2Client] = []
+    }
+
+    /// One state on its way to the next.
+    private struct Change {
+        let network: PushNetwork
+        let old: State
+        var next: State
+    }
+
+    private let sandbox: SandboxProvider
+    private let contentAvailable: Bool
+    private let tokenStore: any ProviderTokenStore
+    private let limits: HTTP2Limits
+    let world: World
+    private let logger: Logger
+    let state = Mutex(State())
+
+    /// How long connections that are replaced or shut down may take for their last answers.
+    private static let drainLimit = TimeAmount.seconds(20)
+    private static let shutDownLimit = TimeAmount.seconds(5)
+
+    /// - Parameters:
+    ///   - sandbox: where pushes go that an app has no credentials for.
+    ///   - contentAvailable: as in `PayloadOptions`.
+    ///   - tokenStore: where Apple's tokens survive a restart.
+    package init(
+        sandbox: SandboxProvider, contentAvailable: Bool, tokenStore: any ProviderTokenStore, world: World, logger: Logger,
+        limits: HTTP2Limits = HTTP2Limits()
+    ) {
+        self.sandbox = sandbox
+        self.contentAvailable = contentAvailable
+        self.tokenStore = tokenStore
+        self.world = world
+        self.logger = logger
+        self.limits = limits
+    }
+
+    /// Who delivers to such a device of an app.
+    package func provider(app: String, kind: DeviceProvider) -> any PushProvider {
+        state.withLock { $0.apps[app]?.provider(kind) } ?? sandbox
+    }
+
+    /// Whether such pushes of an app stay in the process.
+    package func isSandbox(app: String, kind: DeviceProvider) -> Bool {
+        state.withLock { $0.apps[app]?.provider(kind) } == nil
+    }
+
+    /// What every app has.
+    package var credentials: [String: AppPushCredentials] { state.withLock { $0.apps.mapValues(\.credentials) } }
+
+    /// Takes these credentials in place of the present ones. Nothing changes when any of them is wrong. Present ones that
+    /// aren't among them stay until a restart: what is owed would go to the sandbox, and count as accepted without being
+    /// sent.
+    /// - Parameter trust: asked for the first credentials.
+    /// - Returns: whether any differ from the present ones.
+    /// - Throws: `PushCredentialsError` with everything that is wrong, `PushNetwork.TrustError`, or what `trust` throws.
+    @discardableResult
+    package func apply(_ named: [String: AppPushCredentials], trust: () throws -> PushTrust) throws -> Bool {
+        let unused = try state.withLock { state -> [HTTP2Client]? in
+            let present = state.apps.mapValues(\.credentials)
+            let apps = named.merging(present) { new, present in
+                AppPushCredentials(apns: new.apns ?? present.apns, fcm: new.fcm ?? present.fcm)
+            }
+            guard apps != present else { return nil }
+            let network = try state.network ?? PushNetwork(trust: trust())
+            state.network = network
+            return replace(apps: try PushProviders.parse(apps), over: network, in: &state)
+        }
+        guard let unused else { return false }
+        for client in unused {
+            Task {
+                await client.shutDown(within: PushProviders.drainLimit)
+                self.state.withLock { $0.draining.removeAll { $0 === client } }
+            }
+        }
+        return true
+    }
+
+    /// Waits for the last answers and closes every connection. Pushes that come later go nowhere: `.unprocessed`.
+    package func shutDown() async {
+        let (clients, network) = state.withLock {
+            (Array($0.apnsClients.values) + $0.fcmClients.values + $0.draining, $0.network)
+        }
+        await withTaskGroup(of: Void.self) { group in
+            for client in clients { group.addTask { await client.shutDown(within: PushProviders.shutDownLimit) } }
+        }
+        await network?.shutDown()
+    }
+
+    // MARK: - Building
+
+    /// - Returns: the clients that nobody needs any more.
+    private func replace(
+        apps: [String: ParsedCredentials], over network: PushNetwork, in state: inout State
+    ) -> [HTTP2Client] {
+        var change = Change(network: network, old: state, next: State(network: network, teams: state.teams))
+        for (app, parsed) in apps {
+            change.next.apps[app] = AppProviders(
+                credentials: parsed.contents, apns: parsed.apns.map { apns(app, $0, &change) },
+                fcm: parsed.fcm.map { fcm($0, &change) })
+        }
+        let unused = state.apnsClients.filter { change.next.apnsClients[$0.key] == nil }.map(\.value)
+            + state.fcmClients.filter { change.next.fcmClients[$0.key] == nil }.map(\.value)
+        change.next.draining = state.draining + unused
+        state = change.next
+        return unused
+    }
+
+    private func apns(_ app: String, _ parsed: ParsedAPNs, _ change: inout Change) -> any PushProvider {
+        let key = parsed.key
+        // The clock of renewals belongs to the team for as long as the process lives, whatever keys come and go.
+        let tokens = change.next.teams[key.teamID]
+            ?? TeamTokens(team: key.teamID, store: tokenStore, world: world, logger: logger)
+        change.next.teams[key.teamID] = tokens
+        return APNsProvider(
+            key: key, tokens: tokens, production: apnsClient(key, parsed.production, &change),
+            sandbox: apnsClient(key, parsed.sandbox, &change),
+            options: PayloadOptions(contentAvailable: contentAvailable, topics: [app: parsed.topic]), world: world)
+    }
+
+    private func apnsClient(_ key: APNsKey, _ endpoint: HTTP2Endpoint, _ change: inout Change) -> HTTP2Client {
+        let host = APNsHost(team: key.teamID, fingerprint: key.fingerprint + key.keyID, endpoint: endpoint)
+        var limits = limits
+        limits.startsWithOneStream = true
+        let client = change.next.apnsClients[host] ?? change.old.apnsClients[host]
+            ?? HTTP2Client(endpoint: endpoint, limits: limits, network: change.network, world: world)
+        change.next.apnsClients[host] = client
+        return client
+    }
+
+    private func fcm(_ parsed: ParsedFCM, _ change: inout Change) -> any PushProvider {
+        let client = fcmClient(parsed, parsed.endpoint, &change)
+        let tokenClient = fcmClient(parsed, parsed.tokenEndpoint, &change)
+        let tokens = change.next.accessTokens[parsed.credentials] ?? change.old.accessTokens[parsed.credentials]
+            ?? AccessTokens(
+                account: parsed.account, client: tokenClient, path: parsed.tokenPath, world: world, logger: logger)
+        change.next.accessTokens[parsed.credentials] = tokens
+        return FCMProvider(
+            projectID: parsed.account.projectID, tokens: tokens, client: client,
+            options: PayloadOptions(contentAvailable: contentAvailable, topics: [:]), world: world)
+    }
+
+    private func fcmClient(_ parsed: ParsedFCM, _ endpoint: HTTP2Endpoint, _ change: inout Change) -> HTTP2Client {
+        let host = FCMHost(credentials: parsed.credentials, endpoint: endpoint)
+        let client = change.next.fcmClients[host] ?? change.old.fcmClients[host]
+            ?? HTTP2Client(endpoint: endpoint, limits: limits, network: change.network, world: world)
+        change.next.fcmClients[host] = client
+        return client
+    }
+}
+
+extension PushProviders.AppProviders {
+    fileprivate func provider(_ kind: DeviceProvider) -> (any PushProvider)? {
+        switch kind {
+        case .apns: apns
+        case .fcm: fcm
+        }
+    }
+}
