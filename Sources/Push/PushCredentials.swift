@@ -17,20 +17,15 @@ package struct APNsCredentials: Sendable, Hashable {
     package let teamID: String
     /// The app's bundle id.
     package let topic: String
-    /// Another server than Apple's; without a `sandboxURL` it stands for both of Apple's.
-    package let productionURL: String?
-    package let sandboxURL: String?
+    /// Another server, in place of both of Apple's.
+    package let url: String?
 
-    package init(
-        keyPEM: String, keyID: String, teamID: String, topic: String, productionURL: String? = nil,
-        sandboxURL: String? = nil
-    ) {
+    package init(keyPEM: String, keyID: String, teamID: String, topic: String, url: String? = nil) {
         self.keyPEM = keyPEM
         self.keyID = keyID
         self.teamID = teamID
         self.topic = topic
-        self.productionURL = productionURL
-        self.sandboxURL = sandboxURL
+        self.url = url
     }
 }
 

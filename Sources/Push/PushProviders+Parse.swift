@@ -17,10 +17,9 @@ struct ParsedAPNs: Sendable {
         topic = credentials.topic
         let isPlain = topic.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
         guard !topic.isEmpty, isPlain else { throw PushCredentialsError("topic must be the app's bundle id.") }
-        let given = try ParsedAPNs.endpoint(credentials.productionURL)
-        let givenSandbox = try ParsedAPNs.endpoint(credentials.sandboxURL)
+        let given = try ParsedAPNs.endpoint(credentials.url)
         production = given ?? HTTP2Endpoint(host: "api.push.apple.com")
-        sandbox = givenSandbox ?? given ?? HTTP2Endpoint(host: "api.sandbox.push.apple.com")
+        sandbox = given ?? HTTP2Endpoint(host: "api.sandbox.push.apple.com")
     }
 
     fileprivate static func endpoint(_ url: String?) throws(PushCredentialsError) -> HTTP2Endpoint? {

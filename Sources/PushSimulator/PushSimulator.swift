@@ -115,7 +115,6 @@ package final class PushSimulator: Sendable {
     package func setFaults(json: String) throws {
         core.setFaults(try FaultRule.list(try JSONValue(parsing: Array(json.utf8))))
     }
-    package func addFaults(_ rules: [FaultRule]) { core.setFaults(rules, isAdding: true) }
     /// New connections see another certificate; those that are open end.
     package func changeCertificate(_ change: FaultAction.CertificateChange) { listener.changeCertificate(change) }
     /// Ends all connections, after what was answered has gone out.
@@ -157,6 +156,4 @@ package final class PushSimulator: Sendable {
     package func requests(_ limit: Int = 100) -> [RequestRecord] { core.state.withLock { $0.log.newest(limit) } }
     /// Forgets phones, requests, counts and faults; provider tokens and their renewals stay.
     package func reset() { core.reset() }
-    /// Moves the simulator's clock by so many milliseconds.
-    package func advanceClock(milliseconds: Int64) { core.state.withLock { $0.clockOffset += milliseconds } }
 }

@@ -12,7 +12,7 @@ import Testing
     ) -> AppPushCredentials {
         AppPushCredentials(
             apns: APNsCredentials(
-                keyPEM: key.pemRepresentation, keyID: id, teamID: TestKeys.team, topic: topic, productionURL: url),
+                keyPEM: key.pemRepresentation, keyID: id, teamID: TestKeys.team, topic: topic, url: url),
             fcm: nil)
     }
 
@@ -112,7 +112,7 @@ import Testing
             "b": AppPushCredentials(
                 apns: APNsCredentials(
                     keyPEM: TestKeys.first.pemRepresentation, keyID: "K", teamID: "T", topic: "t",
-                    productionURL: "http://x"),
+                    url: "http://x"),
                 fcm: FCMCredentials(serviceAccountJSON: TestAccount.json(["private_key": "hidden", "x": "y"]))),
             "c": AppPushCredentials(
                 apns: APNsCredentials(keyPEM: secret, keyID: "", teamID: "T", topic: "t"),

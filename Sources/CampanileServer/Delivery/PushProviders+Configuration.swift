@@ -31,7 +31,7 @@ extension Configuration {
             let apns = try app.apns.map { apns in
                 APNsCredentials(
                     keyPEM: String(decoding: try content(apns.keyFile), as: UTF8.self), keyID: apns.keyID,
-                    teamID: apns.teamID, topic: apns.topic, productionURL: apns.url?.absoluteString)
+                    teamID: apns.teamID, topic: apns.topic, url: apns.url?.absoluteString)
             }
             let fcm = try app.fcm.map { fcm in
                 FCMCredentials(

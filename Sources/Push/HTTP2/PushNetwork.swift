@@ -20,9 +20,9 @@ package final class PushNetwork: Sendable {
     let group: MultiThreadedEventLoopGroup
     let tls: NIOSSLContext
 
-    /// - Parameter threads: of the event loops; one carries tens of thousands of pushes a second.
+    /// One event loop: it carries tens of thousands of pushes a second.
     /// - Throws: `TrustError`.
-    package init(trust: PushTrust, threads: Int = 1) throws {
+    package init(trust: PushTrust) throws {
         do {
             tls = try NIOSSLContext(configuration: try PushNetwork.configuration(trust))
         } catch let error as TrustError {
@@ -30,7 +30,7 @@ package final class PushNetwork: Sendable {
         } catch {
             throw TrustError(description: "TLS couldn't be set up: \(error)")
         }
-        group = MultiThreadedEventLoopGroup(numberOfThreads: max(threads, 1))
+        group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     }
 
     /// TLS 1.2 at least, h2 and nothing else, the certificate and its name checked.
