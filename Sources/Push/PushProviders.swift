@@ -28,10 +28,10 @@ package final class PushProviders: Sendable {
     struct State: Sendable {
         var network: PushNetwork?
         var apps: [String: AppProviders] = [:]
-        var teams: [String: TeamTokens] = [:]
+        var teams: [String: APNsProviderTokens] = [:]
         var apnsClients: [APNsHost: HTTP2Client] = [:]
         var fcmClients: [FCMHost: HTTP2Client] = [:]
-        var accessTokens: [FCMCredentials: AccessTokens] = [:]
+        var accessTokens: [FCMCredentials: FCMAccessTokens] = [:]
         /// Replaced, and waiting for their last answers.
         var draining: [HTTP2Client] = []
     }
@@ -146,7 +146,7 @@ package final class PushProviders: Sendable {
         let key = parsed.key
         // The clock of renewals belongs to the team for as long as the process lives, whatever keys come and go.
         let tokens = change.next.teams[key.teamID]
-            ?? TeamTokens(team: key.teamID, store: tokenStore, world: world, logger: logger)
+            ?? APNsProviderTokens(team: key.teamID, store: tokenStore, world: world, logger: logger)
         change.next.teams[key.teamID] = tokens
         return APNsProvider(
             key: key, tokens: tokens, production: apnsClient(key, parsed.production, &change),
@@ -168,7 +168,7 @@ package final class PushProviders: Sendable {
         let client = fcmClient(parsed, parsed.endpoint, &change)
         let tokenClient = fcmClient(parsed, parsed.tokenEndpoint, &change)
         let tokens = change.next.accessTokens[parsed.credentials] ?? change.old.accessTokens[parsed.credentials]
-            ?? AccessTokens(
+            ?? FCMAccessTokens(
                 account: parsed.account, client: tokenClient, path: parsed.tokenPath, world: world, logger: logger)
         change.next.accessTokens[parsed.credentials] = tokens
         return FCMProvider(

@@ -91,7 +91,7 @@ struct APNsAnswer: Sendable {
             return .settle(.deviceBusy(afterMilliseconds: retryAfterMilliseconds))
         }
         // The token stays as it is; the team may have another one after 20 minutes.
-        let pause = TeamTokens.shortestInterval / 1_000_000
+        let pause = APNsProviderTokens.shortestInterval / 1_000_000
         return .settle(.unavailable(afterMilliseconds: max(retryAfterMilliseconds ?? 0, pause)))
     }
 }

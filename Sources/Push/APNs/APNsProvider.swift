@@ -9,7 +9,7 @@ package final class APNsProvider: PushProvider {
     static let resendLimit = 3
 
     private let key: APNsKey
-    private let tokens: TeamTokens
+    private let tokens: APNsProviderTokens
     private let production: HTTP2Client
     private let sandbox: HTTP2Client
     private let options: PayloadOptions
@@ -21,7 +21,7 @@ package final class APNsProvider: PushProvider {
     ///   - sandbox: the same client as `production` where one server stands for both.
     ///   - options: with the topic of every app that sends here.
     package init(
-        key: APNsKey, tokens: TeamTokens, production: HTTP2Client, sandbox: HTTP2Client, options: PayloadOptions,
+        key: APNsKey, tokens: APNsProviderTokens, production: HTTP2Client, sandbox: HTTP2Client, options: PayloadOptions,
         world: World
     ) {
         self.key = key

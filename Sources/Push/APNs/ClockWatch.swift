@@ -25,7 +25,7 @@ struct ClockWatch: Sendable {
     /// How far the wall clock has been moved since it was right, in minutes; nil when it stayed within 5.
     func jumpMinutes(_ world: World) -> Int64? {
         let jumps = [ClockWatch.offset(world) - trustedOffset, issueOffset - trustedOffset]
-        guard let jump = jumps.first(where: { $0.magnitude > TeamTokens.clockMargin.magnitude }) else { return nil }
+        guard let jump = jumps.first(where: { $0.magnitude > APNsProviderTokens.clockMargin.magnitude }) else { return nil }
         return jump / Int64.minutes(1)
     }
 

@@ -7,13 +7,13 @@ package final class FCMProvider: PushProvider {
     /// How often one push is sent again at once because the server never looked at it.
     static let resendLimit = 3
 
-    private let tokens: AccessTokens
+    private let tokens: FCMAccessTokens
     private let client: HTTP2Client
     private let path: String
     private let options: PayloadOptions
     private let world: World
 
-    init(projectID: String, tokens: AccessTokens, client: HTTP2Client, options: PayloadOptions, world: World) {
+    init(projectID: String, tokens: FCMAccessTokens, client: HTTP2Client, options: PayloadOptions, world: World) {
         self.tokens = tokens
         self.client = client
         self.options = options

@@ -68,7 +68,7 @@ enum TestKeys {
     struct Bad: Error {}
 }
 
-extension TeamTokens {
+extension APNsProviderTokens {
     func token(for key: APNsKey) async -> Grant {
         await withCheckedContinuation { continuation in token(for: key) { continuation.resume(returning: $0) } }
     }
@@ -130,7 +130,7 @@ struct APNsFixture {
         let sandboxClient = sandbox == nil ? productionClient : try client(second.url)
         let provider = APNsProvider(
             key: try TestKeys.key(),
-            tokens: TeamTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent),
+            tokens: APNsProviderTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent),
             production: productionClient, sandbox: sandboxClient,
             options: PayloadOptions(contentAvailable: true, topics: ["default": "com.example.app"]), world: hand.world)
         let fixture = APNsFixture(

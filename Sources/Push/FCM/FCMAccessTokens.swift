@@ -6,7 +6,7 @@ import Synchronization
 
 /// The access token of one service account: fetched once for all who wait, renewed five minutes early, and after a
 /// failure fetched again no sooner than the backoff allows, however many pushes ask.
-final class AccessTokens: Sendable {
+final class FCMAccessTokens: Sendable {
     typealias Grant = Result<String, PushTrouble>
 
     private static let renewalLead = Int64.minutes(5)
@@ -49,11 +49,11 @@ final class AccessTokens: Sendable {
         let now = world.monotonic()
         let (grant, mustFetch) = state.withLock { state -> (Grant?, Bool) in
             let grant = present(now: now, &state)
-            let isDue = state.token == nil || now >= state.expiresAt - AccessTokens.renewalLead
+            let isDue = state.token == nil || now >= state.expiresAt - FCMAccessTokens.renewalLead
             let mustFetch = isDue && !state.isFetching && now >= state.nextFetchAt
             if mustFetch { state.isFetching = true }
             if grant == nil {
-                guard state.waiters.count < AccessTokens.waiterLimit else {
+                guard state.waiters.count < FCMAccessTokens.waiterLimit else {
                     return (.failure(.busy("Too many pushes wait for an access token.")), mustFetch)
                 }
                 state.waiters.append(done)
@@ -78,7 +78,7 @@ final class AccessTokens: Sendable {
         let now = world.monotonic()
         return state.withLock { state in
             guard state.token == token else { return true }
-            guard now - state.fetchedAt >= AccessTokens.shortestInterval else { return false }
+            guard now - state.fetchedAt >= FCMAccessTokens.shortestInterval else { return false }
             state.token = nil
             state.nextFetchAt = min(state.nextFetchAt, now)
             return true
@@ -113,7 +113,7 @@ final class AccessTokens: Sendable {
     private func received(_ answer: HTTP2Answer) {
         let json = answer.isWhole ? answer.body.flatMap { try? JSONValue(parsing: Array($0.readableBytesView)) } : nil
         guard answer.status == 200 else { return refusedAssertion(answer, json) }
-        guard case .string(let token)? = json?["access_token"], AccessTokens.isPrintable(token),
+        guard case .string(let token)? = json?["access_token"], FCMAccessTokens.isPrintable(token),
             case .integer(let seconds)? = json?["expires_in"], seconds > 0
         else { return failed(.busy("Google's answer holds no access token.")) }
         let now = world.monotonic()
@@ -123,7 +123,7 @@ final class AccessTokens: Sendable {
             state.expiresAt = now + Int64.seconds(min(seconds, 86_400))
             state.failures = 0
             // A token shorter than the lead isn't fetched anew for each push.
-            state.nextFetchAt = now + min(AccessTokens.shortestInterval, Int64.seconds(min(seconds, 86_400)) / 2)
+            state.nextFetchAt = now + min(FCMAccessTokens.shortestInterval, Int64.seconds(min(seconds, 86_400)) / 2)
             state.trouble = nil
             state.isFetching = false
             state.clock.issue(world)
@@ -162,7 +162,7 @@ final class AccessTokens: Sendable {
             state.failures += 1
             state.isFetching = false
             state.trouble = trouble
-            let step = min(Int64.seconds(1) << Int64(min(state.failures - 1, 9)), AccessTokens.longestPause)
+            let step = min(Int64.seconds(1) << Int64(min(state.failures - 1, 9)), FCMAccessTokens.longestPause)
             let pause = max(step + Int64(random % UInt64(step / 4)), Int64.milliseconds(pauseMilliseconds ?? 0))
             state.nextFetchAt = now + pause
             defer { state.waiters = [] }

@@ -21,9 +21,9 @@ private struct AppleClock {
     var shortestInterval: Int64? { zip(renewals, renewals.dropFirst()).map { $1.at - $0.at }.min() }
 }
 
-@Suite("Provider tokens of a team") struct TeamTokensTests {
-    private static func tokens(_ store: any ProviderTokenStore, _ hand: HandClock) -> TeamTokens {
-        TeamTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent)
+@Suite("Provider tokens of a team") struct APNsProviderTokensTests {
+    private static func tokens(_ store: any ProviderTokenStore, _ hand: HandClock) -> APNsProviderTokens {
+        APNsProviderTokens(team: TestKeys.team, store: store, world: hand.world, logger: silent)
     }
 
     @Test("a token is a JWT with ES256, the key's id, the team and whole seconds, and nothing else")
@@ -155,7 +155,7 @@ private struct AppleClock {
             func load(team: String) async throws -> [StoredProviderToken] { throw Failure() }
             func replace(team: String, with tokens: [StoredProviderToken]) async throws { throw Failure() }
         }
-        let tokens = TeamTokens(team: TestKeys.team, store: Broken(), world: HandClock().world, logger: silent)
+        let tokens = APNsProviderTokens(team: TestKeys.team, store: Broken(), world: HandClock().world, logger: silent)
         #expect(try await !tokens.token(for: try TestKeys.key()).get().isEmpty)
     }
 

@@ -6,7 +6,7 @@ import Synchronization
 /// in 20 minutes and accepts a token for 60 (Apple, "Establishing a token-based connection to APNs"). All keys of the
 /// team sign with the team's present `iat`. While the process runs its age is told by the monotonic clock; after a
 /// restart by the wall clock, which may be 5 minutes wrong on both occasions.
-package final class TeamTokens: Sendable {
+package final class APNsProviderTokens: Sendable {
     package typealias Grant = Result<String, PushTrouble>
 
     /// What to do about a token that the provider refused.
@@ -84,7 +84,7 @@ package final class TeamTokens: Sendable {
     package func token(for key: APNsKey, _ done: @escaping @Sendable (Grant) -> Void) {
         let now = world.monotonic()
         let (grant, work) = state.withLock { state -> (Grant?, Work) in
-            guard state.waiters.count < TeamTokens.waiterLimit else {
+            guard state.waiters.count < APNsProviderTokens.waiterLimit else {
                 return (.failure(.busy("Too many pushes wait for a provider token.")), .none)
             }
             // Who begins a renewal waits for it, so that the new token is presented as soon as it is made: Apple counts
@@ -128,7 +128,7 @@ package final class TeamTokens: Sendable {
 
     /// The token to present now, if there is one that is young enough.
     private func present(_ key: APNsKey, now: Int64, _ state: inout State) -> Grant? {
-        guard let issuedAt = state.issuedAt, !state.isRefused, now - state.issuedMoment < TeamTokens.lastAge
+        guard let issuedAt = state.issuedAt, !state.isRefused, now - state.issuedMoment < APNsProviderTokens.lastAge
         else { return nil }
         if let known = state.tokens[KeyName(key)] { return .success(known.token) }
         // Another key of the team: the same `iat` is no renewal.
@@ -150,7 +150,7 @@ package final class TeamTokens: Sendable {
             state.isWorking = true
             return .load
         }
-        let isDue = state.issuedAt == nil || state.isRefused || now - state.issuedMoment >= TeamTokens.renewalAge
+        let isDue = state.issuedAt == nil || state.isRefused || now - state.issuedMoment >= APNsProviderTokens.renewalAge
         guard isDue, now >= state.renewableFrom else { return .none }
         state.isWorking = true
         return .renew
@@ -180,7 +180,7 @@ package final class TeamTokens: Sendable {
             let tokens = stored.filter { $0.issuedAt == issuedAt }.map { (KeyName($0), $0) }
             state.tokens = Dictionary(tokens) { first, _ in first }
             state.issuedAt = issuedAt
-            TeamTokens.judgeAge(of: issuedAt, wallSeconds: wall.milliseconds / 1_000, now: now, &state)
+            APNsProviderTokens.judgeAge(of: issuedAt, wallSeconds: wall.milliseconds / 1_000, now: now, &state)
         }
         finishWork()
     }
@@ -211,7 +211,7 @@ package final class TeamTokens: Sendable {
                 state.tokens = [KeyName(key): token]
                 state.issuedAt = issuedAt
                 state.issuedMoment = now
-                state.renewableFrom = now + TeamTokens.shortestInterval
+                state.renewableFrom = now + APNsProviderTokens.shortestInterval
                 state.isRefused = false
                 state.clock.issue(world)
             }
