@@ -41,10 +41,3 @@ package struct FCMCredentials: Sendable, Hashable {
         self.url = url
     }
 }
-
-/// What is wrong with credentials, in sentences that repeat nothing secret.
-package struct PushCredentialsError: Error, Equatable, CustomStringConvertible {
-    package let description: String
-
-    init(_ description: String) { self.description = description }
-}

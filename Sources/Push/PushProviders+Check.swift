@@ -29,7 +29,7 @@ extension PushProviders {
         var findings = [
             Finding(subject: "APNs key", isGood: true, sentence: "Key \(key.keyID) of team \(key.teamID) can be read.")
         ]
-        let signature = Result { () throws(PushCredentialsError) in
+        let signature = Result { () throws(OperatorError) in
             try key.sign(issuedAt: world.now().milliseconds / 1_000)
         }
         switch signature {

@@ -1,3 +1,5 @@
+import CampanileCore
+
 /// The credentials of one app, read.
 struct ParsedCredentials: Sendable {
     let contents: AppPushCredentials
@@ -12,23 +14,19 @@ struct ParsedAPNs: Sendable {
     /// Equal to `production` where one server stands for both environments.
     let sandbox: HTTP2Endpoint
 
-    init(_ credentials: APNsCredentials) throws(PushCredentialsError) {
+    init(_ credentials: APNsCredentials) throws(OperatorError) {
         key = try APNsKey(pem: credentials.keyPEM, keyID: credentials.keyID, teamID: credentials.teamID)
         topic = credentials.topic
         let isPlain = topic.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
-        guard !topic.isEmpty, isPlain else { throw PushCredentialsError("topic must be the app's bundle id.") }
+        guard !topic.isEmpty, isPlain else { throw OperatorError("topic must be the app's bundle id.") }
         let given = try ParsedAPNs.endpoint(credentials.url)
         production = given ?? HTTP2Endpoint(host: "api.push.apple.com")
         sandbox = given ?? HTTP2Endpoint(host: "api.sandbox.push.apple.com")
     }
 
-    fileprivate static func endpoint(_ url: String?) throws(PushCredentialsError) -> HTTP2Endpoint? {
+    fileprivate static func endpoint(_ url: String?) throws(OperatorError) -> HTTP2Endpoint? {
         guard let url else { return nil }
-        do throws(HTTP2Endpoint.Mistake) {
-            return try HTTP2Endpoint(url: url)
-        } catch {
-            throw PushCredentialsError(error.description)
-        }
+        return try HTTP2Endpoint(url: url)
     }
 }
 
@@ -40,7 +38,7 @@ struct ParsedFCM: Sendable {
     /// Of the token endpoint at its host.
     let tokenPath: String
 
-    init(_ credentials: FCMCredentials) throws(PushCredentialsError) {
+    init(_ credentials: FCMCredentials) throws(OperatorError) {
         self.credentials = credentials
         account = try ServiceAccount(json: credentials.serviceAccountJSON)
         if let given = try ParsedAPNs.endpoint(credentials.url) {
@@ -51,7 +49,7 @@ struct ParsedFCM: Sendable {
         }
         endpoint = HTTP2Endpoint(host: "fcm.googleapis.com")
         guard let token = try ParsedAPNs.endpoint(account.tokenURI) else {
-            throw PushCredentialsError("The service account file has no token_uri.")
+            throw OperatorError("The service account file has no token_uri.")
         }
         tokenEndpoint = HTTP2Endpoint(host: token.host, port: token.port)
         tokenPath = token.basePath.isEmpty ? "/" : token.basePath
@@ -59,29 +57,29 @@ struct ParsedFCM: Sendable {
 }
 
 extension PushProviders {
-    /// - Throws: `PushCredentialsError` with the problems of all apps, each in a line that names the app.
-    static func parse(_ apps: [String: AppPushCredentials]) throws(PushCredentialsError) -> [String: ParsedCredentials] {
+    /// - Throws: `OperatorError` with the problems of all apps, each in a line that names the app.
+    static func parse(_ apps: [String: AppPushCredentials]) throws(OperatorError) -> [String: ParsedCredentials] {
         var parsed: [String: ParsedCredentials] = [:]
         var problems: [String] = []
         for (app, contents) in apps.sorted(by: { $0.key < $1.key }) {
-            let apns = read(contents.apns, "apps.\(app).apns", &problems) { value throws(PushCredentialsError) in
+            let apns = read(contents.apns, "apps.\(app).apns", &problems) { value throws(OperatorError) in
                 try ParsedAPNs(value)
             }
-            let fcm = read(contents.fcm, "apps.\(app).fcm", &problems) { value throws(PushCredentialsError) in
+            let fcm = read(contents.fcm, "apps.\(app).fcm", &problems) { value throws(OperatorError) in
                 try ParsedFCM(value)
             }
             parsed[app] = ParsedCredentials(contents: contents, apns: apns, fcm: fcm)
         }
-        guard problems.isEmpty else { throw PushCredentialsError(problems.joined(separator: "\n")) }
+        guard problems.isEmpty else { throw OperatorError(problems.joined(separator: "\n")) }
         return parsed
     }
 
     private static func read<Contents, Parsed>(
         _ contents: Contents?, _ path: String, _ problems: inout [String],
-        _ read: (Contents) throws(PushCredentialsError) -> Parsed
+        _ read: (Contents) throws(OperatorError) -> Parsed
     ) -> Parsed? {
         guard let contents else { return nil }
-        do throws(PushCredentialsError) {
+        do throws(OperatorError) {
             return try read(contents)
         } catch {
             problems.append("\(path): \(error.description)")

@@ -89,7 +89,7 @@ package final class PushProviders: Sendable {
     /// sent.
     /// - Parameter trust: asked for the first credentials.
     /// - Returns: whether any differ from the present ones.
-    /// - Throws: `PushCredentialsError` with everything that is wrong, `PushNetwork.TrustError`, or what `trust` throws.
+    /// - Throws: `OperatorError` with everything that is wrong, none of it a secret; or what `trust` throws.
     @discardableResult
     package func apply(_ named: [String: AppPushCredentials], trust: () throws -> PushTrust) throws -> Bool {
         let unused = try state.withLock { state -> [HTTP2Client]? in

@@ -27,7 +27,7 @@ package final class PushSimulator: Sendable {
     /// Serves until `shutDown`.
     /// - Throws: when an option can't be, a port is taken or a credential can't be read.
     package static func start(_ options: SimulatorOptions) async throws -> PushSimulator {
-        if let problem = options.problem { throw OptionProblem(description: problem) }
+        if let problem = options.problem { throw OperatorError(problem) }
         let credentials = options.credentials.isEmpty ? [try SimulatorCredentials.make()] : options.credentials
         let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
         let pageGroup = options.pagePort == nil ? group : MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -44,7 +44,7 @@ package final class PushSimulator: Sendable {
         _ options: SimulatorOptions, credentials: [SimulatorCredentials], group: MultiThreadedEventLoopGroup,
         pageGroup: MultiThreadedEventLoopGroup
     ) async throws {
-        guard let first = credentials.first else { throw NoCredentials() }
+        guard let first = credentials.first else { throw OperatorError("There are no credentials to push with.") }
         self.group = group
         self.pageGroup = pageGroup
         self.credentials = first
@@ -75,8 +75,6 @@ package final class PushSimulator: Sendable {
             throw error
         }
     }
-
-    struct NoCredentials: Error {}
 
     /// Ends every connection and gives the ports back.
     package func shutDown() async {

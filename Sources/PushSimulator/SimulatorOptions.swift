@@ -64,11 +64,6 @@ package struct SimulatorOptions: Sendable {
     }
 }
 
-/// Options that can't be.
-package struct OptionProblem: Error, CustomStringConvertible {
-    package let description: String
-}
-
 /// The simulator's own limits.
 enum SimulatorLimits {
     /// Bytes of a request's body that are read; what is longer than the service allows, up to here, gets its answer.

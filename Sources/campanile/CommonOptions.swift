@@ -1,4 +1,5 @@
 import ArgumentParser
+import CampanileCore
 import CampanileServer
 import Glibc
 
@@ -27,19 +28,15 @@ struct CommonOptions: ParsableArguments {
     }
 
     func load(_ flags: Configuration.Flags) throws -> Configuration {
-        do {
-            return try Configuration.load(
-                file: config ?? "campanile.yaml", fileIsRequired: config != nil,
-                environment: Environment.settings, flags: flags)
-        } catch {
-            throw Failure("\(error)")
-        }
+        try Configuration.load(
+            file: config ?? "campanile.yaml", fileIsRequired: config != nil, environment: Environment.settings,
+            flags: flags)
     }
 
     /// What a command does beside a server or without one.
     /// - Parameter isMade: whether the database is made if it isn't there.
     func operations(_ configuration: Configuration, isMade: Bool = true) throws -> Operations {
-        try Failure.naming { try Operations(configuration, isMade: isMade, world: .live) }
+        try Operations(configuration, isMade: isMade, world: .live)
     }
 }
 
@@ -68,7 +65,7 @@ enum Environment {
     static func durability() throws -> Durability {
         guard let word = all[unsafeSynchronous] else { return .full }
         guard let value = Durability(rawValue: word) else {
-            throw Failure("\(unsafeSynchronous) must be full, normal or off.")
+            throw OperatorError("\(unsafeSynchronous) must be full, normal or off.")
         }
         return value
     }
@@ -76,25 +73,9 @@ enum Environment {
     static func delayDivisor() throws -> Int64 {
         guard let text = all[unsafeRetryScale] else { return 1 }
         guard let value = Int64(text), (1...1_000_000).contains(value) else {
-            throw Failure("\(unsafeRetryScale) must be a whole number from 1 to 1000000.")
+            throw OperatorError("\(unsafeRetryScale) must be a whole number from 1 to 1000000.")
         }
         return value
-    }
-}
-
-/// An error for people: a sentence, and exit status 1.
-struct Failure: Error, CustomStringConvertible {
-    let description: String
-
-    init(_ description: String) { self.description = description }
-
-    /// Runs something whose errors are sentences already.
-    static func naming<Value>(_ work: () throws -> Value) throws -> Value {
-        do {
-            return try work()
-        } catch {
-            throw Failure("\(error)")
-        }
     }
 }
 

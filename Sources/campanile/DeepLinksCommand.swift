@@ -17,7 +17,7 @@ struct DeepLinksCommand: AsyncParsableCommand {
         func run() async throws {
             let rules = try common.rules(of: app)
             let mistakes = rules.sentences(aboutDeepLink: link)
-            guard mistakes.isEmpty else { throw Failure(mistakes.joined(separator: "\n")) }
+            guard mistakes.isEmpty else { throw OperatorError(mistakes.joined(separator: "\n")) }
             for line in rules.chain(ofDeepLink: link) { print(line) }
         }
     }
@@ -37,7 +37,7 @@ struct DeepLinksCommand: AsyncParsableCommand {
 extension CommonOptions {
     /// What the configuration says for an app. Of one that it doesn't name it says so: the name may be misspelt.
     fileprivate func rules(of app: String) throws -> NotificationRules {
-        try Failure.naming { try Operations.check(app) }
+        try Operations.check(app)
         let configuration = try load()
         if app != AppName.standard, configuration.apps[app] == nil {
             say("The configuration has no app \(app): what its top level says counts.")

@@ -24,7 +24,7 @@ struct Serve: AsyncParsableCommand {
     var pushCA: String?
 
     func run() async throws {
-        let socket = try Failure.naming { try SocketActivation.take() }
+        let socket = try SocketActivation.take()
         let signals = TerminationSignals()
         let sink = LogSink.standardError
         LoggingSystem.bootstrap { _ in SinkLogHandler(sink: sink, world: .live) }
@@ -34,14 +34,9 @@ struct Serve: AsyncParsableCommand {
             host: host, port: port, database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA)
         var configuration = try common.load(flags)
         let isSecretMade = try configuration.makeSecretIfNone(world: .live)
-        let app: App
-        do {
-            app = try await App(
-                configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
-                durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor())
-        } catch {
-            throw Failure("\(error)")
-        }
+        let app = try await App(
+            configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
+            durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor())
         greet(app, isInherited: socket != nil, isSecretMade: isSecretMade, logger: logger)
         ProgramText.letGo()
         signals.onHangup { reload(app, flags, logger: logger) }

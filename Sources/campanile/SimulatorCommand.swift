@@ -1,4 +1,5 @@
 import ArgumentParser
+import CampanileCore
 import CampanileServer
 import Glibc
 import PushSimulator
@@ -71,20 +72,20 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     func run() async throws {
         let signals = TerminationSignals()
-        let rules = try faults.map { file in try Failure.naming { try FaultRule.list(file: file) } } ?? []
-        let folder = try Failure.naming { try KeyFolder(path: makeKeys, caFile: caFile) }
+        let rules = try faults.map { try FaultRule.list(file: $0) } ?? []
+        let folder = try KeyFolder(path: makeKeys, caFile: caFile)
         var options = options
         options.credentials = [folder.credentials]
         options.authority = folder.authority
-        options.requestFile = try record.map { path in try Failure.naming { try requestFile(path) } }
+        options.requestFile = try record.map { try requestFile($0) }
         let simulator: PushSimulator
         do {
             simulator = try await PushSimulator.start(options)
         } catch {
-            throw Failure("The simulator can't listen: \(error)")
+            throw OperatorError("The simulator can't listen: \(error)")
         }
         simulator.setFaults(rules)
-        try Failure.naming { try folder.write(for: simulator) }
+        try folder.write(for: simulator)
         greet(simulator, folder)
         _ = await signals.first()
         await simulator.shutDown()

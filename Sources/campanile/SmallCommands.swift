@@ -15,7 +15,7 @@ struct Migrate: AsyncParsableCommand {
     func run() async throws {
         let configuration = try common.load()
         if check {
-            let pending = try Failure.naming { try Operations.pendingMigrations(configuration) }
+            let pending = try Operations.pendingMigrations(configuration)
             for name in pending { print(name) }
             say(pending.isEmpty ? "The database is up to date." : "\(pending.count) pending.")
             if !pending.isEmpty { throw ExitCode(1) }
@@ -49,7 +49,7 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let operations = try common.operations(try common.load())
             defer { operations.close() }
-            print(try Failure.naming { try operations.createKey(name: name, app: app, kind: operate ? .operate : .producer) })
+            print(try operations.createKey(name: name, app: app, kind: operate ? .operate : .producer))
             say("This is the only time that the key is shown; only its SHA-256 is kept.")
         }
     }
@@ -62,7 +62,7 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
-            for key in try Failure.naming({ try operations.keys() }) {
+            for key in try operations.keys() {
                 let end = key.revokedAt.map { "revoked \($0)" } ?? "valid"
                 print("\(key.name)\t\(key.app)\tcreated \(key.createdAt)\t\(end)\t\(key.kind.rawValue)")
             }
@@ -79,7 +79,7 @@ struct Keys: AsyncParsableCommand {
         func run() async throws {
             let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
-            try Failure.naming { try operations.revokeKey(name: name) }
+            try operations.revokeKey(name: name)
             say("The key \(name) is revoked.")
         }
     }
@@ -97,14 +97,10 @@ struct Token: AsyncParsableCommand {
     func run() async throws {
         var configuration = try common.load()
         guard configuration.jwt.jwksFile == nil else {
-            throw Failure("User tokens are verified with the keys of jwt.jwks_file: only their owner can sign one.")
+            throw OperatorError("User tokens are verified with the keys of jwt.jwks_file: only their owner can sign one.")
         }
-        do {
-            _ = try configuration.makeSecretIfNone(world: .live)
-            print(try configuration.signToken(user: user, app: app, lifetime: ttl.seconds, world: .live))
-        } catch {
-            throw Failure("\(error)")
-        }
+        _ = try configuration.makeSecretIfNone(world: .live)
+        print(try configuration.signToken(user: user, app: app, lifetime: ttl.seconds, world: .live))
     }
 }
 
@@ -119,7 +115,7 @@ struct Revoke: AsyncParsableCommand {
     func run() async throws {
         let operations = try common.operations(try common.load(), isMade: false)
         defer { operations.close() }
-        try Failure.naming { try operations.revoke(user: user, app: app) }
+        try operations.revoke(user: user, app: app)
         say("The tokens of \(user) are revoked. A token that says no time of issue (iat) is refused from now on.")
     }
 }
@@ -133,8 +129,8 @@ struct StreamName: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try common.load()
-        guard let signed = try Failure.naming({ try configuration.signStreamName(name) }) else {
-            throw Failure("Set cable.signed_stream_key or cable.secret_key_base: the key that Rails signs with.")
+        guard let signed = try configuration.signStreamName(name) else {
+            throw OperatorError("Set cable.signed_stream_key or cable.secret_key_base: the key that Rails signs with.")
         }
         print(signed)
     }
@@ -153,11 +149,7 @@ struct Notify: AsyncParsableCommand {
     func run() async throws {
         let operations = try common.operations(try common.load())
         defer { operations.close() }
-        do {
-            print(try await operations.notify(user: user, app: app, title: title, body: body))
-        } catch {
-            throw Failure("\(error)")
-        }
+        print(try await operations.notify(user: user, app: app, title: title, body: body))
     }
 }
 
@@ -171,7 +163,7 @@ struct Explain: AsyncParsableCommand {
     func run() async throws {
         let operations = try common.operations(try common.load(), isMade: false)
         defer { operations.close() }
-        for line in try Failure.naming({ try operations.explain(id) }) { print(line) }
+        for line in try operations.explain(id) { print(line) }
     }
 }
 
@@ -212,7 +204,7 @@ struct Health: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try common.load(Configuration.Flags(host: host, port: port, database: common.database))
-        say(try Failure.naming { try HealthCheck(configuration, isReadiness: ready).run() })
+        say(try HealthCheck(configuration, isReadiness: ready).run())
     }
 }
 
@@ -229,7 +221,7 @@ struct BadgeCommand: AsyncParsableCommand {
         func run() async throws {
             let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
-            let audit = try Failure.naming { try operations.auditBadges() }
+            let audit = try operations.auditBadges()
             for difference in audit.differences {
                 print(
                     "\(difference.app)\t\(difference.userID)\tkept \(difference.kept.unread)"

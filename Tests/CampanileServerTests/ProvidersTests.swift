@@ -168,7 +168,7 @@ private struct Workshop {
             try #require(lines.count > 3)
             let half = lines.prefix(2) + lines.suffix(1)
             try workshop.write(half.joined(separator: "\n") + "\n")
-            let error = #expect(throws: PushCredentialsError.self) {
+            let error = #expect(throws: OperatorError.self) {
                 try workshop.providers.apply(workshop.configuration())
             }
             let sentence = error?.description ?? ""
@@ -204,7 +204,7 @@ private struct Workshop {
     func brokenFromTheBeginning() async throws {
         try await Workshop.use { workshop in
             try workshop.write("no key at all")
-            #expect(throws: PushCredentialsError.self) { try workshop.providers.apply(workshop.configuration()) }
+            #expect(throws: OperatorError.self) { try workshop.providers.apply(workshop.configuration()) }
             #expect(workshop.isSandbox(Workshop.apns))
             try workshop.write(Workshop.key())
             let isChanged = try workshop.providers.apply(workshop.configuration())
@@ -221,7 +221,7 @@ private struct Workshop {
             let file = workshop.folder.path + "/ca.pem"
             try Data("no certificate".utf8).write(to: URL(filePath: file))
             configuration.push.caFile = file
-            #expect(throws: PushNetwork.TrustError.self) { try workshop.providers.apply(configuration) }
+            #expect(throws: OperatorError.self) { try workshop.providers.apply(configuration) }
             #expect(workshop.isSandbox(Workshop.apns))
         }
     }

@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 import PushSimulator
 import Testing
@@ -52,7 +53,7 @@ import Testing
         try await withFolder { path in
             let folder = try KeyFolder(path: path)
             try Data("no key".utf8).write(to: URL(filePath: folder.keyFile))
-            let error = #expect(throws: KeyFolder.Failure.self) { _ = try KeyFolder(path: path) }
+            let error = #expect(throws: OperatorError.self) { _ = try KeyFolder(path: path) }
             #expect(error?.description.contains(path) == true)
             #expect(try String(contentsOfFile: folder.keyFile, encoding: .utf8) == "no key")
         }

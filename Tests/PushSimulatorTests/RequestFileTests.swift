@@ -77,10 +77,10 @@ import Testing
 
     @Test("a file that can't be opened is an error that names it, and fast mode takes none")
     func mistakes() async throws {
-        let error = #expect(throws: RequestFile.Failure.self) { _ = try RequestFile(path: "/nowhere/requests") { _ in } }
+        let error = #expect(throws: OperatorError.self) { _ = try RequestFile(path: "/nowhere/requests") { _ in } }
         #expect(error?.description == "/nowhere/requests can't be written: No such file or directory.")
         let file = try RequestFile(path: "/dev/null") { _ in }
-        await #expect(throws: OptionProblem.self) {
+        await #expect(throws: OperatorError.self) {
             try await Fixture.start {
                 $0.isFast = true
                 $0.requestFile = file

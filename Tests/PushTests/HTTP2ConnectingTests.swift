@@ -1,3 +1,4 @@
+import CampanileCore
 import NIOCore
 import Testing
 
@@ -113,6 +114,6 @@ import Testing
         "https://h?x=1", "https://h:x", "https://h\r\n", "https://[::1",
     ])
     func badEndpoints(_ url: String) {
-        #expect(throws: HTTP2Endpoint.Mistake.self) { try HTTP2Endpoint(url: url) }
+        #expect(throws: OperatorError.self) { try HTTP2Endpoint(url: url) }
     }
 }

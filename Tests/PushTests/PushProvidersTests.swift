@@ -119,7 +119,7 @@ import Testing
                 fcm: FCMCredentials(serviceAccountJSON: TestAccount.json(["client_email": JSONValue?.none]))),
         ]
         try await Self.run({ _ in [:] }, { _ in [] }) { providers, _ in
-            let error = #expect(throws: PushCredentialsError.self) { try providers.applyTrusting(apps) }
+            let error = #expect(throws: OperatorError.self) { try providers.applyTrusting(apps) }
             let problems = try #require(error?.description.split(separator: "\n"))
             #expect(problems.count == 6)
             #expect(problems[0].hasPrefix("apps.a.apns: The APNs key is no P-256 private key"))

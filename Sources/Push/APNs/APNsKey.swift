@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import Crypto
 
 #if canImport(FoundationEssentials)
@@ -16,16 +16,16 @@ package struct APNsKey: Sendable {
     private let privateKey: P256.Signing.PrivateKey
 
     /// - Parameter pem: PKCS#8 in PEM, as Apple hands it out.
-    /// - Throws: `PushCredentialsError`.
-    package init(pem: String, keyID: String, teamID: String) throws(PushCredentialsError) {
+    /// - Throws: `OperatorError`.
+    package init(pem: String, keyID: String, teamID: String) throws(OperatorError) {
         guard APNsKey.isIdentifier(keyID) else {
-            throw PushCredentialsError("key_id must be the key's id, ten letters and digits as in AuthKey_….p8.")
+            throw OperatorError("key_id must be the key's id, ten letters and digits as in AuthKey_….p8.")
         }
         guard APNsKey.isIdentifier(teamID) else {
-            throw PushCredentialsError("team_id must be the team's id, ten letters and digits.")
+            throw OperatorError("team_id must be the team's id, ten letters and digits.")
         }
         guard let privateKey = try? P256.Signing.PrivateKey(pemRepresentation: pem) else {
-            throw PushCredentialsError("The APNs key is no P-256 private key in PEM, as Apple's .p8 files are.")
+            throw OperatorError("The APNs key is no P-256 private key in PEM, as Apple's .p8 files are.")
         }
         self.privateKey = privateKey
         self.keyID = keyID
@@ -46,7 +46,7 @@ package struct APNsKey: Sendable {
 
     /// A provider token: a JWT with ES256 (RFC 7518 section 3.4), whole seconds, no expiry.
     /// - Parameter issuedAt: seconds since 1970 UTC.
-    func sign(issuedAt: Int64) throws(PushCredentialsError) -> String {
+    func sign(issuedAt: Int64) throws(OperatorError) -> String {
         let header = JSONValue.object([.init("alg", "ES256"), .init("kid", .string(keyID))])
         let claims = JSONValue.object([.init("iss", .string(teamID)), .init("iat", .integer(issuedAt))])
         do {
@@ -54,7 +54,7 @@ package struct APNsKey: Sendable {
                 try Array(privateKey.signature(for: bytes).rawRepresentation)
             }
         } catch {
-            throw PushCredentialsError("The APNs key \(keyID) doesn't sign.")
+            throw OperatorError("The APNs key \(keyID) doesn't sign.")
         }
     }
 }

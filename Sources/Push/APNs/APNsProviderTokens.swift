@@ -132,7 +132,7 @@ package final class APNsProviderTokens: Sendable {
         else { return nil }
         if let known = state.tokens[KeyName(key)] { return .success(known.token) }
         // Another key of the team: the same `iat` is no renewal.
-        do throws(PushCredentialsError) {
+        do throws(OperatorError) {
             let token = try sign(key, issuedAt: issuedAt)
             state.tokens[KeyName(key)] = token
             // A renewal under way stores its own, and this one is over then.
@@ -237,7 +237,7 @@ package final class APNsProviderTokens: Sendable {
         for waiter in waiters { token(for: waiter.key, waiter.done) }
     }
 
-    private func sign(_ key: APNsKey, issuedAt: Int64) throws(PushCredentialsError) -> StoredProviderToken {
+    private func sign(_ key: APNsKey, issuedAt: Int64) throws(OperatorError) -> StoredProviderToken {
         StoredProviderToken(
             teamID: team, keyID: key.keyID, keyFingerprint: key.fingerprint, issuedAt: issuedAt,
             token: try key.sign(issuedAt: issuedAt))

@@ -14,30 +14,30 @@ struct ServiceAccount: Sendable {
     private let keyID: String?
     private let privateKey: _RSA.Signing.PrivateKey
 
-    /// - Throws: `PushCredentialsError` that names the key at fault and repeats no value.
-    init(json: [UInt8]) throws(PushCredentialsError) {
+    /// - Throws: `OperatorError` that names the key at fault and repeats no value.
+    init(json: [UInt8]) throws(OperatorError) {
         guard let file = try? JSONValue(parsing: json), case .object = file else {
-            throw PushCredentialsError("The service account file isn't a JSON object.")
+            throw OperatorError("The service account file isn't a JSON object.")
         }
         guard file["type"] == nil || file["type"] == "service_account" else {
-            throw PushCredentialsError("The service account file's type isn't service_account.")
+            throw OperatorError("The service account file's type isn't service_account.")
         }
         projectID = try ServiceAccount.text("project_id", in: file)
         clientEmail = try ServiceAccount.text("client_email", in: file)
         tokenURI = try ServiceAccount.text("token_uri", in: file)
         if case .string(let id)? = file["private_key_id"] { keyID = id } else { keyID = nil }
         let isPlain = projectID.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F && $0 != UInt8(ascii: "/") }
-        guard isPlain else { throw PushCredentialsError("The service account file's project_id is no project id.") }
+        guard isPlain else { throw OperatorError("The service account file's project_id is no project id.") }
         let pem = try ServiceAccount.text("private_key", in: file)
         guard let key = try? _RSA.Signing.PrivateKey(pemRepresentation: pem) else {
-            throw PushCredentialsError("The service account file's private_key is no RSA key of 2,048 bits in PEM.")
+            throw OperatorError("The service account file's private_key is no RSA key of 2,048 bits in PEM.")
         }
         privateKey = key
     }
 
-    private static func text(_ key: String, in file: JSONValue) throws(PushCredentialsError) -> String {
+    private static func text(_ key: String, in file: JSONValue) throws(OperatorError) -> String {
         guard case .string(let text)? = file[key], !text.isEmpty else {
-            throw PushCredentialsError("The service account file has no \(key).")
+            throw OperatorError("The service account file has no \(key).")
         }
         return text
     }
@@ -45,7 +45,7 @@ struct ServiceAccount: Sendable {
     /// A JWT with RS256 that Google exchanges for an access token (Google, "Using OAuth 2.0 for Server to Server
     /// Applications").
     /// - Parameter issuedAt: seconds since 1970 UTC.
-    func assertion(issuedAt: Int64) throws(PushCredentialsError) -> String {
+    func assertion(issuedAt: Int64) throws(OperatorError) -> String {
         var header: [JSONValue.Member] = [.init("alg", "RS256"), .init("typ", "JWT")]
         if let keyID { header.append(.init("kid", .string(keyID))) }
         let claims = JSONValue.object([
@@ -57,7 +57,7 @@ struct ServiceAccount: Sendable {
                 try Array(privateKey.signature(for: SHA256.hash(data: bytes), padding: .insecurePKCS1v1_5).rawRepresentation)
             }
         } catch {
-            throw PushCredentialsError("The service account's key doesn't sign.")
+            throw OperatorError("The service account's key doesn't sign.")
         }
     }
 }

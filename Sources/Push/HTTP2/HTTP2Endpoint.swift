@@ -1,14 +1,11 @@
+package import CampanileCore
+
 /// Where an HTTP/2 server is: the origin of an https address, and a path that everything there begins with.
 package struct HTTP2Endpoint: Hashable, Sendable {
     package let host: String
     package let port: Int
     /// Empty, or begins with a slash and doesn't end with one.
     let basePath: String
-
-    /// What is wrong with an address, as a sentence.
-    package struct Mistake: Error, CustomStringConvertible {
-        package let description: String
-    }
 
     init(host: String, port: Int = 443, basePath: String = "") {
         self.host = host
@@ -17,20 +14,20 @@ package struct HTTP2Endpoint: Hashable, Sendable {
     }
 
     /// - Parameter url: `https://host[:port][/path]`; nothing is sent without TLS.
-    /// - Throws: `Mistake`.
-    package init(url: String) throws(Mistake) {
+    /// - Throws: `OperatorError`.
+    package init(url: String) throws(OperatorError) {
         let scheme = "https://"
-        guard url.lowercased().hasPrefix(scheme) else { throw Mistake(description: "\(url) must begin with https://.") }
+        guard url.lowercased().hasPrefix(scheme) else { throw OperatorError("\(url) must begin with https://.") }
         let rest = url.dropFirst(scheme.count)
         let authority = rest.prefix { $0 != "/" }
         var path = String(rest.dropFirst(authority.count))
         while path.hasSuffix("/") { path.removeLast() }
         let printable = url.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
         guard printable, !authority.contains("@"), !url.contains("?"), !url.contains("#") else {
-            throw Mistake(description: "\(scheme)\(authority) must be a plain address: no user, query or fragment.")
+            throw OperatorError("\(scheme)\(authority) must be a plain address: no user, query or fragment.")
         }
         guard let (host, port) = HTTP2Endpoint.split(authority) else {
-            throw Mistake(description: "\(url) names no host and port.")
+            throw OperatorError("\(url) names no host and port.")
         }
         self.init(host: host, port: port, basePath: path)
     }

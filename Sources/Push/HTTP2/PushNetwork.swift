@@ -1,3 +1,4 @@
+package import CampanileCore
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -12,23 +13,18 @@ package enum PushTrust: Sendable, Hashable {
 
 /// The event loops and the TLS that all outgoing connections share.
 package final class PushNetwork: Sendable {
-    /// The authorities can't be read.
-    package struct TrustError: Error, CustomStringConvertible {
-        package let description: String
-    }
-
     let group: MultiThreadedEventLoopGroup
     let tls: NIOSSLContext
 
     /// One event loop: it carries tens of thousands of pushes a second.
-    /// - Throws: `TrustError`.
-    package init(trust: PushTrust) throws {
+    /// - Throws: `OperatorError`.
+    package init(trust: PushTrust) throws(OperatorError) {
         do {
             tls = try NIOSSLContext(configuration: try PushNetwork.configuration(trust))
-        } catch let error as TrustError {
+        } catch let error as OperatorError {
             throw error
         } catch {
-            throw TrustError(description: "TLS couldn't be set up: \(error)")
+            throw OperatorError("TLS couldn't be set up: \(error)")
         }
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     }
@@ -41,7 +37,7 @@ package final class PushNetwork: Sendable {
         configuration.certificateVerification = .fullVerification
         guard case .authorities(let pem) = trust else { return configuration }
         guard let authorities = try? NIOSSLCertificate.fromPEMBytes(pem), !authorities.isEmpty else {
-            throw TrustError(description: "The file of authorities holds no certificate in PEM.")
+            throw OperatorError("The file of authorities holds no certificate in PEM.")
         }
         configuration.trustRoots = .certificates(authorities)
         return configuration

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import Glibc
 
 /// A file that every request is added to, a line of JSON each, before its answer goes out. Nothing is left out: who writes
@@ -8,21 +8,16 @@ package final class RequestFile: Sendable {
     private let path: String
     private let onFailure: @Sendable (String) -> Void
 
-    /// What can't be opened, in a sentence.
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-    }
-
     /// What the file holds already stays in it.
     /// - Parameter onFailure: gets a sentence when a line can't be written. A record with a gap is none: whoever needs it
     ///   ends here.
-    package init(path: String, onFailure: @escaping @Sendable (String) -> Void) throws(Failure) {
+    package init(path: String, onFailure: @escaping @Sendable (String) -> Void) throws(OperatorError) {
         // Device tokens and texts are the business of whoever runs it.
         descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         self.path = path
         self.onFailure = onFailure
         guard descriptor >= 0 else {
-            throw Failure(description: "\(path) can't be written: \(String(cString: strerror(errno))).")
+            throw OperatorError("\(path) can't be written: \(String(cString: strerror(errno))).")
         }
     }
 

@@ -1,4 +1,4 @@
-import CampanileCore
+package import CampanileCore
 import Foundation
 
 /// A folder with everything a server needs to push to a simulator, kept from one start to the next: the APNs key, the
@@ -10,18 +10,13 @@ package struct KeyFolder: Sendable {
     package let credentials: SimulatorCredentials
     package let authority: SimulatedAuthority
 
-    /// What can't be read or written, in a sentence.
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-    }
-
     package var keyFile: String { "\(path)/AuthKey_\(credentials.keyID).p8" }
     package var serviceAccountFile: String { "\(path)/service-account.json" }
     package var configurationFile: String { "\(path)/campanile.yaml" }
 
     /// Opens the folder; what isn't there is made.
     /// - Parameter caFile: another place for the authority's certificate than `simulator-ca.pem` in the folder.
-    package init(path: String, caFile: String? = nil) throws(Failure) {
+    package init(path: String, caFile: String? = nil) throws(OperatorError) {
         self.path = path
         self.caFile = caFile ?? "\(path)/simulator-ca.pem"
         do {
@@ -30,8 +25,7 @@ package struct KeyFolder: Sendable {
             credentials = try KeyFolder.credentials(in: path)
             authority = try KeyFolder.authority(in: path, caFile: self.caFile)
         } catch {
-            throw Failure(
-                description: "The keys of \(path) can't be read or made (\(error)). An empty folder gets new ones.")
+            throw OperatorError("The keys of \(path) can't be read or made (\(error)). An empty folder gets new ones.")
         }
     }
 
@@ -72,12 +66,12 @@ package struct KeyFolder: Sendable {
     }
 
     /// Writes what depends on the simulator's port: the service account and the configuration.
-    package func write(for simulator: PushSimulator) throws(Failure) {
+    package func write(for simulator: PushSimulator) throws(OperatorError) {
         do {
             try KeyFolder.write(simulator.serviceAccountJSON(), to: serviceAccountFile, isSecret: true)
             try KeyFolder.write(configuration(for: simulator), to: configurationFile, isSecret: false)
         } catch {
-            throw Failure(description: "\(path) can't be written: \(error)")
+            throw OperatorError("\(path) can't be written: \(error)")
         }
     }
 
@@ -103,17 +97,13 @@ package struct KeyFolder: Sendable {
 
     // MARK: - Files
 
-    private struct Missing: Error, CustomStringConvertible {
-        let description: String
-    }
-
     private static func text(_ path: String) throws -> String {
-        guard let bytes = FileManager.default.contents(atPath: path) else { throw Missing(description: "no \(path)") }
+        guard let bytes = FileManager.default.contents(atPath: path) else { throw OperatorError("no \(path)") }
         return String(decoding: bytes, as: UTF8.self)
     }
 
     private static func member(_ name: String, of object: JSONValue) throws -> String {
-        guard case .string(let text)? = object[name] else { throw Missing(description: "no \(name)") }
+        guard case .string(let text)? = object[name] else { throw OperatorError("no \(name)") }
         return text
     }
 
@@ -122,9 +112,9 @@ package struct KeyFolder: Sendable {
         guard
             FileManager.default.createFile(
                 atPath: path, contents: nil, attributes: [.posixPermissions: isSecret ? 0o600 : 0o644])
-        else { throw Missing(description: "no way to write \(path)") }
+        else { throw OperatorError("no way to write \(path)") }
         guard let file = FileHandle(forWritingAtPath: path) else {
-            throw Missing(description: "no way to write \(path)")
+            throw OperatorError("no way to write \(path)")
         }
         try file.write(contentsOf: Data(text.utf8))
         try file.close()

@@ -1,3 +1,4 @@
+import CampanileCore
 import Crypto
 import Foundation
 import SwiftASN1
@@ -47,15 +48,14 @@ package struct SimulatedAuthority: Sendable {
     package init(certificatePEM: String, keyPEM: String) throws {
         let certificate = try Certificate(pemEncoded: certificatePEM)
         key = try P256.Signing.PrivateKey(pemRepresentation: keyPEM)
-        guard certificate.publicKey == Certificate.PublicKey(key.publicKey) else { throw NotItsKey() }
-        guard certificate.notValidAfter > Date() else { throw Expired() }
+        guard certificate.publicKey == Certificate.PublicKey(key.publicKey) else {
+            throw OperatorError("The key isn't the certificate's.")
+        }
+        guard certificate.notValidAfter > Date() else { throw OperatorError("The certificate has expired.") }
         name = certificate.subject
         self.certificatePEM = certificatePEM
         self.keyPEM = keyPEM
     }
-
-    struct NotItsKey: Error {}
-    struct Expired: Error {}
 
     /// A new server certificate for the loopback addresses and one more host.
     func leaf(host: String) throws -> Leaf {
