@@ -39,11 +39,10 @@ let package = Package(
         .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
     ],
     targets: [
-        .systemLibrary(name: "CMicroHTTPD", pkgConfig: "libmicrohttpd", providers: [.apt(["libmicrohttpd-dev"])]),
+        // Not a system library: SwiftPM compiles no C in one, and epoll.c belongs beside what it is for.
+        .target(name: "CMicroHTTPD", linkerSettings: [.linkedLibrary("microhttpd")]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        // Not imported by anyone: linked into every program that holds the engine, it takes the place of a function of the C library.
-        .target(name: "CEpoll"),
-        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD", "CEpoll"], swiftSettings: strict),
+        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD"], swiftSettings: strict),
         .target(name: "SQLEngine", dependencies: ["CSQLite"], swiftSettings: strict),
         .target(name: "CampanileCore", swiftSettings: strict),
         .target(name: "CampanileClient", dependencies: ["CampanileCore"], swiftSettings: strict),

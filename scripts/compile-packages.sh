@@ -20,8 +20,8 @@ for library in $(named 'systemLibrary\(name:'); do
     echo "module $library [system] { header \"empty.h\" export * }" >"Sources/$library/module.modulemap"
 done
 # A target in C.
-mkdir -p Sources/CEpoll/include
-mv Sources/CEpoll/empty.swift Sources/CEpoll/empty.c
+mkdir -p Sources/CMicroHTTPD/include
+mv Sources/CMicroHTTPD/empty.swift Sources/CMicroHTTPD/empty.c
 
 swift build "$@" --target campanile
 # The tests' targets must be somewhere, also later.
