@@ -122,6 +122,7 @@ package final class App: Sendable {
             realtime.stopNow()
             throw error
         }
+        App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
         let housekeeping = Housekeeping(database: database, world: world, logger: logger)
         watch = CredentialWatch(
             configuration: configuration, providers: providers, courier: courier, logger: logger)
@@ -139,6 +140,16 @@ package final class App: Sendable {
 
     package var host: String { server.host }
     package var port: UInt16 { server.port }
+
+    /// Says that the HTTP library is another one than the hostile bytes were tried on.
+    static func tell(untestedLibrary version: String?, _ logger: Logger) {
+        guard let version else { return }
+        logger.warning(
+            """
+            Campanile wasn't tested with this version of libmicrohttpd. It does without the checks of a request's bytes that read \
+            the library's buffer, so malformed requests may be read as the library reads them.
+            """, metadata: ["version": "\(version)"])
+    }
 
     private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {
         guard let displacement else {

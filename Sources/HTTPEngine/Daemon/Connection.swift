@@ -27,8 +27,8 @@ final class Connection: @unchecked Sendable {
     var progress = Progress.none
     /// Whether the request's work was started in a task.
     var hasWork = false
-    /// Whether the library knows that the request is read to its end.
-    var isRead = false
+    /// Whether the library has called in a way in which it may be told to suspend the connection.
+    var maySuspend = MicroHTTPD075.maySuspendAtOnce
     /// Found in the request line, answered when the head is complete.
     var refusal: Refusal?
     /// Where the library keeps the request target and how long it is: see HeadReader.
@@ -88,6 +88,6 @@ final class Connection: @unchecked Sendable {
         excess = 0
         expectedBody = 0
         isChunked = false
-        isRead = false
+        maySuspend = MicroHTTPD075.maySuspendAtOnce
     }
 }

@@ -102,16 +102,11 @@ final class ConnectionTable: Sendable {
     /// Ends every connection. What an answer has given to the kernel still arrives.
     func shutDownAll() {
         entries.withLock { entries in
-            for connection in entries.open where !connection.isTaken { _ = shutdown(connection.socket, Int32(SHUT_RDWR)) }
+            for connection in entries.open where !connection.isTaken { MicroHTTPD075.shutDownBeforeStop(connection.socket) }
         }
     }
 
-    /// Ends the connections whose client has hung up without the library noticing.
-    ///
-    /// libmicrohttpd 0.9.75 takes a read that didn't fill its buffer for the last one and waits for the next edge of
-    /// epoll. If the end of the stream had arrived together with the data, there is no next edge, and a client that
-    /// says it is finished and waits for the server to close would wait for the idle deadline. `SHUT_RD` makes an edge;
-    /// the library then reads the end of the stream. It takes nothing from an answer that is on its way.
+    /// Ends the connections whose client has hung up without the library noticing: see `MicroHTTPD075.noticeHangup`.
     /// - Returns: how many.
     @discardableResult
     func noticeHangups() -> Int {
@@ -122,15 +117,7 @@ final class ConnectionTable: Sendable {
                 polls.append(pollfd(fd: connection.socket, events: Int16(POLLIN), revents: 0))
             }
             guard poll(&polls, nfds_t(polls.count), 0) > 0 else { return 0 }
-            var noticed = 0
-            var byte: UInt8 = 0
-            for entry in polls where entry.revents != 0 {
-                // Readable, but with nothing to read.
-                guard recv(entry.fd, &byte, 1, Int32(MSG_PEEK) | Int32(MSG_DONTWAIT)) == 0 else { continue }
-                _ = shutdown(entry.fd, Int32(SHUT_RD))
-                noticed += 1
-            }
-            return noticed
+            return polls.count { $0.revents != 0 && MicroHTTPD075.noticeHangup($0.fd) }
         }
     }
 

@@ -5,10 +5,9 @@ import Glibc
 extension Connection {
     /// Refuses the request and ends the connection.
     ///
-    /// The library would make the answer's head in the same memory that holds the request's, and where a head that is too
-    /// large has filled it, it hangs up without an answer. So the answer goes to the socket straight away; all before it
-    /// has been given to the kernel, or the library wouldn't have read on. A client that leaves no room there for a few hundred
-    /// bytes, because it reads nothing of what it was sent, doesn't get them.
+    /// The answer goes to the socket straight away: see `MicroHTTPD075`. All before it has been given to the kernel, or the library
+    /// wouldn't have read on. A client that leaves no room there for a few hundred bytes, because it reads nothing of what it was
+    /// sent, doesn't get them.
     /// - Returns: `.NO`, so that the library closes the connection.
     func refuse(_ refusal: Refusal) -> MHD_Result {
         let response = engine.refuse(refusal, request)

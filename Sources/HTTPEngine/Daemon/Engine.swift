@@ -65,11 +65,8 @@ extension Connection {
         contents.pointee.storage.append(target, count: kept)
         contents.pointee.targetLength = kept
         if kept < targetLength { refusal = .uriTooLong }
-        // The library is about to split the query into its own table, which we don't read; a query of a thousand
-        // ampersands would fill the connection's memory, and 0.9.75 then goes on with a broken state. It splits up to
-        // the first NUL, so one right after the question mark spares it the work.
-        if let mark = strchr(target, Int32(UInt8(ascii: "?"))) { mark[1] = 0 }
-        HeadReader.hideCookies(handle)
+        MicroHTTPD075.hideQuery(target)
+        MicroHTTPD075.hideCookies(handle)
     }
 
     /// The head is complete: the library's first call. An answer here ends the connection, so only refusals answer.
@@ -123,21 +120,18 @@ extension Connection {
         }
     }
 
-    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection: when it is called
-    /// for the second time, which is at once. A connection that is suspended in the library's first final call is still
-    /// one to be read from for the library; resumed, it is read from before the answer is asked for, and a client that has
-    /// said that it will send nothing more is taken for gone.
+    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection.
     private func settle() -> MHD_Result {
         while true {
             let decision = exchange.withLock { exchange in
                 let isStopping = engine.stopping.load(ordering: .sequentiallyConsistent)
-                return exchange.settle(stopping: isStopping, maySuspend: isRead) { MHD_suspend_connection(handle) }
+                return exchange.settle(stopping: isStopping, maySuspend: maySuspend) { MHD_suspend_connection(handle) }
             }
             switch decision {
             case .answer(let response): return answer(response)
             case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
             case .comeBack:
-                isRead = true
+                maySuspend = true
                 return .YES
             case .suspended: return .YES
             case .refuse: return refuse(.stopping)

@@ -84,7 +84,7 @@ struct Exchange {
     /// The daemon's thread comes back from working, or is called again after a resumption.
     /// - Parameters:
     ///   - stopping: whether the server stops, so that nothing may be suspended any more.
-    ///   - maySuspend: whether the library is done with reading the request.
+    ///   - maySuspend: whether the library is done with reading the request: see `MicroHTTPD075.maySuspendAtOnce`.
     ///   - suspend: suspends the connection.
     mutating func settle(stopping: Bool, maySuspend: Bool, suspend: () -> Void) -> Decision {
         switch phase {

@@ -126,6 +126,10 @@ package final class HTTPServer: Sendable {
 
     package var statistics: Statistics { engine.table.statistics }
 
+    /// The version of libmicrohttpd, if it is another than the one that the engine's workarounds and its checks of a request's bytes
+    /// were tested with.
+    package static var untestedLibrary: String? { MicroHTTPD075.isTested(MicroHTTPD075.loaded) ? nil : MicroHTTPD075.loaded }
+
     /// Ends connections that overstayed, and those whose client has hung up unnoticed. The server does it once a
     /// second by itself; tests do it by hand.
     /// - Returns: how many had overstayed.
@@ -178,22 +182,12 @@ extension HTTPServer {
     private struct DaemonBox: @unchecked Sendable { let daemon: OpaquePointer }
 
     private func startDaemon(connectionLimit: Int) -> OpaquePointer? {
-        // MHD_USE_TURBO: without it the library shuts a socket down before it closes its descriptor, which would end a
-        // connection that was handed over as well. The rest of what it does: a new connection is read from at once and
-        // enters the epoll set only if nothing has arrived yet, as it already is with one that was suspended.
-        let flags = [
-            MHD_USE_EPOLL_INTERNAL_THREAD, MHD_USE_NO_LISTEN_SOCKET, MHD_USE_ITC, MHD_ALLOW_SUSPEND_RESUME, MHD_USE_TURBO,
-        ]
         var start = cmhd_options()
-        start.flags = flags.reduce(0) { $0 | $1.rawValue }
+        start.flags = MicroHTTPD075.flags
         start.threads = UInt32(max(1, options.threads))
-        // The acceptor keeps the limit. The library divides its own among the threads and counts a connection a little
-        // longer; so large, it never closes one without telling us.
-        start.connection_limit = start.threads * UInt32(connectionLimit + 64)
+        start.connection_limit = MicroHTTPD075.connectionLimit(connectionLimit, threads: start.threads)
         start.connection_memory = options.limits.connectionMemory
-        // No timeout of the library's: it would look at the clock and take a lock three times for each request, and it
-        // measures only inactivity. Our sweeper ends whoever overstays.
-        start.inactivity_seconds = 0
+        start.inactivity_seconds = MicroHTTPD075.inactivitySeconds
         start.cls = Unmanaged.passUnretained(engine).toOpaque()
         start.handler = Callbacks.handler
         start.completed = Callbacks.completed
@@ -272,9 +266,7 @@ extension HTTPServer {
         MHD_stop_daemon(running.daemon)
     }
 
-    /// Ends every connection that is left. A request that libmicrohttpd 0.9.75 refuses by itself while its daemon stops takes the
-    /// process along: it isn't given the refusal that it queues, and reads it all the same. Of a connection that was shut down
-    /// it reads no request any more.
+    /// Ends every connection that is left, before the daemon is stopped: see `MicroHTTPD075.shutDownBeforeStop`.
     private func endConnections(within nanoseconds: UInt64) {
         wait(within: nanoseconds) { _ in
             // Again and again: one that was just accepted stands in the table a moment later.

@@ -3,12 +3,11 @@ import Glibc
 
 /// Copies a request's head out of the library's buffer and checks it byte by byte.
 ///
-/// libmicrohttpd 0.9.75 parses the head where it received it: it puts a NUL at the end of the method, the target, each
-/// field name and each line, and hands out pointers into its buffer. So the addresses tell what the strings hide. In
-/// a clean head, method, target, version and every field follow each other at exactly known distances: one byte for a
-/// space or colon, two for CRLF, and the head ends two bytes after the last line. A bare LF leaves one byte, a NUL
-/// inside a value or a folded line leaves more or moves the field elsewhere, a line that begins with a NUL ends the
-/// library's header section early. Any deviation is refused. Nothing but addresses is compared here.
+/// The library parses the head where it received it, so the addresses tell what the strings hide: see
+/// `MicroHTTPD075.addressesTell`. In a clean head, method, target, version and every field follow each other at exactly
+/// known distances: one byte for a space or colon, two for CRLF, and the head ends two bytes after the last line. A bare
+/// LF leaves one byte, a NUL inside a value or a folded line leaves more or moves the field elsewhere, a line that begins
+/// with a NUL ends the library's header section early. Any deviation is refused. Nothing but addresses is compared here.
 ///
 /// What even this can't see: a NUL in the place of a CR, because the library overwrites the CR with one.
 struct HeadReader {
@@ -19,7 +18,7 @@ struct HeadReader {
     private let headOffset: Int
     /// Where the next field's name must begin.
     private var cursor: UInt
-    private let layoutIsKnown: Bool
+    private let addressesTell: Bool
 
     /// What the head says.
     struct Head {
@@ -38,23 +37,6 @@ struct HeadReader {
     private var transferEncodings = 0
     private var contentLength: UInt64 = 0
 
-    /// Whether the library is the one whose way of parsing is described above. Later versions parse more strictly
-    /// themselves and move what they parse; there, the addresses say nothing.
-    static let layoutIsKnown = String(cString: MHD_get_version()) == "0.9.75"
-
-    /// The name of a field of ours, told from a client's by its address.
-    private static let ownCookie: StaticString = "Cookie"
-
-    /// Keeps the library from splitting the client's cookies into a table, which takes 64 bytes of the connection's memory
-    /// for each: some 330 small ones would fill it, and then 0.9.75 sends the head of its refusal twice, or hangs up. It
-    /// splits the first field that is called Cookie. So an empty one of ours goes before the client's; the reader skips it.
-    static func hideCookies(_ handle: OpaquePointer) {
-        guard layoutIsKnown else { return }
-        let name = UnsafeRawPointer(ownCookie.utf8Start).assumingMemoryBound(to: CChar.self)
-        // The end of the name is the empty text.
-        _ = MHD_set_connection_value(handle, .HEADER_KIND, name, name + ownCookie.utf8CodeUnitCount)
-    }
-
     /// Reads the head of a request whose target is already in its storage.
     static func read(
         _ connection: Connection, method: UnsafePointer<CChar>, version: UnsafePointer<CChar>
@@ -66,7 +48,7 @@ struct HeadReader {
         if let refusal = connection.refusal { return Head(refusal: refusal) }
         guard FieldSyntax.isToken(methodBytes) else { return Head(refusal: .malformed("The request method is not a token.")) }
         let lineEnd = UInt(bitPattern: version) + 8
-        if layoutIsKnown {
+        if MicroHTTPD075.addressesTell {
             guard connection.targetAddress == UInt(bitPattern: method) + UInt(methodBytes.count) + 1,
                 UInt(bitPattern: version) == connection.targetAddress + UInt(connection.targetLength) + 1
             else { return Head(refusal: .malformed("The request line is malformed.")) }
@@ -90,7 +72,7 @@ struct HeadReader {
         headSize = size
         headOffset = request.storage.count
         cursor = lineEnd + 2
-        layoutIsKnown = Self.layoutIsKnown
+        addressesTell = MicroHTTPD075.addressesTell
         request.contents.pointee.storage.append(head, count: size)
     }
 
@@ -110,14 +92,14 @@ struct HeadReader {
     private mutating func take(
         _ name: UnsafePointer<CChar>, _ nameLength: Int, _ value: UnsafePointer<CChar>, _ valueLength: Int
     ) -> Refusal? {
-        if UInt(bitPattern: name) == UInt(bitPattern: Self.ownCookie.utf8Start) { return nil }
+        if MicroHTTPD075.isOwnCookie(name) { return nil }
         let nameAddress = UInt(bitPattern: name)
         let valueAddress = UInt(bitPattern: value)
         var nameOffset = Int(bitPattern: nameAddress &- headAddress)
         var valueOffset = Int(bitPattern: valueAddress &- headAddress)
         let isInHead = nameOffset >= 0 && nameOffset + nameLength <= headSize
             && valueOffset >= 0 && valueOffset + valueLength <= headSize
-        if layoutIsKnown {
+        if addressesTell {
             guard isInHead, nameAddress == cursor, valueAddress > nameAddress + UInt(nameLength) else {
                 return .malformed("A header line is folded, holds a NUL or doesn't end with CRLF.")
             }
@@ -174,7 +156,7 @@ struct HeadReader {
 
     /// What can be said only when all fields are known.
     private func conclude() -> Refusal? {
-        if layoutIsKnown, cursor + 2 != headAddress + UInt(headSize) {
+        if addressesTell, cursor + 2 != headAddress + UInt(headSize) {
             return .malformed("The header section doesn't end with an empty line of CRLF.")
         }
         if transferEncodings > 0, contentLengths > 0 {

@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// The library has no way to let a socket go, but it closes its side without an answer when its handler says no. So the
 /// application gets a second descriptor of the same socket, and the library closes the first. Whatever touches the
-/// socket and not the descriptor must not happen: `shutdown`, which MHD_USE_TURBO spares us, and our own sweeper's.
+/// socket and not the descriptor must not happen: `shutdown`, the library's (see `MicroHTTPD075.flags`) and our own sweeper's.
 extension Connection {
     /// Bytes that a client may have sent besides its requests without meaning anything by them: empty lines before the
     /// request line (RFC 9112, section 2.2), and the end of the stream, which counts as one. A frame of a WebSocket

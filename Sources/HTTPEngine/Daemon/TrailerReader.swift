@@ -38,12 +38,11 @@ struct TrailerReader {
 
     private mutating func take(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Refusal? {
         let nameAddress = UInt(bitPattern: name.baseAddress)
-        // Where the first trailer comes in parts, the library enters the last field of the head once more before it.
-        if HeadReader.layoutIsKnown, nameAddress < headEnd { return nil }
+        if MicroHTTPD075.isFieldOfHead(nameAddress, headEnd: headEnd) { return nil }
         guard FieldSyntax.isToken(name), FieldSyntax.isFieldValue(value) else { return Self.malformed }
         fieldsLeft -= 1
         guard fieldsLeft >= 0 else { return .headersTooLarge }
-        guard HeadReader.layoutIsKnown else { return nil }
+        guard MicroHTTPD075.addressesTell else { return nil }
         let valueAddress = UInt(bitPattern: value.baseAddress)
         guard cursor == 0 || nameAddress == cursor, valueAddress > nameAddress + UInt(name.count) else { return Self.malformed }
         if cursor == 0 { start = nameAddress }

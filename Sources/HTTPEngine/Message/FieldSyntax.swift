@@ -1,6 +1,6 @@
 /// The grammar of header fields (RFC 9110, section 5), checked on raw bytes.
 ///
-/// libmicrohttpd 0.9.75 takes nearly anything for a field, and two parsers that read a head differently are what
+/// libmicrohttpd takes nearly anything for a field, and two parsers that read a head differently are what
 /// request smuggling is made of. So the engine refuses every head that doesn't follow the grammar.
 enum FieldSyntax {
     /// Index: an ASCII byte. Value: its lower case if it may stand in a token (RFC 9110, section 5.6.2), else a space.
