@@ -42,8 +42,9 @@ let package = Package(
         // Not a system library: SwiftPM compiles no C in one, and epoll.c belongs beside what it is for.
         .target(name: "CMicroHTTPD", linkerSettings: [.linkedLibrary("microhttpd")]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
-        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD"], swiftSettings: strict),
-        .target(name: "SQLEngine", dependencies: ["CSQLite"], swiftSettings: strict),
+        .target(name: "SystemSupport", swiftSettings: strict),
+        .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD", "SystemSupport"], swiftSettings: strict),
+        .target(name: "SQLEngine", dependencies: ["CSQLite", "SystemSupport"], swiftSettings: strict),
         .target(name: "CampanileCore", swiftSettings: strict),
         .target(name: "CampanileClient", dependencies: ["CampanileCore"], swiftSettings: strict),
         .target(
@@ -63,7 +64,7 @@ let package = Package(
         .target(
             name: "PushSimulator",
             dependencies: [
-                "CampanileCore",
+                "CampanileCore", "SystemSupport",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("NIOCore", "swift-nio"),
@@ -84,7 +85,7 @@ let package = Package(
         .target(
             name: "CampanileServer",
             dependencies: [
-                "HTTPEngine", "SQLEngine", "CampanileCore", "Push",
+                "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push",
                 server("Yams", "Yams"),
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
@@ -104,6 +105,7 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),
+        .testTarget(name: "SystemSupportTests", dependencies: ["SystemSupport"], swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
         .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite"], swiftSettings: strict),
         .testTarget(

@@ -5,7 +5,6 @@
    a number to a function pointer (SQLITE_STATIC, SQLITE_TRANSIENT). No logic. */
 
 #include <sqlite3.h>
-#include <sys/prctl.h>
 
 /* sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0): without it every allocation takes one lock of the whole process. */
 static inline int csqlite_disable_memory_statistics(void) {
@@ -33,11 +32,6 @@ static inline int csqlite_bind_text_borrowing(sqlite3_stmt *statement, int index
 
 static inline int csqlite_bind_blob_borrowing(sqlite3_stmt *statement, int index, const void *bytes, sqlite3_uint64 count) {
     return sqlite3_bind_blob64(statement, index, bytes, count, SQLITE_STATIC);
-}
-
-/* The calling thread's name in ps, top and debuggers: at most 15 bytes. */
-static inline int csqlite_name_thread(const char *name) {
-    return prctl(PR_SET_NAME, name);
 }
 
 #endif

@@ -3,6 +3,7 @@ import HTTPEngine
 package import Logging
 package import Push
 import SQLEngine
+import SystemSupport
 
 /// The composition root: from a configuration to a running server. Everything is wired here and nowhere else.
 package final class App: Sendable {
@@ -309,7 +310,7 @@ extension UserTokenVerifier {
         if let secret = jwt.secret {
             await self.init(secret: secret, issuer: jwt.issuer, audience: jwt.audience)
         } else if let file = jwt.jwksFile {
-            let keySet = try FileContent.read(file, maxBytes: ConfigurationLimits.namedFileBytes)
+            let keySet = try File.read(file, limit: ConfigurationLimits.namedFileBytes)
             try await self.init(keySet: keySet, issuer: jwt.issuer, audience: jwt.audience)
         } else {
             throw NoKey()

@@ -1,7 +1,7 @@
 package import CampanileCore
 import Glibc
-import HTTPEngine
 import Synchronization
+import SystemSupport
 
 /// The system's random numbers, fetched by the page: an id needs two, and a system call for each would cost more than the
 /// row it stands in.

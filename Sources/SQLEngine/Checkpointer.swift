@@ -1,6 +1,7 @@
 import CSQLite
 import Glibc
 import Synchronization
+import SystemSupport
 
 /// Copies the write-ahead log into the file on a thread and a connection of its own, while the writer goes on.
 ///
@@ -33,7 +34,7 @@ final class Checkpointer: @unchecked Sendable {
     private let remainder: Int
     /// Pages in the log after the writer's last commit.
     private let logPages = Atomic<Int>(0)
-    private let monitor = Monitor()
+    private let monitor = ConditionLock()
     private var state = State.idle
     private var isClosing = false
     private var hasFinished = false

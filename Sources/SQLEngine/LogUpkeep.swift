@@ -1,3 +1,5 @@
+import SystemSupport
+
 /// Why the log of writes grows on: it can't be copied into the file.
 package struct LogTrouble: Sendable {
     package let pages: Int
@@ -36,7 +38,7 @@ struct LogUpkeep {
         checkpointer.noticed(pages)
         if pages < triedAt { (triedAt, retryAt) = (0, nil) }  // it was begun anew
         let grown = pages - triedAt
-        let isDue = grown >= checkpointPages || retryAt.map { $0 <= Monitor.now } ?? false
+        let isDue = grown >= checkpointPages || retryAt.map { $0 <= MonotonicClock.now() } ?? false
         guard isDue || isCopying else { return }
         switch checkpointer.takeState(waits: isTooLong(grown)) {
         case .busy: return
@@ -85,7 +87,7 @@ struct LogUpkeep {
         isCopying = false
         (triedAt, retryAt) = (pages, nil)
         if let trouble {
-            let now = Monitor.now
+            let now = MonotonicClock.now()
             retryAt = now + UInt64(retryMilliseconds) * 1_000_000
             let isWorth = trouble.reason != nil || isTooLong(pages)
             let isNews = toldAt.map { now - $0 >= UInt64(DatabaseOptions.logNoticeMilliseconds) * 1_000_000 } ?? true

@@ -1,3 +1,5 @@
+import SystemSupport
+
 /// How a database is opened. Everything has a sound default for a server.
 package struct DatabaseOptions: Sendable {
     /// When a commit is on the disk. Source: https://www.sqlite.org/pragma.html#pragma_synchronous
@@ -38,7 +40,7 @@ package struct DatabaseOptions: Sendable {
     /// Bytes of the file read through a memory map; 0 is none. With a map a disk error is a signal, not an error code.
     package var memoryMapBytes: Int64 = 0
     /// The time that a write is given (`Transaction.milliseconds`), in milliseconds since 1970.
-    package var clock: @Sendable () -> Int64 = Monitor.wallClock
+    package var clock: @Sendable () -> Int64 = WallClock.milliseconds
 
     package init() {}
 }

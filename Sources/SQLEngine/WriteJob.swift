@@ -1,3 +1,5 @@
+import SystemSupport
+
 /// One caller's work for the writer's thread: done once, then answered once.
 protocol WriteJob: AnyObject, Sendable {
     /// False: runs alone, outside any transaction (a checkpoint).
@@ -55,7 +57,7 @@ final class Write<T: Sendable>: WriteJob, @unchecked Sendable {
 ///
 /// Sendable because the result is touched under the monitor only.
 final class BlockedCaller<T: Sendable>: @unchecked Sendable {
-    private let monitor = Monitor()
+    private let monitor = ConditionLock()
     private var result: Result<T, any Error>?
 
     func put(_ result: Result<T, any Error>) {

@@ -1,5 +1,6 @@
 import CSQLite
 import Glibc
+import SystemSupport
 
 /// The only thread that writes. It takes every write that waits, runs them in one transaction, commits with one fsync,
 /// and only then answers their callers.
@@ -8,7 +9,7 @@ import Glibc
 /// transaction, the log's marks, the data version and what became of the files by the writer's thread only.
 final class Writer: @unchecked Sendable {
     let files: OpenFiles
-    private let monitor = Monitor()
+    private let monitor = ConditionLock()
     private let queueLimit: Int
     private let batchLimit: Int
 
@@ -181,7 +182,7 @@ extension Writer {
     private func nextStep() -> Step {
         monitor.withLock {
             while true {
-                if !listeners.isEmpty, Monitor.now >= nextPoll { return .poll }
+                if !listeners.isEmpty, MonotonicClock.now() >= nextPoll { return .poll }
                 let jobs = takeGroup(upTo: batchLimit)
                 if !jobs.isEmpty { return .group(jobs) }
                 if !queue.isEmpty { return .alone(queue.removeFirst()) }
@@ -325,7 +326,7 @@ extension Writer {
 extension Writer {
     /// What a write has to be refused with, because it would go where nobody finds it.
     private func lookAtFiles() -> SQLError? {
-        if let copyAnewAt, copyAnewAt <= Monitor.now { copyAnew() }
+        if let copyAnewAt, copyAnewAt <= MonotonicClock.now() { copyAnew() }
         let found = copyAnewAt == nil ? files.displacement : .unsynced
         if found != displacement {
             displacement = found
@@ -353,7 +354,7 @@ extension Writer {
     }
 
     private func distrustFile() {
-        copyAnewAt = Monitor.now + retryNanoseconds
+        copyAnewAt = MonotonicClock.now() + retryNanoseconds
         // At once, so that reads are answered from the log; `saveLog` does it again where it can't be done now.
         try? connection.forgetCopied()
     }
@@ -411,7 +412,7 @@ extension Writer {
     }
 
     private func noticeForeignChange() {
-        nextPoll = Monitor.now + Self.pollInterval
+        nextPoll = MonotonicClock.now() + Self.pollInterval
         connection.lend()
         let current = try? connection.dataVersion()
         connection.takeBack()

@@ -41,20 +41,21 @@ import Yams
 
     /// Who may import what, beside the system's modules.
     static let allowed: [String: Set<String>] = [
-        "Sources/HTTPEngine": ["CMicroHTTPD"],
-        "Sources/SQLEngine": ["CSQLite"],
+        "Sources/SystemSupport": [],
+        "Sources/HTTPEngine": ["CMicroHTTPD", "SystemSupport"],
+        "Sources/SQLEngine": ["CSQLite", "SystemSupport"],
         "Sources/CampanileCore": foundation,
         "Sources/CampanileClient": foundation.union(["CampanileCore", "FoundationNetworking"]),
         "Sources/Push": foundation.union([
             "CampanileCore", "Crypto", "CryptoExtras", "Logging", "NIOCore", "NIOPosix", "NIOHTTP2", "NIOHPACK", "NIOSSL",
         ]),
         "Sources/PushSimulator": foundation.union([
-            "CampanileCore", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2", "NIOHPACK",
-            "NIOSSL", "SwiftASN1", "X509",
+            "CampanileCore", "SystemSupport", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2",
+            "NIOHPACK", "NIOSSL", "SwiftASN1", "X509",
         ]),
         "Sources/CampanileServer": foundation.union([
-            "HTTPEngine", "SQLEngine", "CampanileCore", "Push", "Yams", "Crypto", "CryptoExtras", "JWTKit", "Logging",
-            "NIOCore", "NIOPosix", "NIOWebSocket",
+            "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push", "Yams", "Crypto", "CryptoExtras", "JWTKit",
+            "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
         ]),
         "Sources/campanile": ["CampanileServer", "CampanileCore", "PushSimulator", "ArgumentParser", "Logging"],
     ]

@@ -3,7 +3,6 @@
 #ifndef CMICROHTTPD_SHIM_H
 #define CMICROHTTPD_SHIM_H
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -87,15 +86,6 @@ static inline int
 cmhd_accept (int socket, struct sockaddr *address, socklen_t *length, int flags)
 {
   return accept4 (socket, address, length, flags);
-}
-
-/* pthread_setname_np(3) */
-extern int pthread_setname_np (pthread_t thread, const char *name);
-
-static inline int
-cmhd_name_thread (pthread_t thread, const char *name)
-{
-  return pthread_setname_np (thread, name);
 }
 
 /* Looks at what a socket holds without taking it and without waiting. Swift imports the two constants as Int on one

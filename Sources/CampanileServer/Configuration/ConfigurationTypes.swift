@@ -1,6 +1,7 @@
 import CampanileCore
 import Foundation
 import HTTPEngine
+import SystemSupport
 
 /// How much is read at most.
 enum ConfigurationLimits {
@@ -276,19 +277,9 @@ func quotedForMessage(path: String) -> String {
 
 /// The contents of the file at `path`; what is thrown goes after its name.
 func readNamedFile(_ path: String, maximumBytes: Int) throws(SettingComplaint) -> Data {
-    var isDirectory: ObjCBool = false
-    guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory) else {
-        throw SettingComplaint("isn't there")
-    }
-    guard !isDirectory.boolValue else { throw SettingComplaint("is a directory") }
-    let data: Data
     do {
-        let handle = try FileHandle(forReadingFrom: URL(filePath: path))
-        defer { try? handle.close() }
-        data = try handle.read(upToCount: maximumBytes + 1) ?? Data()
+        return Data(try File.read(path, limit: maximumBytes))
     } catch {
-        throw SettingComplaint("can't be read")
+        throw SettingComplaint(error.reason)
     }
-    guard data.count <= maximumBytes else { throw SettingComplaint("is larger than \(maximumBytes) bytes") }
-    return data
 }

@@ -13,7 +13,7 @@ extension Connection {
         let response = engine.refuse(refusal, request)
         let body = response.body.copied
         let reason = MHD_get_reason_phrase_for(UInt32(response.status)).map { String(cString: $0) } ?? ""
-        var headers = [Response.Header("Date", .text(WallClock.date()))] + response.headers
+        var headers = [Response.Header("Date", .text(Self.date()))] + response.headers
         if let last = response.lastHeader { headers.append(last) }
         headers += [.init("Connection", "close"), .init("Content-Length", .text("\(body.count)"))]
         var bytes = ResponseHead.bytes(status: Int(response.status), reason: reason, headers)
@@ -22,6 +22,17 @@ extension Connection {
         progress = .answered
         takenStatus = response.status
         return .NO
+    }
+
+    /// The value of a Date field (RFC 9110, section 5.6.7).
+    private static func date() -> String {
+        var seconds = time(nil)
+        var parts = tm()
+        gmtime_r(&seconds, &parts)
+        return withUnsafeTemporaryAllocation(of: CChar.self, capacity: 32) { text in
+            let length = strftime(text.baseAddress, text.count, "%a, %d %b %Y %H:%M:%S GMT", &parts)
+            return String(decoding: UnsafeRawBufferPointer(text).prefix(length), as: UTF8.self)
+        }
     }
 }
 

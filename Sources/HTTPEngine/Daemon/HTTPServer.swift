@@ -1,6 +1,7 @@
 import CMicroHTTPD
 import Glibc
 import Synchronization
+import SystemSupport
 
 /// How a server listens.
 package struct HTTPServerOptions: Sendable {
@@ -34,16 +35,6 @@ package struct HTTPServerOptions: Sendable {
         self.connectionLimit = connectionLimit
         self.backlog = backlog
         self.clock = clock
-    }
-}
-
-/// The system's monotonic clock.
-package enum MonotonicClock {
-    /// Nanoseconds since some moment in the past; never goes back.
-    @Sendable package static func now() -> UInt64 {
-        var time = timespec()
-        clock_gettime(CLOCK_MONOTONIC, &time)
-        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
     }
 }
 
@@ -165,14 +156,14 @@ extension HTTPServer {
             throw .libraryRefused
         }
         let box = DaemonBox(daemon: daemon)
-        let acceptor = SystemThread(name: "http-accept") { [engine, acceptSignal] in
+        let acceptor = SystemThread.required(name: "http-accept") { [engine, acceptSignal] in
             listener.run(until: acceptSignal, hasRoom: { engine.table.acceptedCount < limit }) { socket, address, length in
                 engine.table.countAccepted()
                 // On failure the library has closed the socket.
                 if MHD_add_connection(box.daemon, socket, address, length) != .YES { engine.table.countReleased() }
             }
         }
-        let sweeper = SystemThread(name: "http-sweep") { [engine, sweepSignal] in
+        let sweeper = SystemThread.required(name: "http-sweep") { [engine, sweepSignal] in
             while !sweepSignal.wait(milliseconds: 1_000) { engine.sweep() }
         }
         return Running(daemon: daemon, host: listener.host, port: listener.port, acceptor: acceptor, sweeper: sweeper)
@@ -280,7 +271,7 @@ extension HTTPServer {
     @discardableResult
     package func shutDown(within nanoseconds: UInt64) async -> Bool {
         await withCheckedContinuation { continuation in
-            let thread = SystemThread(name: "http-stop") {
+            let thread = SystemThread.required(name: "http-stop") {
                 let quiet = self.drain(within: nanoseconds)
                 self.stop()
                 continuation.resume(returning: quiet)

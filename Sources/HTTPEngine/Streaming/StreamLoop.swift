@@ -1,6 +1,5 @@
-import CMicroHTTPD
-import Glibc
 import Synchronization
+import SystemSupport
 
 /// How a loop works.
 package struct StreamLoopOptions: Sendable {
@@ -40,9 +39,7 @@ package final class StreamLoop: Sendable {
     package func start() {
         lifecycle.withLock { lifecycle in
             guard case .new = lifecycle else { return }
-            lifecycle = .running(SystemThread.withSignalsBlocked { [turns] in
-                SystemThread(name: name) { turns.run() }
-            })
+            lifecycle = .running(SystemThread.required(name: name) { [turns] in turns.run() })
         }
     }
 

@@ -1,0 +1,21 @@
+import Glibc
+
+/// The system's monotonic clock.
+package enum MonotonicClock {
+    /// Nanoseconds since some moment in the past; never goes back.
+    @Sendable package static func now() -> UInt64 {
+        var time = timespec()
+        clock_gettime(CLOCK_MONOTONIC, &time)
+        return UInt64(time.tv_sec) &* 1_000_000_000 &+ UInt64(time.tv_nsec)
+    }
+}
+
+/// The system's clock as people know it; it may be set back.
+package enum WallClock {
+    /// Milliseconds since 1970 UTC.
+    @Sendable package static func milliseconds() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+    }
+}

@@ -1,0 +1,83 @@
+import Glibc
+
+/// What the system said instead of doing what it was asked for.
+package struct SystemError: Error, CustomStringConvertible {
+    /// As in `errno`.
+    package let code: Int32
+
+    package init(code: Int32) { self.code = code }
+
+    package var description: String { String(cString: strerror(code)) }
+}
+
+/// A thread of the operating system, for loops that block. It gets no signals: those belong to the program.
+///
+/// Sendable, because nothing but the thread's handle is kept and it is only read.
+package final class SystemThread: @unchecked Sendable {
+    private final class Start: Sendable {
+        let name: String
+        let body: @Sendable () -> Void
+
+        init(name: String, body: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.body = body
+        }
+    }
+
+    private let handle: pthread_t
+
+    /// - Parameter name: at most 15 bytes, as `ps` and `top` show it.
+    /// - Throws: when the system has no thread.
+    package init(name: String, _ body: @escaping @Sendable () -> Void) throws(SystemError) {
+        var handle = pthread_t()
+        let start = Unmanaged.passRetained(Start(name: name, body: body))
+        let code = Self.withSignalsBlocked {
+            pthread_create(&handle, nil, { pointer in
+                guard let pointer else { return nil }
+                let start = Unmanaged<Start>.fromOpaque(pointer).takeRetainedValue()
+                SystemThread.takeName(start.name)
+                start.body()
+                return nil
+            }, start.toOpaque())
+        }
+        guard code == 0 else {
+            start.release()
+            throw SystemError(code: code)
+        }
+        self.handle = handle
+    }
+
+    /// A thread without which the program can't go on: that there is none is fatal.
+    package static func required(name: String, _ body: @escaping @Sendable () -> Void) -> SystemThread {
+        do {
+            return try SystemThread(name: name, body)
+        } catch {
+            fatalError("The system gives no thread: \(error).")
+        }
+    }
+
+    /// Names the calling thread. Through the file, because the Glibc module leaves pthread_setname_np(3) out.
+    private static func takeName(_ name: String) {
+        let descriptor = open("/proc/thread-self/comm", O_WRONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return }
+        _ = write(descriptor, name, name.utf8.count)
+        _ = close(descriptor)
+    }
+
+    /// Makes threads that get no signals, because a thread inherits the mask of the one that makes it. For a library that makes
+    /// its own.
+    package static func withSignalsBlocked<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
+        var all = sigset_t()
+        var before = sigset_t()
+        sigfillset(&all)
+        pthread_sigmask(SIG_SETMASK, &all, &before)
+        defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+        return try body()
+    }
+
+    /// Waits until the thread's function has returned. To be called once.
+    package func join() { pthread_join(handle, nil) }
+
+    /// Lets the thread end by itself. Instead of `join`.
+    package func detach() { pthread_detach(handle) }
+}
