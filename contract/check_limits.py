@@ -15,7 +15,7 @@ DOCUMENT = ROOT / "docs/limits.md"
 SOURCES = [
     ("Sources/CampanileServer/Domain/Limits.swift", "## Requests, devices, delivery", "Limits"),
     ("Sources/HTTPEngine/Message/Limits.swift", "## HTTP", "Limits"),
-    ("Sources/HTTPEngine/Streaming/StreamLimits.swift", "## Event streams", "StreamLimits"),
+    ("Sources/HTTPEngine/EventStreams/StreamLimits.swift", "## Event streams", "StreamLimits"),
     ("Sources/SQLEngine/Options.swift", "## The database", "DatabaseOptions"),
     ("Sources/CampanileServer/Configuration/ConfigurationTypes.swift", "## The configuration file", "ConfigurationLimits"),
 ]

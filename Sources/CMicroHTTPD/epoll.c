@@ -1,5 +1,5 @@
 /* Stands in for the C library's epoll_wait in the whole program: the dynamic linker finds a program's own function before a
-   library's, so libmicrohttpd calls this one. Why: HTTPEngine/Daemon/MicroHTTPD075.swift, "A full round of events".
+   library's, so libmicrohttpd calls this one. Why: HTTPEngine/Server/MicroHTTPD075.swift, "A full round of events".
 
    A caller that asks for n events must be ready to get fewer; whoever else asks for 128 gets the last of them with its next
    call. */

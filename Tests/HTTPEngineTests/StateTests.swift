@@ -39,16 +39,16 @@ struct DeadlineTests {
 }
 
 @Suite("The race between a handler that finishes and a connection that suspends")
-struct ExchangeTests {
+struct SuspensionTests {
     private let response = Response(status: 201)
 
     @Test("Finished before it could suspend: answered at once, never suspended or resumed")
     func finishedFirst() {
-        var exchange = Exchange()
-        let ticket = exchange.begin()
-        let resumes1 = exchange.finish(response, ticket: ticket)
+        var suspension = Suspension()
+        let ticket = suspension.begin()
+        let resumes1 = suspension.finish(response, ticket: ticket)
         #expect(!resumes1)
-        guard case .answer(let answer) = exchange.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
+        guard case .answer(let answer) = suspension.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
             Issue.record("no answer")
             return
         }
@@ -57,32 +57,32 @@ struct ExchangeTests {
 
     @Test("Suspended first: resumed once, then answered")
     func suspendedFirst() {
-        var exchange = Exchange()
-        let ticket = exchange.begin()
+        var suspension = Suspension()
+        let ticket = suspension.begin()
         var suspensions = 0
-        guard case .suspended = exchange.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("not suspended"); return }
+        guard case .suspended = suspension.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("not suspended"); return }
         #expect(suspensions == 1)
-        let resumes2 = exchange.finish(response, ticket: ticket)
+        let resumes2 = suspension.finish(response, ticket: ticket)
         #expect(resumes2)
-        let resumes3 = exchange.finish(response, ticket: ticket)
+        let resumes3 = suspension.finish(response, ticket: ticket)
         #expect(!resumes3, "a second answer resumes nothing")
-        let resumes4 = exchange.abort()
+        let resumes4 = suspension.abort()
         #expect(!resumes4, "nothing is left to be aborted")
-        guard case .answer = exchange.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("no answer"); return }
+        guard case .answer = suspension.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("no answer"); return }
         #expect(suspensions == 1)
     }
 
     @Test("Until the library is done with reading it comes back instead of suspending, and may find the answer then")
     func comesBack() {
-        var exchange = Exchange()
-        let ticket = exchange.begin()
-        guard case .comeBack = exchange.settle(stopping: false, maySuspend: false, suspend: { Issue.record("suspended") }) else {
+        var suspension = Suspension()
+        let ticket = suspension.begin()
+        guard case .comeBack = suspension.settle(stopping: false, maySuspend: false, suspend: { Issue.record("suspended") }) else {
             Issue.record("doesn't come back")
             return
         }
-        let resumes = exchange.finish(response, ticket: ticket)
+        let resumes = suspension.finish(response, ticket: ticket)
         #expect(!resumes)
-        guard case .answer = exchange.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
+        guard case .answer = suspension.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
             Issue.record("no answer")
             return
         }
@@ -90,37 +90,37 @@ struct ExchangeTests {
 
     @Test("Aborted while suspended: resumed once, refused, and the late answer is dropped")
     func aborted() {
-        var exchange = Exchange()
-        let ticket = exchange.begin()
-        _ = exchange.settle(stopping: false, maySuspend: true) {}
-        let resumes5 = exchange.abort()
+        var suspension = Suspension()
+        let ticket = suspension.begin()
+        _ = suspension.settle(stopping: false, maySuspend: true) {}
+        let resumes5 = suspension.abort()
         #expect(resumes5)
-        let resumes6 = exchange.abort()
+        let resumes6 = suspension.abort()
         #expect(!resumes6)
-        let resumes7 = exchange.finish(response, ticket: ticket)
+        let resumes7 = suspension.finish(response, ticket: ticket)
         #expect(!resumes7)
-        guard case .refuse = exchange.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
+        guard case .refuse = suspension.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
     }
 
     @Test("While the server stops, nothing is suspended")
     func stopping() {
-        var exchange = Exchange()
-        let ticket = exchange.begin()
-        guard case .refuse = exchange.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
-        let resumes8 = exchange.finish(response, ticket: ticket)
+        var suspension = Suspension()
+        let ticket = suspension.begin()
+        guard case .refuse = suspension.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
+        let resumes8 = suspension.finish(response, ticket: ticket)
         #expect(!resumes8)
     }
 
     @Test("Work that outlived its request can't answer the next one")
     func stale() {
-        var exchange = Exchange()
-        let old = exchange.begin()
-        #expect(exchange.end().isEmpty)
-        let new = exchange.begin()
-        let resumes9 = exchange.finish(response, ticket: old)
+        var suspension = Suspension()
+        let old = suspension.begin()
+        #expect(suspension.end().isEmpty)
+        let new = suspension.begin()
+        let resumes9 = suspension.finish(response, ticket: old)
         #expect(!resumes9)
-        guard case .suspended = exchange.settle(stopping: false, maySuspend: true, suspend: {}) else { Issue.record("not suspended"); return }
-        let resumes10 = exchange.finish(response, ticket: new)
+        guard case .suspended = suspension.settle(stopping: false, maySuspend: true, suspend: {}) else { Issue.record("not suspended"); return }
+        let resumes10 = suspension.finish(response, ticket: new)
         #expect(resumes10)
     }
 }

@@ -3,7 +3,7 @@ import Synchronization
 
 /// One client connection: the library's handle, the request in progress and the answer that is being waited for.
 ///
-/// Sendable, because `stages` is atomic, `exchange` has a lock, `slot` and `isTaken` are touched only under the table's lock, and
+/// Sendable, because `stages` is atomic, `suspension` has a lock, `slot` and `isTaken` are touched only under the table's lock, and
 /// everything else only on the connection's daemon thread, which the library never changes.
 final class Connection: @unchecked Sendable {
     /// How far the request on this connection is.
@@ -17,7 +17,7 @@ final class Connection: @unchecked Sendable {
     let startedAt: UInt64
     let engine: Engine
     let stages: StageClock
-    let exchange = Mutex(Exchange())
+    let suspension = Mutex(Suspension())
 
     /// Place in the connection table.
     var slot = 0

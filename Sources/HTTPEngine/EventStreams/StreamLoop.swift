@@ -22,7 +22,7 @@ package final class StreamLoop: Sendable {
 
     private let streams: StreamSet
     private let queue: WorkQueue
-    private let turns: Turns
+    private let runner: LoopRunner
     private let name: String
     private let lifecycle = Mutex(Lifecycle.new)
 
@@ -30,7 +30,7 @@ package final class StreamLoop: Sendable {
         name = options.name
         queue = WorkQueue()
         streams = StreamSet(limits: options.limits, heartbeat: options.heartbeat, now: options.clock())
-        turns = Turns(streams: streams, queue: queue, clock: options.clock, onTick: options.onTick)
+        runner = LoopRunner(streams: streams, queue: queue, clock: options.clock, onTick: options.onTick)
     }
 
     deinit { stop() }
@@ -39,7 +39,7 @@ package final class StreamLoop: Sendable {
     package func start() {
         lifecycle.withLock { lifecycle in
             guard case .new = lifecycle else { return }
-            lifecycle = .running(SystemThread.required(name: name) { [turns] in turns.run() })
+            lifecycle = .running(SystemThread.required(name: name) { [runner] in runner.run() })
         }
     }
 
@@ -62,7 +62,7 @@ package final class StreamLoop: Sendable {
 
     /// Looks at the clock, for deadlines, heartbeats and `onTick`. The loop does it once a second by itself; tests do it by
     /// hand. Queued like `perform`.
-    package func tick() { perform { [turns] in turns.tick() } }
+    package func tick() { perform { [runner] in runner.tick() } }
 
     /// What the loop has done. From any thread.
     package var statistics: StreamStatistics { streams.counts.statistics }

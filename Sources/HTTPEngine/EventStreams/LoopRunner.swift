@@ -2,10 +2,11 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// What the loop's thread does, turn by turn: wait, handle sockets, do what was queued, look at the clock.
+/// What the loop's thread does, turn by turn: wait, handle sockets, do what was queued, look at the clock. The thread holds it and not
+/// the loop, so that a loop that nobody holds any more stops.
 ///
 /// Sendable, because only the loop's thread calls it.
-final class Turns: @unchecked Sendable {
+final class LoopRunner: @unchecked Sendable {
     /// Events that are fetched at once.
     private static let batch = 512
     /// The time between two looks at the clock, nanoseconds.

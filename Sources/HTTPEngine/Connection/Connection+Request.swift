@@ -2,51 +2,7 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// What every connection needs: the application's functions, the limits and the state of the server.
-final class Engine: Sendable {
-    let limits: Limits
-    let clock: @Sendable () -> UInt64
-    let handler: Handler
-    let refuse: @Sendable (Refusal, Request) -> Response
-    let completed: @Sendable (Request, Int, UInt64) -> Void
-    let table = ConnectionTable()
-    /// From now on every answer says `Connection: close`.
-    let draining = Atomic<Bool>(false)
-    /// From now on nothing may be suspended.
-    let stopping = Atomic<Bool>(false)
-
-    init(
-        limits: Limits, clock: @escaping @Sendable () -> UInt64, handler: @escaping Handler,
-        refuse: @escaping @Sendable (Refusal, Request) -> Response,
-        completed: @escaping @Sendable (Request, Int, UInt64) -> Void
-    ) {
-        self.limits = limits
-        self.clock = clock
-        self.handler = handler
-        self.refuse = refuse
-        self.completed = completed
-    }
-
-    /// - Returns: how many connections had overstayed.
-    @discardableResult
-    func sweep() -> Int {
-        table.noticeHangups()
-        return table.shutDownOverdue(now: clock(), limits: limits)
-    }
-
-    /// Lets every suspended connection go on with a refusal: the library aborts the process if it is stopped while
-    /// one is suspended. `stopping` must be set before.
-    func resumeSuspended() {
-        table.forEach { connection in
-            connection.exchange.withLock { exchange in
-                if exchange.abort() { MHD_resume_connection(connection.handle) }
-            }
-        }
-    }
-}
-
-// MARK: - A request's life, on the connection's daemon thread
-
+/// A request's life, on the connection's daemon thread.
 extension Connection {
     /// The request line is complete. The target is still as the client sent it; the library decodes it in place next.
     func takeRequestLine(_ target: UnsafeMutablePointer<CChar>) {
@@ -108,34 +64,15 @@ extension Connection {
         case .later(let work):
             stages.enter(.handling, at: engine.clock())
             hasWork = true
-            let ticket = exchange.withLock { $0.begin() }
+            let ticket = suspension.withLock { $0.begin() }
             // Runs here and now until it first waits, and then again on this thread.
             Task.immediateDetached(executorPreference: self) { [self] in
                 let response = await work()
-                exchange.withLock { exchange in
-                    if exchange.finish(response, ticket: ticket) { MHD_resume_connection(handle) }
+                suspension.withLock { suspension in
+                    if suspension.finish(response, ticket: ticket) { MHD_resume_connection(handle) }
                 }
             }
             return settle()
-        }
-    }
-
-    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection.
-    private func settle() -> MHD_Result {
-        while true {
-            let decision = exchange.withLock { exchange in
-                let isStopping = engine.stopping.load(ordering: .sequentiallyConsistent)
-                return exchange.settle(stopping: isStopping, maySuspend: maySuspend) { MHD_suspend_connection(handle) }
-            }
-            switch decision {
-            case .answer(let response): return answer(response)
-            case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
-            case .comeBack:
-                maySuspend = true
-                return .YES
-            case .suspended: return .YES
-            case .refuse: return refuse(.stopping)
-            }
         }
     }
 
@@ -145,7 +82,7 @@ extension Connection {
         let wasQuick = progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
         stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())
         progress = .answered
-        return Reply.queue(response, on: self.handle, closing: engine.draining.load(ordering: .relaxed))
+        return ResponseWriter.queue(response, on: self.handle, closing: engine.draining.load(ordering: .relaxed))
     }
 
     /// The request is over: answered, refused by the library or left by the client.
@@ -156,7 +93,7 @@ extension Connection {
         if hasWork {
             hasWork = false
             // Work whose request ended without it still has to let go of what it holds.
-            for job in exchange.withLock({ $0.end() }) { globalConcurrentExecutor.enqueue(job) }
+            for job in suspension.withLock({ $0.end() }) { globalConcurrentExecutor.enqueue(job) }
         }
         recycleRequest()
         stages.enter(.waiting, at: now)

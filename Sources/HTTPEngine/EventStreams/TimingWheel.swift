@@ -1,7 +1,7 @@
 /// When streams get their heartbeats: buckets of one second, each a list that is linked through its streams. A write doesn't
 /// move a stream; it is looked at when its bucket's second comes, and put off if it was written to meanwhile. So an idle
 /// stream costs one look in about `interval`, and no memory but its links.
-struct Wheel {
+struct TimingWheel {
     static let second: UInt64 = 1_000_000_000
 
     let interval: UInt64
@@ -56,7 +56,7 @@ extension StreamSet {
 
     /// Looks at the buckets of the seconds that have come, and sends the heartbeats that are due.
     func beat() {
-        let second = now / Wheel.second
+        let second = now / TimingWheel.second
         guard second > wheel.turned else { return }
         let count = UInt64(wheel.buckets.count)
         // After a long pause each bucket is looked at once.

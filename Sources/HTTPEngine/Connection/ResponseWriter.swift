@@ -2,7 +2,7 @@ import CMicroHTTPD
 import Glibc
 
 /// Turns a Response into the library's and queues it.
-enum Reply {
+enum ResponseWriter {
     /// Queues an answer on a connection's own thread.
     ///
     /// An answer that the library refuses, because a header value is empty or holds a line break, becomes a 500

@@ -19,7 +19,7 @@ final class StreamSet: @unchecked Sendable {
     private(set) var isStopped = false
     /// By their descriptors, which the system gives out densely.
     private(set) var byDescriptor: [EventStream?] = []
-    var wheel: Wheel
+    var wheel: TimingWheel
     /// Streams with a backlog; each knows its place.
     private var lagging: [EventStream] = []
     /// Ended, but the owner doesn't know yet and the socket is open, so that nobody can get its number in the same turn.
@@ -29,7 +29,7 @@ final class StreamSet: @unchecked Sendable {
         self.limits = limits
         self.heartbeat = heartbeat
         self.now = now
-        wheel = Wheel(interval: limits.heartbeat, now: now)
+        wheel = TimingWheel(interval: limits.heartbeat, now: now)
         epoll = cmhd_epoll_create()
         guard epoll >= 0 else { fatalError("The system gives no epoll set: error \(errno).") }
     }

@@ -1,9 +1,6 @@
-import CMicroHTTPD
-import Synchronization
-
 /// What becomes of one request's work: the race between work that goes on or finishes, a connection that suspends, and a
 /// server that stops, decided under one lock.
-struct Exchange {
+struct Suspension {
     enum Phase {
         /// Nothing is being waited for.
         case idle
@@ -122,20 +119,5 @@ struct Exchange {
         phase = .idle
         defer { jobs = [] }
         return jobs
-    }
-}
-
-/// The work of a request runs on the daemon's thread that its connection belongs to, also after it waited: no other thread
-/// takes it up only to hand its answer back.
-extension Connection: TaskExecutor {
-    func enqueue(_ job: consuming ExecutorJob) {
-        let job = UnownedJob(job)
-        let place = exchange.withLock { exchange in
-            let place = exchange.add(job)
-            // Under the lock: the request can't end meanwhile, so the handle is still the library's.
-            if case .resume = place { MHD_resume_connection(handle) }
-            return place
-        }
-        if case .elsewhere = place { globalConcurrentExecutor.enqueue(job) }
     }
 }

@@ -27,7 +27,7 @@ import Glibc
 ///
 /// **An answer's head is made in the memory that holds the request's.** Where a head that is too large has filled it, the library
 /// hangs up without an answer.
-/// - Instead: `Connection.refuse` in DirectAnswer.swift writes a refusal to the socket itself.
+/// - Instead: `Connection.refuse` in Connection+Refusal.swift writes a refusal to the socket itself.
 /// - Cost: 40 lines. Only refusals pass them.
 /// - Test: HeadMemoryTests.oneAnswer, HeadMemoryTests.refusal
 /// - Ends: none up to 1.0.1.

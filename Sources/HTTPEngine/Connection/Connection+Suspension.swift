@@ -1,0 +1,39 @@
+import CMicroHTTPD
+import Synchronization
+
+/// Waiting for work, on the connection's daemon thread.
+extension Connection {
+    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection.
+    func settle() -> MHD_Result {
+        while true {
+            let decision = suspension.withLock { suspension in
+                let isStopping = engine.stopping.load(ordering: .sequentiallyConsistent)
+                return suspension.settle(stopping: isStopping, maySuspend: maySuspend) { MHD_suspend_connection(handle) }
+            }
+            switch decision {
+            case .answer(let response): return answer(response)
+            case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
+            case .comeBack:
+                maySuspend = true
+                return .YES
+            case .suspended: return .YES
+            case .refuse: return refuse(.stopping)
+            }
+        }
+    }
+}
+
+/// The work of a request runs on the daemon's thread that its connection belongs to, also after it waited: no other thread
+/// takes it up only to hand its answer back.
+extension Connection: TaskExecutor {
+    func enqueue(_ job: consuming ExecutorJob) {
+        let job = UnownedJob(job)
+        let place = suspension.withLock { suspension in
+            let place = suspension.add(job)
+            // Under the lock: the request can't end meanwhile, so the handle is still the library's.
+            if case .resume = place { MHD_resume_connection(handle) }
+            return place
+        }
+        if case .elsewhere = place { globalConcurrentExecutor.enqueue(job) }
+    }
+}
