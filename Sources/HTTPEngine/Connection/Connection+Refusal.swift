@@ -19,8 +19,8 @@ extension Connection {
         var bytes = ResponseHead.bytes(status: Int(response.status), reason: reason, headers)
         if request.method != .head { bytes += body }
         _ = Glibc.send(socket, bytes, bytes.count, cmhd_send_flags)
-        progress = .answered
-        takenStatus = response.status
+        current.progress = .answered
+        current.takenStatus = response.status
         return .NO
     }
 

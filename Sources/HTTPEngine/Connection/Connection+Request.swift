@@ -8,19 +8,20 @@ extension Connection {
     func takeRequestLine(_ target: UnsafeMutablePointer<CChar>) {
         let now = engine.clock()
         stages.enter(.receiving, at: now)
-        progress = .requestLine
+        current.progress = .requestLine
         let contents = request.contents
         contents.pointee.receivedAt = now
         contents.pointee.connectionStart = startedAt
         contents.pointee.connectionNumber = number
         contents.pointee.peerAddress = peerAddress
         contents.pointee.requestNumber = countBegun()
-        targetLength = strlen(target)
-        targetAddress = UInt(bitPattern: target)
-        let kept = min(targetLength, engine.limits.uriBytes)
+        let length = strlen(target)
+        current.targetLength = length
+        current.targetAddress = UInt(bitPattern: target)
+        let kept = min(length, engine.limits.uriBytes)
         contents.pointee.storage.append(target, count: kept)
         contents.pointee.targetLength = kept
-        if kept < targetLength { refusal = .uriTooLong }
+        if kept < length { current.refusal = .uriTooLong }
         MicroHTTPD075.hideQuery(target)
         MicroHTTPD075.hideCookies(handle)
     }
@@ -28,42 +29,42 @@ extension Connection {
     /// The head is complete: the library's first call. An answer here ends the connection, so only refusals answer.
     func takeHead(method: UnsafePointer<CChar>, version: UnsafePointer<CChar>) -> MHD_Result {
         let head = HeadReader.read(self, method: method, version: version)
-        progress = .body
+        current.progress = .body
         if let refusal = head.refusal { return refuse(refusal) }
         guard head.contentLength <= UInt64(engine.limits.bodyBytes) else { return refuse(.bodyTooLarge) }
-        expectedBody = Int(head.contentLength)
-        isChunked = head.isChunked
+        current.expectedBody = Int(head.contentLength)
+        current.isChunked = head.isChunked
         let headSize = cmhd_head_size(handle)
-        headEnd = UInt(bitPattern: method) + UInt(headSize)
-        headerBytes = head.sectionSize
+        current.headEnd = UInt(bitPattern: method) + UInt(headSize)
+        current.headerBytes = head.sectionSize
         count(head: headSize)
         return .YES
     }
 
     /// A part of the body. - Returns: `.NO` if so much too much came that the connection is to be closed.
     func takeBody(_ bytes: UnsafePointer<CChar>, count: Int) -> MHD_Result {
-        if excess == 0, request.body.count + count <= engine.limits.bodyBytes {
-            request.contents.pointee.body.reserve(expectedBody)
+        if current.excess == 0, request.body.count + count <= engine.limits.bodyBytes {
+            request.contents.pointee.body.reserve(current.expectedBody)
             request.contents.pointee.body.append(bytes, count: count)
             return .YES
         }
-        excess += count
-        return excess <= engine.limits.excessBytes ? .YES : .NO
+        current.excess += count
+        return current.excess <= engine.limits.excessBytes ? .YES : .NO
     }
 
     /// The request is complete: the library's last call, and its first after a resumption.
     func serve() -> MHD_Result {
-        if progress == .handling { return settle() }
-        guard progress == .body else { return .NO }
-        if excess > 0 { return refuse(.bodyTooLarge) }
-        if isChunked, let refusal = TrailerReader.refusal(self) { return refuse(refusal) }
-        progress = .handling
+        if current.progress == .handling { return settle() }
+        guard current.progress == .body else { return .NO }
+        if current.excess > 0 { return refuse(.bodyTooLarge) }
+        if current.isChunked, let refusal = TrailerReader.refusal(self) { return refuse(refusal) }
+        current.progress = .handling
         switch engine.handler(request) {
         case .now(let response):
             return answer(response)
         case .later(let work):
             stages.enter(.handling, at: engine.clock())
-            hasWork = true
+            current.hasWork = true
             let ticket = suspension.withLock { $0.begin() }
             // Runs here and now until it first waits, and then again on this thread.
             Task.immediateDetached(executorPreference: self) { [self] in
@@ -79,19 +80,18 @@ extension Connection {
     func answer(_ response: Response) -> MHD_Result {
         if case .takeOver(let take) = response.body { return handOver(response.status, take) }
         // A handler that answered at once needed no time worth another look at the clock.
-        let wasQuick = progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
+        let wasQuick = current.progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
         stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())
-        progress = .answered
+        current.progress = .answered
         return ResponseWriter.queue(response, on: self.handle, closing: engine.draining.load(ordering: .relaxed))
     }
 
     /// The request is over: answered, refused by the library or left by the client.
     func completeRequest() {
         let now = engine.clock()
-        let status = takenStatus > 0 ? Int(takenStatus) : Int(cmhd_status(handle))
+        let status = current.takenStatus > 0 ? Int(current.takenStatus) : Int(cmhd_status(handle))
         engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
-        if hasWork {
-            hasWork = false
+        if current.hasWork {
             // Work whose request ended without it still has to let go of what it holds.
             for job in suspension.withLock({ $0.end() }) { globalConcurrentExecutor.enqueue(job) }
         }

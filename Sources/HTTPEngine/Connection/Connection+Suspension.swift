@@ -8,13 +8,13 @@ extension Connection {
         while true {
             let decision = suspension.withLock { suspension in
                 let isStopping = engine.stopping.load(ordering: .sequentiallyConsistent)
-                return suspension.settle(stopping: isStopping, maySuspend: maySuspend) { MHD_suspend_connection(handle) }
+                return suspension.settle(stopping: isStopping, maySuspend: current.maySuspend) { MHD_suspend_connection(handle) }
             }
             switch decision {
             case .answer(let response): return answer(response)
             case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedTaskExecutor()) }
             case .comeBack:
-                maySuspend = true
+                current.maySuspend = true
                 return .YES
             case .suspended: return .YES
             case .refuse: return refuse(.stopping)

@@ -15,7 +15,7 @@ extension Connection {
 
     /// Counts a request's bytes when its head is complete.
     func count(head: Int) {
-        requestBytes = isChunked ? nil : requestBytes.map { $0 + head + expectedBody }
+        requestBytes = current.isChunked ? nil : requestBytes.map { $0 + head + current.expectedBody }
     }
 
     /// - Returns: `.NO`, so that the library closes its descriptor; or what became of the refusal.
@@ -26,8 +26,8 @@ extension Connection {
         let copy = fcntl(socket, F_DUPFD_CLOEXEC, 3)
         guard copy >= 0 else { return refuse(.exhausted) }
         engine.table.giveAway(self)
-        progress = .answered
-        takenStatus = status
+        current.progress = .answered
+        current.takenStatus = status
         take(TakenSocket(copy))
         return .NO
     }

@@ -6,9 +6,6 @@ import Synchronization
 /// Sendable, because `stages` is atomic, `suspension` has a lock, `slot` and `isTaken` are touched only under the table's lock, and
 /// everything else only on the connection's daemon thread, which the library never changes.
 final class Connection: @unchecked Sendable {
-    /// How far the request on this connection is.
-    enum Progress { case none, requestLine, body, handling, answered }
-
     let handle: OpaquePointer
     let socket: Int32
     /// The address of the other end.
@@ -24,27 +21,9 @@ final class Connection: @unchecked Sendable {
     /// Whether the application has the socket, so that nobody here may shut it down.
     var isTaken = false
     var request: Request
-    var progress = Progress.none
-    /// Whether the request's work was started in a task.
-    var hasWork = false
-    /// Whether the library has called in a way in which it may be told to suspend the connection.
-    var maySuspend = MicroHTTPD075.maySuspendAtOnce
-    /// Found in the request line, answered when the head is complete.
-    var refusal: Refusal?
-    /// Where the library keeps the request target and how long it is: see HeadReader.
-    var targetAddress: UInt = 0
-    var targetLength = 0
-    /// Where the head ends in the library's buffer, and the size of its header section: for the trailers.
-    var headEnd: UInt = 0
-    var headerBytes = 0
-    /// Bytes of a body over the limit that were thrown away.
-    var excess = 0
-    var expectedBody = 0
-    var isChunked = false
+    var current = CurrentRequest()
     /// Bytes of all requests so far, heads and bodies; nil once one was chunked, whose framing isn't counted.
     var requestBytes: Int? = 0
-    /// The status of an answer that the library doesn't write; 0 without one.
-    var takenStatus: UInt16 = 0
 
     private let begun = Atomic<UInt64>(0)
     private let ended = Atomic<UInt64>(0)
@@ -83,11 +62,6 @@ final class Connection: @unchecked Sendable {
         } else {
             request = Request(fieldCapacity: engine.limits.headerCount)
         }
-        progress = .none
-        refusal = nil
-        excess = 0
-        expectedBody = 0
-        isChunked = false
-        maySuspend = MicroHTTPD075.maySuspendAtOnce
+        current = CurrentRequest()
     }
 }

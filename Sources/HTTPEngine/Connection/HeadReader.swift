@@ -45,12 +45,12 @@ struct HeadReader {
         let methodBytes = UnsafeRawBufferPointer(start: method, count: strlen(method))
         request.contents.pointee.method = Method(bytes: methodBytes)
         request.contents.pointee.isHTTP10 = version[7] == CChar(bitPattern: UInt8(ascii: "0"))
-        if let refusal = connection.refusal { return Head(refusal: refusal) }
+        if let refusal = connection.current.refusal { return Head(refusal: refusal) }
         guard FieldSyntax.isToken(methodBytes) else { return Head(refusal: .malformed("The request method is not a token.")) }
         let lineEnd = UInt(bitPattern: version) + 8
         if MicroHTTPD075.addressesTell {
-            guard connection.targetAddress == UInt(bitPattern: method) + UInt(methodBytes.count) + 1,
-                UInt(bitPattern: version) == connection.targetAddress + UInt(connection.targetLength) + 1
+            guard connection.current.targetAddress == UInt(bitPattern: method) + UInt(methodBytes.count) + 1,
+                UInt(bitPattern: version) == connection.current.targetAddress + UInt(connection.current.targetLength) + 1
             else { return Head(refusal: .malformed("The request line is malformed.")) }
         }
         switch RequestTarget.parse(request.rawTarget, method: request.method) {

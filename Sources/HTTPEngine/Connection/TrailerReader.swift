@@ -31,9 +31,9 @@ struct TrailerReader {
     }
 
     private init(_ connection: Connection) {
-        headEnd = connection.headEnd
+        headEnd = connection.current.headEnd
         fieldsLeft = connection.engine.limits.headerCount - connection.request.contents.pointee.fieldCount
-        bytesLeft = connection.engine.limits.headerBytes - connection.headerBytes
+        bytesLeft = connection.engine.limits.headerBytes - connection.current.headerBytes
     }
 
     private mutating func take(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Refusal? {

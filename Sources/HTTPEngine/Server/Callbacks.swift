@@ -48,7 +48,7 @@ enum Callbacks {
     static let handler: MHD_AccessHandlerCallback = { _, _, _, method, version, upload, uploadSize, context in
         guard let method, let version, let uploadSize, let connection = Callbacks.held(context?.pointee) else { return .NO }
         return connection._withUnsafeGuaranteedRef { connection in
-            if connection.progress == .requestLine {
+            if connection.current.progress == .requestLine {
                 return connection.takeHead(method: method, version: version)
             }
             guard uploadSize.pointee > 0 else { return connection.serve() }
