@@ -37,14 +37,6 @@ extension Bool: SQLBindable {
     }
 }
 
-/// SQLite has no NaN: it becomes NULL.
-extension Double: SQLBindable {
-    @inlinable
-    package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        sqlite3_bind_double(statement, index, self)
-    }
-}
-
 /// TEXT, UTF-8, with any NUL in it. Copied, because a short string has no address of its own.
 extension String: SQLBindable {
     @inlinable

@@ -121,12 +121,13 @@ extension Connection {
             try check(csqlite_db_config(handle, setting, value))
         }
         let cache = access == .read ? options.readerCacheKibibytes : options.writerCacheKibibytes
+        // No memory map: with one, a disk error is a signal and not an error code.
         try execute(
             """
             PRAGMA foreign_keys = \(access == .migrate ? 0 : 1);
             PRAGMA temp_store = memory;
             PRAGMA cache_size = -\(cache);
-            PRAGMA mmap_size = \(options.memoryMapBytes);
+            PRAGMA mmap_size = 0;
             PRAGMA synchronous = \(options.synchronous.rawValue);
             PRAGMA query_only = \(access == .read ? 1 : 0);
             """)

@@ -37,8 +37,6 @@ package struct DatabaseOptions: Sendable {
     package static let logNoticeMilliseconds = 60_000
     /// Bytes of the log's file that are kept when the log is begun anew.
     package var logBytesKept = 64 * 1_024 * 1_024
-    /// Bytes of the file read through a memory map; 0 is none. With a map a disk error is a signal, not an error code.
-    package var memoryMapBytes: Int64 = 0
     /// The time that a write is given (`Transaction.milliseconds`), in milliseconds since 1970.
     package var clock: @Sendable () -> Int64 = WallClock.milliseconds
 

@@ -63,17 +63,10 @@ extension ResultCode {
 
     package static let busyRecovery = ResultCode(.busy, 1)
     package static let busySnapshot = ResultCode(.busy, 2)
-    package static let busyTimeout = ResultCode(.busy, 3)
     package static let ioErrorSync = ResultCode(.ioError, 4)
     package static let ioErrorDirectorySync = ResultCode(.ioError, 5)
-    package static let constraintCheck = ResultCode(.constraint, 1)
     package static let constraintForeignKey = ResultCode(.constraint, 3)
-    package static let constraintNotNull = ResultCode(.constraint, 5)
-    package static let constraintPrimaryKey = ResultCode(.constraint, 6)
-    package static let constraintTrigger = ResultCode(.constraint, 7)
     package static let constraintUnique = ResultCode(.constraint, 8)
-    package static let constraintRowID = ResultCode(.constraint, 10)
-    package static let constraintDataType = ResultCode(.constraint, 12)
 }
 
 extension ResultCode {

@@ -1,14 +1,5 @@
 public import CSQLite
 
-/// How SQLite keeps one value. Source: https://www.sqlite.org/datatype3.html
-package enum ColumnType: Int32, Sendable {
-    case integer = 1
-    case real = 2
-    case text = 3
-    case blob = 4
-    case null = 5
-}
-
 /// The row a statement stands on. Can't be copied or kept: it is valid in the closure it is given to.
 ///
 /// Columns are counted from 0. A column read as something that can't be NULL must not be NULL: that is a mistake in
@@ -20,10 +11,6 @@ package struct Row: ~Copyable {
     @usableFromInline
     init(statement: OpaquePointer) {
         self.statement = statement
-    }
-
-    package func columnType(_ column: Int32) -> ColumnType {
-        ColumnType(rawValue: sqlite3_column_type(statement, column)) ?? .null
     }
 
     @inlinable
@@ -42,18 +29,6 @@ package struct Row: ~Copyable {
     @inlinable
     package func intOrNil(_ column: Int32) -> Int64? {
         isNull(column) ? nil : sqlite3_column_int64(statement, column)
-    }
-
-    @inlinable
-    package func double(_ column: Int32) -> Double {
-        let value = sqlite3_column_double(statement, column)
-        if value == 0 { requireNotNull(column) }
-        return value
-    }
-
-    @inlinable
-    package func doubleOrNil(_ column: Int32) -> Double? {
-        isNull(column) ? nil : sqlite3_column_double(statement, column)
     }
 
     /// True for every number but 0.
@@ -97,11 +72,6 @@ package struct Row: ~Copyable {
     @inlinable
     package func blob(_ column: Int32) -> [UInt8] {
         [UInt8](bytes(column))
-    }
-
-    @inlinable
-    package func blobOrNil(_ column: Int32) -> [UInt8]? {
-        isNull(column) ? nil : blob(column)
     }
 
     @usableFromInline

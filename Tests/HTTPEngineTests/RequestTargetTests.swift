@@ -22,7 +22,7 @@ struct RequestTargetTests {
         #expect(request.query("f") == "é")
         #expect(request.query("g") == nil, "bytes that aren't UTF-8 are no value")
         #expect(request.query("missing") == nil)
-        #expect(request.queryItems().map(\.name) == ["a", "b", "c", "d", "", "f", "g"])
+        #expect(request.hasQuery("g"), "but a name all the same")
     }
 
     @Test("The first of several equal names in a query counts")
@@ -48,7 +48,7 @@ struct RequestTargetTests {
         #expect(request.path == "")
         #expect(request.query("a") == "1")
         let router = Router([Route(.get, "/", operationID: "root", handler: 1)])
-        guard case .found = router.match(request) else { Issue.record("the root wasn't found"); return }
+        guard case .found = router.find(request) else { Issue.record("the root wasn't found"); return }
     }
 
     @Test("What no URI may hold is refused", arguments: [

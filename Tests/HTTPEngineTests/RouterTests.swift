@@ -15,8 +15,8 @@ struct RouterTests {
     ])
 
     private func find(_ method: Method, _ target: String) throws -> String {
-        switch router.match(try Request(method, target)) {
-        case .found(let route, _): route.handler
+        switch router.find(try Request(method, target)) {
+        case .found(let index, _): router.routes[index].handler
         case .options(let allow): "options \(allow)"
         case .methodNotAllowed(let allow): "405 \(allow)"
         case .notFound: "404"
@@ -48,11 +48,11 @@ struct RouterTests {
             let turned = Array(patterns[turn...] + patterns[..<turn])
             let router = Router(turned.map { Route(.get, $0, operationID: $0, handler: "\($0)") })
             for literal in patterns where !"\(literal)".contains("{") {
-                guard case .found(let route, _) = router.match(try Request(.get, "\(literal)")) else {
+                guard case .found(let index, _) = router.find(try Request(.get, "\(literal)")) else {
                     Issue.record("\(literal) is not found after \(turn) turns")
                     continue
                 }
-                #expect(route.handler == "\(literal)", "after \(turn) turns")
+                #expect(router.routes[index].handler == "\(literal)", "after \(turn) turns")
             }
         }
     }
@@ -60,8 +60,8 @@ struct RouterTests {
     @Test("HEAD is answered by GET and stays HEAD")
     func head() throws {
         let request = try Request(.head, "/notifications")
-        guard case .found(let route, _) = router.match(request) else { Issue.record("not found"); return }
-        #expect(route.handler == "list")
+        guard case .found(let index, _) = router.find(request) else { Issue.record("not found"); return }
+        #expect(router.routes[index].handler == "list")
         #expect(request.method == .head)
     }
 
@@ -100,34 +100,32 @@ struct RouterTests {
     ])
     func parameters(target: String, value: String) throws {
         let request = try Request(.get, target)
-        guard case .found(_, let parameters) = router.match(request) else { Issue.record("not found"); return }
+        guard case .found(_, let parameters) = router.find(request) else { Issue.record("not found"); return }
         #expect(parameters.count == 1)
         #expect(request.parameter(0) == value)
-        #expect(request.parameter("id") == value)
-        #expect(request.parameter("other") == nil)
         #expect(request.parameter(1) == nil)
         #expect(request.routePattern.map { "\($0)" } == "/notifications/{id}")
     }
 
-    @Test("A parameter that isn't UTF-8 has no text, but its bytes")
+    @Test("A parameter that isn't UTF-8 has no text")
     func parameterBytes() throws {
         let request = try Request(.get, "/notifications/%FF")
-        guard case .found = router.match(request) else { Issue.record("not found"); return }
+        guard case .found = router.find(request) else { Issue.record("not found"); return }
         #expect(request.parameter(0) == nil)
-        #expect(request.rawParameter(0).map { String(decoding: $0, as: UTF8.self) } == "%FF")
     }
 
     @Test("Routes of one path may name its parameter differently")
     func parameterNames() throws {
         let request = try Request(.delete, "/notifications/7")
-        guard case .found = router.match(request) else { Issue.record("not found"); return }
-        #expect(request.parameter("key") == "7")
+        guard case .found(let index, _) = router.find(request) else { Issue.record("not found"); return }
+        #expect(router.routes[index].handler == "delete")
+        #expect(request.parameter(0) == "7")
     }
 
     @Test("Three parameters keep their order")
     func threeParameters() throws {
         let request = try Request(.get, "http://h/v1/x/y/z")
-        guard case .found = router.match(request) else { Issue.record("not found"); return }
-        #expect([request.parameter("a"), request.parameter("b"), request.parameter("c")] == ["x", "y", "z"])
+        guard case .found = router.find(request) else { Issue.record("not found"); return }
+        #expect((0..<3).map { request.parameter($0) } == ["x", "y", "z"])
     }
 }

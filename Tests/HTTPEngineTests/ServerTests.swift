@@ -214,7 +214,7 @@ struct ServerTests {
         let requests = kept.all
         #expect(requests.map(\.path) == ["/0", "/1"])
         #expect(requests.map { $0.header("x-n") } == ["0", "1"])
-        #expect(requests.map(\.bodyBytes) == [[0x30], [0x31]])
+        #expect(requests.map { [UInt8]($0.body) } == [[0x30], [0x31]])
         #expect(requests.map(\.id) == outcome.result)
         #expect(Set(requests.map(\.id)).count == 2)
     }

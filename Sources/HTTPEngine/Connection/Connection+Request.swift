@@ -11,7 +11,6 @@ extension Connection {
         current.progress = .requestLine
         let contents = request.contents
         contents.pointee.receivedAt = now
-        contents.pointee.connectionStart = startedAt
         contents.pointee.connectionNumber = number
         contents.pointee.peerAddress = peerAddress
         contents.pointee.requestNumber = countBegun()

@@ -19,7 +19,6 @@ package final class Request: @unchecked Sendable {
     struct Notes: Sendable {
         var pattern: StaticString?
         var parameters = Parameters()
-        var attachment: (any AnyObject & Sendable)?
     }
 
     /// Everything that is written once for each request. It lies behind a pointer, because a class' own properties
@@ -27,7 +26,6 @@ package final class Request: @unchecked Sendable {
     struct Contents {
         var method: Method = .get
         var isHTTP10 = false
-        var connectionStart: UInt64 = 0
         var receivedAt: UInt64 = 0
         /// Number of the connection in this process and of the request on it: the name of a request nobody named.
         var connectionNumber: UInt64 = 0
@@ -71,9 +69,6 @@ extension Request {
     /// Whether the client speaks HTTP/1.0.
     package var isHTTP10: Bool { contents.pointee.isHTTP10 }
 
-    /// When the connection began, monotonic nanoseconds.
-    package var connectionStart: UInt64 { contents.pointee.connectionStart }
-
     /// When the request line was complete, monotonic nanoseconds.
     package var receivedAt: UInt64 { contents.pointee.receivedAt }
 
@@ -100,9 +95,6 @@ extension Request {
 
     /// The body. Valid as long as the request lives.
     package var body: UnsafeRawBufferPointer { contents.pointee.body.bytes }
-
-    /// The body, copied.
-    package var bodyBytes: [UInt8] { [UInt8](body) }
 
     /// The first value of a header field, copied; bytes that aren't UTF-8 are replaced.
     /// - Parameter lowercaseName: the field's name in lower case.
@@ -175,18 +167,6 @@ extension Request {
         return isFound
     }
 
-    /// Every name and value of the query in order, decoded. Pairs that aren't UTF-8 come with replacement characters.
-    package func queryItems() -> [(name: String, value: String)] {
-        var items: [(name: String, value: String)] = []
-        forEachQueryItem { name, value in
-            items.append((
-                PercentCoding.decode(name, plusIsSpace: true) ?? String(decoding: name, as: UTF8.self),
-                PercentCoding.decode(value, plusIsSpace: true) ?? String(decoding: value, as: UTF8.self)
-            ))
-        }
-        return items
-    }
-
     private func forEachQueryItem(_ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer) -> Void) {
         guard let query = rawQuery else { return }
         var start = 0
@@ -211,29 +191,13 @@ extension Request {
         set { notes.withLock { $0.pattern = newValue } }
     }
 
-    /// Whatever the application wants to keep with the request, such as who is asking.
-    package var attachment: (any AnyObject & Sendable)? {
-        get { notes.withLock { $0.attachment } }
-        set { notes.withLock { $0.attachment = newValue } }
-    }
-
     /// A path parameter by its place in the pattern, percent-decoded once: a `%2F` belongs to the parameter.
     /// - Returns: nil if there is no such parameter or its bytes aren't UTF-8.
     package func parameter(_ index: Int) -> String? {
         parameters.range(index).flatMap { PercentCoding.decode(storage.slice($0), plusIsSpace: false) }
     }
 
-    /// A path parameter by its name in the pattern, percent-decoded once.
-    package func parameter(_ name: StaticString) -> String? {
-        parameters.range(named: name).flatMap { PercentCoding.decode(storage.slice($0), plusIsSpace: false) }
-    }
-
-    /// A path parameter's bytes as sent. Valid as long as the request lives.
-    package func rawParameter(_ index: Int) -> UnsafeRawBufferPointer? {
-        parameters.range(index).map { storage.slice($0) }
-    }
-
-    package var parameters: Parameters { notes.withLock { $0.parameters } }
+    private var parameters: Parameters { notes.withLock { $0.parameters } }
 
     func matched(_ pattern: StaticString, _ parameters: Parameters) {
         notes.withLock {

@@ -4,8 +4,6 @@ package struct Parameters: Sendable {
 
     private var ranges: (Range<Int>, Range<Int>, Range<Int>) = (0..<0, 0..<0, 0..<0)
     package private(set) var count = 0
-    /// The pattern whose braces name them.
-    var names: StaticString = "/"
 
     mutating func append(_ range: Range<Int>) {
         switch count {
@@ -23,20 +21,5 @@ package struct Parameters: Sendable {
         case 1: ranges.1
         default: ranges.2
         }
-    }
-
-    /// Finds a parameter by its name: the n-th pair of braces in the pattern holds it.
-    func range(named name: StaticString) -> Range<Int>? {
-        let pattern = UnsafeRawBufferPointer(start: names.utf8Start, count: names.utf8CodeUnitCount)
-        var index = 0
-        var start = 0
-        while let open = pattern[start...].firstIndex(of: UInt8(ascii: "{")),
-            let close = pattern[open...].firstIndex(of: UInt8(ascii: "}"))
-        {
-            if pattern.slice((open + 1)..<close).equals(name) { return range(index) }
-            index += 1
-            start = close + 1
-        }
-        return nil
     }
 }

@@ -29,7 +29,6 @@ final class RouteTable: Sendable {
             var parameters = Parameters()
             guard candidate.matches(path, offset: offset, &parameters) else { continue }
             let entry = candidate.entry(for: request.method)
-            parameters.names = entry?.pattern ?? candidate.pattern
             request.matched(candidate.pattern, parameters)
             if let entry { return .found(entry.index, parameters) }
             return request.method == .options

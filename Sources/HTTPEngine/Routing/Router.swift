@@ -22,13 +22,6 @@ package struct Route<Endpoint: Sendable>: Sendable {
 /// A literal segment beats a parameter. Percent escapes in a literal segment are decoded for the comparison, so that
 /// `/b%61dge` is `/badge` (RFC 3986, section 6.2.2.2), while `%2F` never separates segments.
 package struct Router<Endpoint: Sendable>: Sendable {
-    package enum Match: Sendable {
-        case found(Route<Endpoint>, Parameters)
-        case options(allow: String)
-        case methodNotAllowed(allow: String)
-        case notFound
-    }
-
     /// All routes, as they were given.
     package let routes: [Route<Endpoint>]
     private let table: RouteTable
@@ -40,19 +33,9 @@ package struct Router<Endpoint: Sendable>: Sendable {
         table = RouteTable(routes.map { ($0.method, $0.pattern) })
     }
 
-    /// Finds the place of the route in `routes`, and tells the request its pattern and parameters.
+    /// Finds the place of the route in `routes`, and tells the request its pattern and parameters. Not the route itself: a generic
+    /// function that returns it isn't specialised across modules and asks the runtime for metadata, about half a microsecond.
     package func find(_ request: Request) -> RouteMatch { table.find(request) }
-
-    /// Finds the route itself. Convenient, but not for a hot path: as a generic function it is not specialised across
-    /// modules and asks the runtime for metadata, about half a microsecond. There, use `routes` with `find`.
-    package func match(_ request: Request) -> Match {
-        switch find(request) {
-        case .found(let index, let parameters): .found(routes[index], parameters)
-        case .options(let allow): .options(allow: allow)
-        case .methodNotAllowed(let allow): .methodNotAllowed(allow: allow)
-        case .notFound: .notFound
-        }
-    }
 }
 
 /// What a router says about a request.
