@@ -1,12 +1,13 @@
-// swift-tools-version: 6.1
+// swift-tools-version: 6.3
 import PackageDescription
 
 /// Every Swift target obeys the same strict rules: an import is private to the file that writes it, a member is
-/// visible only where its module is imported, and an existential says `any`.
+/// visible only where its module is imported, an existential says `any`, and a warning is an error.
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("ExistentialAny"),
+    .treatAllWarnings(as: .error),
 ]
 
 /// What only the server needs: an app that uses CampanileClient switches the trait off, and none of these packages is fetched.
