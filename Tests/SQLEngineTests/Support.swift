@@ -3,17 +3,19 @@ import Foundation
 import SQLEngine
 import Testing
 
-/// A folder of its own for each test, removed with its last user.
+/// A folder of its own for each test, removed with its last user. With `KEEP_TEST_FILES` in the environment it is made in
+/// that folder and stays.
 final class Folder: Sendable {
+    private static let kept = ProcessInfo.processInfo.environment["KEEP_TEST_FILES"]
     let path: String
 
     init() {
-        path = NSTemporaryDirectory() + "sqlengine-" + UUID().uuidString
+        path = (Folder.kept.map { $0 + "/" } ?? NSTemporaryDirectory()) + "sqlengine-" + UUID().uuidString
         try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
     deinit {
-        try? FileManager.default.removeItem(atPath: path)
+        if Folder.kept == nil { try? FileManager.default.removeItem(atPath: path) }
     }
 
     /// The path of a file in the folder.

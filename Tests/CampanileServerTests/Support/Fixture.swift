@@ -9,16 +9,17 @@ import Testing
 
 @testable import CampanileServer
 
-/// A folder of its own for one test.
+/// A folder of its own for one test. With `KEEP_TEST_FILES` in the environment it is made in that folder and stays.
 final class TemporaryFolder: Sendable {
+    private static let kept = ProcessInfo.processInfo.environment["KEEP_TEST_FILES"]
     let path: String
 
     init() {
-        path = NSTemporaryDirectory() + "/campanile-\(UUID().uuidString)"
+        path = (TemporaryFolder.kept ?? NSTemporaryDirectory()) + "/campanile-\(UUID().uuidString)"
         try? FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
     }
 
-    deinit { try? FileManager.default.removeItem(atPath: path) }
+    deinit { if TemporaryFolder.kept == nil { try? FileManager.default.removeItem(atPath: path) } }
 
     var database: String { path + "/campanile.sqlite" }
 }
