@@ -75,7 +75,7 @@ quick: ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's ru
 	@echo "==> quick: some of the Swift tests"
 	$(SWIFT) test --skip-build --filter '^SQLEngineTests\.|^CampanileServerTests\.($(subst $(space),|,$(strip $(QUICK_SUITES))))'
 
-lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts' syntax
+lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
 	@echo "==> lint: openapi.yaml"
 	@$(PYTHON) contract/check_openapi.py
 	@echo "==> lint: docs/limits.md and docs/schema.sql against the sources; the documents' links"
@@ -85,7 +85,8 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@echo "==> lint: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 	@echo "==> lint: the scripts"
-	@python3 -m compileall -q bench browser contract examples trust
+	@$(PYTHON) -m ruff check --quiet
+	@$(PYTHON) -m mypy
 	@for script in scripts/*.sh packaging/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode

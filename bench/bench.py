@@ -13,9 +13,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness import HarnessError, leave_when_told
 from load import HERE, BenchError
 from measures import MEASURES, Bench, Plan
-from processes import Programs, exit_on_signals, need
+from processes import Programs, need
 from table import Report, machine_facts
 
 PROJECT = HERE.parent
@@ -67,7 +68,8 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
         MEASURES[name](bench)
     facts.append(f"{sizes.rounds} rounds of {sizes.seconds} s; " + (
         f"servers on processors {sorted(server_cpus)}, wrk alone on {sorted(client_cpus)}" if server_cpus else "processors shared with wrk"))
-    facts.append(f"campanile's log lines {'go to a file' if options.log else 'are written, to /dev/null'}; user tokens are HS256; whole run {time.monotonic() - started:.0f} s")
+    facts.append(f"campanile's log lines {'go to a file' if options.log else 'are written, to /dev/null'}; user tokens are HS256; "
+                 f"whole run {time.monotonic() - started:.0f} s")
     if bench.loads:
         client, others = max(load.client_share for load in bench.loads), sorted(load.others_share for load in bench.loads)
         report.notes.append(f"wrk used at most {client:.0%} of its processor" + (": it may have been the bottleneck" if client > 0.9 else ""))
@@ -87,11 +89,11 @@ def main() -> int:
         need(("wrk", "wrk"), ("strip", "binutils"))
         if not options.binary.is_file():
             raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        exit_on_signals()
+        leave_when_told()
         options.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bench-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
             return measure(options, Path(folder))
-    except (BenchError, OSError, subprocess.SubprocessError) as error:
+    except (HarnessError, OSError, subprocess.SubprocessError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

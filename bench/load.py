@@ -1,8 +1,5 @@
 """Load: prepared requests, wrk, interleaved rounds, and the probe of the disk."""
 
-import base64
-import hashlib
-import hmac
 import json
 import os
 import resource
@@ -14,25 +11,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import HarnessError
+
 HERE = Path(__file__).resolve().parent
 HOTWIRE = "Shop/1.0 Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge]"
 BROWSER = ("Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) "
            "Chrome/130.0.0.0 Safari/537.36")
 
 
-class BenchError(Exception):
+class BenchError(HarnessError):
     """The benchmark can't go on; the text says why."""
-
-
-def user_token(secret: str, user: str, lifetime: int = 6 * 3600) -> str:
-    """A user token: a JWT signed with HS256 (RFC 7519) that lives `lifetime` seconds."""
-
-    def encoded(raw: bytes) -> bytes:
-        return base64.urlsafe_b64encode(raw).rstrip(b"=")
-
-    claims = {"sub": user, "exp": int(time.time()) + lifetime}
-    signed = encoded(b'{"alg":"HS256","typ":"JWT"}') + b"." + encoded(json.dumps(claims).encode())
-    return (signed + b"." + encoded(hmac.new(secret.encode(), signed, hashlib.sha256).digest())).decode()
 
 
 def request(method: str, target: str, authorization: str | None = None, body: bytes | None = None, agent: str = BROWSER) -> bytes:

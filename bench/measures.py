@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from load import HOTWIRE, BenchError, Load, Target, at_once, interleave, probe, request, run_wrk, user_token, write_requests
+from harness import user_token
+from load import HOTWIRE, BenchError, Load, Target, at_once, interleave, probe, request, run_wrk, write_requests
 from processes import Programs, Server
 from seed import notification, register_devices, same_answers, seed_campanile, seed_floor, users
 from table import Figures, Report, Row, cpu_per_request, rates, ratios

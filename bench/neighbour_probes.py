@@ -112,7 +112,7 @@ def within(work, seconds: float, found: Found) -> Found:
 
     try:
         asyncio.run(run())
-    except asyncio.TimeoutError:
+    except TimeoutError:
         raise BenchError(f"others waited for more than {AWAITED_SECONDS} s") from None
     except (OSError, EOFError) as error:
         raise BenchError(f"others: the server ended a connection: {error}") from None

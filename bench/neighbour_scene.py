@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from load import BROWSER, HERE, BenchError, request, user_token, write_requests
+from harness import user_token
+from load import BROWSER, HERE, BenchError, request, write_requests
 from processes import Programs
 from seed import fill_inboxes, notification
 

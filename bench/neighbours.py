@@ -12,9 +12,10 @@ import tempfile
 import time
 from pathlib import Path
 
+from harness import HarnessError, leave_when_told
 from load import HERE, BenchError
 from neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, MEASURES, Bench
-from processes import exit_on_signals, need
+from processes import need
 from table import Figures, Report, machine_facts
 
 PROJECT = HERE.parent
@@ -79,11 +80,11 @@ def main() -> int:
         need(("wrk", "wrk"))
         if not options.binary.is_file():
             raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        exit_on_signals()
+        leave_when_told()
         options.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bench-neighbours-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
             return measure(options, Path(folder))
-    except (BenchError, OSError, subprocess.SubprocessError) as error:
+    except (HarnessError, OSError, subprocess.SubprocessError) as error:
         print(f"neighbours: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -1,34 +1,16 @@
 """The servers as child processes: started on free ports, measured through /proc, killed in every case."""
 
-import atexit
 import http.client
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+from harness import c_compiler, children, free_port
 from load import HERE, BenchError
-
-_children: list[subprocess.Popen] = []
-
-
-@atexit.register
-def _kill_children() -> None:
-    for child in _children:
-        if child.poll() is None:
-            child.kill()
-            child.wait()
-
-
-def exit_on_signals() -> None:
-    """SIGTERM and SIGHUP leave through exit handlers, so that no child outlives the benchmark."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda received, frame: sys.exit(128 + received))
 
 
 def need(*programs: tuple[str, str]) -> None:
@@ -40,21 +22,12 @@ def need(*programs: tuple[str, str]) -> None:
 
 def build_floor(folder: Path) -> Path:
     """Compiles the floor with the C compiler's full optimisation."""
-    compiler = next((c for c in ("gcc", "cc", "clang") if shutil.which(c)), None)
-    if not compiler:
-        raise BenchError("no C compiler: apt-get install gcc libc6-dev")
     binary = folder / "floor"
-    done = subprocess.run([compiler, "-O3", "-std=gnu11", "-o", str(binary), str(HERE / "floor.c"),
+    done = subprocess.run([c_compiler(), "-O3", "-std=gnu11", "-o", str(binary), str(HERE / "floor.c"),
                            "-lmicrohttpd", "-lsqlite3", "-lpthread"], capture_output=True, text=True)
     if done.returncode:
         raise BenchError(f"floor.c doesn't compile (apt-get install libmicrohttpd-dev libsqlite3-dev):\n{done.stderr}")
     return binary
-
-
-def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Server:
@@ -68,7 +41,7 @@ class Server:
         start = time.perf_counter()
         self.process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
                                         stderr=output, preexec_fn=bind)
-        _children.append(self.process)
+        children.append(self.process)
         if log:
             output.close()
         while not self._healthy():

@@ -11,8 +11,9 @@ import subprocess
 import time
 from pathlib import Path
 
+from harness import free_port
 from load import HERE, BenchError
-from processes import Server, free_port
+from processes import Server
 from seed import identifier
 
 APP, TITLE = "default", "Sendung 4711 ist unterwegs"

@@ -21,8 +21,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from load import HERE, BenchError, request, user_token
-from processes import exit_on_signals, need
+from harness import HarnessError, leave_when_told, user_token
+from load import HERE, BenchError, request
+from processes import need
 from push_programs import BODY, TITLE, PushPrograms, Simulator, accepted, left
 from push_senders import Posted, Sent, aioapns, h2load, post_paced
 from table import Figures, Report, Row, machine_facts, percentile
@@ -259,11 +260,11 @@ def main() -> int:
         need(("h2load", "nghttp2-client"), ("openssl", "openssl"))
         if not options.binary.is_file():
             raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        exit_on_signals()
+        leave_when_told()
         options.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bench-pushes-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
             return measure(options, Path(folder))
-    except (BenchError, OSError, subprocess.SubprocessError) as error:
+    except (HarnessError, OSError, subprocess.SubprocessError) as error:
         print(f"pushes: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

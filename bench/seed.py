@@ -9,7 +9,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from load import BenchError, user_token
+from harness import user_token
+from load import BenchError
 from processes import Programs, Server
 
 SENTENCE = "Paket 4711 ist unterwegs – voraussichtliche Ankunft „morgen“ zwischen 9 und 12 Uhr.\n"

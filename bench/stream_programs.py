@@ -6,13 +6,13 @@ import json
 import os
 import resource
 import secrets
-import shutil
 import subprocess
 import time
 from pathlib import Path
 
-from load import BROWSER, HERE, BenchError, user_token
-from processes import Server, free_port
+from harness import c_compiler, free_port, user_token
+from load import BROWSER, HERE, BenchError
+from processes import Server
 
 MODULE = Path("/usr/lib/nginx/modules/ngx_nchan_module.so")   # where Debian's libnginx-mod-nchan has it
 NEEDED_FILES = 11_000   # descriptors a process: 9,000 connections and what else it has open
@@ -261,11 +261,8 @@ class StreamPrograms:
         self._tokens: dict[str, str] = {}
 
     def _build(self) -> Path:
-        compiler = next((c for c in ("gcc", "cc", "clang") if shutil.which(c)), None)
-        if not compiler:
-            raise BenchError("no C compiler: apt-get install gcc libc6-dev")
         binary = self.folder / "subscribers"
-        done = subprocess.run([compiler, "-O2", "-std=gnu11", "-o", str(binary), str(HERE / "subscribers.c")],
+        done = subprocess.run([c_compiler(), "-O2", "-std=gnu11", "-o", str(binary), str(HERE / "subscribers.c")],
                               capture_output=True, text=True)
         if done.returncode:
             raise BenchError(f"subscribers.c doesn't compile:\n{done.stderr}")

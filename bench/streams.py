@@ -18,10 +18,21 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import HarnessError, leave_when_told
 from load import HERE, BenchError
-from processes import exit_on_signals, need
-from stream_programs import (MODULE, NEEDED_FILES, Campanile, Nchan, StreamPrograms, Subscribers, cable_request, raise_files,
-                             stream_request, subscribe_frame)
+from processes import need
+from stream_programs import (
+    MODULE,
+    NEEDED_FILES,
+    Campanile,
+    Nchan,
+    StreamPrograms,
+    Subscribers,
+    cable_request,
+    raise_files,
+    stream_request,
+    subscribe_frame,
+)
 from table import Figures, Report, Row, machine_facts, percentile
 
 PROJECT = HERE.parent
@@ -285,13 +296,13 @@ def main() -> int:
             need(("nginx", "nginx libnginx-mod-nchan"))
         if not options.binary.is_file():
             raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        exit_on_signals()
+        leave_when_told()
         if raise_files() < NEEDED_FILES and not options.short:
             raise BenchError(f"at least {NEEDED_FILES:,} open files must be allowed: ulimit -Hn {NEEDED_FILES}")
         options.work.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="bench-streams-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
             return measure(options, Path(folder))
-    except (BenchError, OSError, subprocess.SubprocessError) as error:
+    except (HarnessError, OSError, subprocess.SubprocessError) as error:
         print(f"streams: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -8,18 +8,16 @@ Prints a line a step and "N passed, N failed"; exit code 1 if anything failed.
 import argparse
 import contextlib
 import os
-import pathlib
 import sys
 import traceback
 
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "trust"))
-from campanile_process import Campanile, temporary_folder  # noqa: E402
+# The steps register themselves, in this order.
+import open_pages  # noqa: F401
 
-import open_pages  # noqa: E402, F401 (the steps register themselves, in this order)
-import console  # noqa: E402, F401
-from chromium import Browser, clean_up_when_told_to_end  # noqa: E402
-from world import STEPS, World, page_server  # noqa: E402
+import console  # noqa: F401  # isort: skip
+from harness import Campanile, leave_when_told, temporary_folder
+from harness.chromium import Browser
+from world import STEPS, World, page_server
 
 
 def main():
@@ -32,7 +30,7 @@ def main():
     if options.screenshots:
         options.screenshots = os.path.abspath(options.screenshots)
         os.makedirs(options.screenshots, exist_ok=True)
-    clean_up_when_told_to_end()
+    leave_when_told()
     failed = passed = 0
     with temporary_folder("campanile-browser-") as folder, page_server() as origin, Browser(options.chromium) as browser:
         campanile = Campanile(options.binary, os.path.join(folder, "campanile.sqlite"), folder, {

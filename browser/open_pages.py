@@ -82,7 +82,8 @@ def a_page_without_a_right_to_it_shows_nothing(world):
     world.post()
     page = world.open(f"{world.origin}/pages/live.html#{urlencode({'server': world.server, 'token': 'x.y.z'})}")
     page.wait("document.getElementById('badge') !== null")
-    page.evaluate("""(async () => { const { listen } = await import(new URL("/assets/campanile-badge.js", new URLSearchParams(location.hash.slice(1)).get("server")));
+    page.evaluate("""(async () => { const server = new URLSearchParams(location.hash.slice(1)).get("server");
+      const { listen } = await import(new URL("/assets/campanile-badge.js", server));
       window.told = []; listen(document.getElementById("badge").getAttribute("src"), {}, [], (name, data) => told.push([name, data])); })()""")
     page.wait("told.some(([name, data]) => name === 'wait' && data === 401)")
     assert page.evaluate(badge_is(""))

@@ -9,11 +9,12 @@ import argparse
 import sys
 import traceback
 
-import pieces_shown  # noqa: F401 (the tests register themselves, in this order)
+import pieces_bridge  # noqa: F401 (the tests register themselves)
 import pieces_followed  # noqa: F401
-import pieces_bridge  # noqa: F401
-from chromium import Browser, clean_up_when_told_to_end
+import pieces_shown  # noqa: F401
 from fake_server import ASSETS, FakeServer
+from harness import leave_when_told
+from harness.chromium import Browser
 from pieces_page import TESTS, World
 
 
@@ -23,7 +24,7 @@ def main():
     parser.add_argument("--assets", default=ASSETS, help="the folder of the web pieces")
     parser.add_argument("--only", help="a part of the names of the tests to run")
     options = parser.parse_args()
-    clean_up_when_told_to_end()
+    leave_when_told()
     failed = passed = 0
     with Browser(options.chromium) as browser:
         for one in TESTS:

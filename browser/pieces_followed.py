@@ -3,7 +3,8 @@ import base64
 import json
 
 from fake_server import HERE
-from pieces_page import APP_BADGE, PAGE, REFUSED, documented, test, text_is
+from harness.documents import documented
+from pieces_page import APP_BADGE, PAGE, REFUSED, test, text_is
 
 
 def token_of(user, number=1):
@@ -294,7 +295,8 @@ def a_connection_without_events_resumes_nothing(world):
 def what_comes_while_an_older_page_is_loaded_counts(world):
     page = world.open("parts.html")
     page.evaluate("void inbox.load()")
-    page.evaluate("""answer("GET", { notifications: [notification("9"), notification("8")], next_cursor: "c", badge: { version: 1, count: 0, unread_count: 2 } })""")
+    page.evaluate("""answer("GET", { notifications: [notification("9"), notification("8")], next_cursor: "c",
+        badge: { version: 1, count: 0, unread_count: 2 } })""")
     page.wait("asked.length === 1")   # the end of the list is in sight
     page.evaluate("""inbox.hear("notification.updated", notification("5", { read_at: "now" })); inbox.hear("notification.deleted", { id: "4" });
       inbox.hear("notification.updated", notification("9", { read_at: "now" }));""")
@@ -307,7 +309,8 @@ def what_comes_while_an_older_page_is_loaded_counts(world):
 def an_answer_does_not_overwrite_what_the_stream_told_since(world):
     page = world.open("parts.html")
     page.evaluate("void inbox.load()")
-    page.evaluate("""answer("GET", { notifications: ["9", "8", "7"].map((id) => notification(id)), next_cursor: null, badge: { version: 1, count: 0, unread_count: 2 } })""")
+    page.evaluate("""answer("GET", { notifications: ["9", "8", "7"].map((id) => notification(id)), next_cursor: null,
+        badge: { version: 1, count: 0, unread_count: 2 } })""")
     page.evaluate("document.querySelectorAll('.toggle').forEach((node) => node.click())")
     page.wait("asked.length === 3")
     # Read by this page, and made unread again by another; deleted by another; and one of which nothing was told.

@@ -1,8 +1,4 @@
-"""What the tests of pieces.py share: a fresh page each, the list of tests, and what the documentation shows."""
-import pathlib
-import re
-
-DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs" / "realtime-pages.md"
+"""What the tests of pieces.py share: a fresh page each, and the list of tests."""
 # What a browser writes on its console about a refused or broken stream; it can't be kept from it.
 REFUSED = ("Failed to load resource", "ERR_")
 AT_ONCE = "Math.random = () => 0;"
@@ -23,12 +19,6 @@ def test(function):
 
 def text_is(selector, text):
     return f"document.querySelector('{selector}').textContent === '{text}'"
-
-
-def documented(language, after):
-    """The first block of code of a language behind a heading of docs/realtime-pages.md."""
-    text = DOCUMENT.read_text(encoding="utf-8")
-    return re.search(rf"^## {after}$.*?^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE).group(1)
 
 
 class World:

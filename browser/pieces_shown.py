@@ -27,7 +27,8 @@ def all_elements_share_one_connection(world):
     world.server.tell(4, 2)
     page = world.open("badge.html")
     page.wait(text_is("#one", "4"))
-    page.evaluate("""document.body.insertAdjacentHTML("beforeend", '<b id="three" data-notification-badge="/badge/stream"></b><campanile-badge id="four" max="3"></campanile-badge>')""")
+    page.evaluate("""document.body.insertAdjacentHTML("beforeend",
+        '<b id="three" data-notification-badge="/badge/stream"></b><campanile-badge id="four" max="3"></campanile-badge>')""")
     page.wait(text_is("#three", "4") + " && " + text_is("#four", "3+"))
     # Turbo puts a new body in the place of the old one.
     page.evaluate("""document.documentElement.replaceChild(document.body.cloneNode(true), document.body)""")
@@ -289,7 +290,8 @@ def a_native_app_hears_what_turbo_shows(world):
     page.evaluate("for (const list of Object.values(posted)) list.length = 0")
 
     def turbo(action, content):
-        page.evaluate(f"""renderStreamMessage(`<turbo-stream action="{action}" target="notification-badge-count"><template>{content}</template></turbo-stream>`)""")
+        target = f'action="{action}" target="notification-badge-count"'
+        page.evaluate(f"renderStreamMessage(`<turbo-stream {target}><template>{content}</template></turbo-stream>`)")
 
     turbo("update", "12")
     page.wait("posted.ios.length === 1")

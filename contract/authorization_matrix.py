@@ -21,10 +21,10 @@ import time
 import uuid
 from urllib.parse import quote
 
+from harness import JWT_SECRET, METRICS_TOKEN, Campanile, HarnessError, temporary_folder
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path.insert(0, str(ROOT / "trust"))
-from campanile_process import JWT_SECRET, METRICS_TOKEN, Campanile, TrustError, temporary_folder  # noqa: E402
 
 try:
     import yaml
@@ -301,14 +301,14 @@ class Matrix:
         registered = self.client.send(
             "POST", "/device_tokens", bearer(self.credentials.owner), {"token": token, "platform": "ios"})
         if created.status != 201 or registered.status != 201:
-            raise TrustError(f"fixtures got {created.status} {created.body!r} and {registered.status} {registered.body!r}")
+            raise HarnessError(f"fixtures got {created.status} {created.body!r} and {registered.status} {registered.body!r}")
         return {"id": created.json()["id"], "token": token}
 
     def owners_things(self):
         """What a refused call must not have changed. The list is read as a browser, which changes nothing."""
         seen = [self.client.send("GET", path, bearer(self.credentials.owner)) for path in ("/notifications", "/badge", "/device_tokens")]
         if any(answer.status != 200 for answer in seen):
-            raise TrustError(f"the owner got {[answer.status for answer in seen]}")
+            raise HarnessError(f"the owner got {[answer.status for answer in seen]}")
         page, badge, devices = (answer.json() for answer in seen)
         return {"inbox": page["notifications"], "badge": badge, "devices": [device["token"] for device in devices["device_tokens"]]}
 
@@ -514,5 +514,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"authorization_matrix.py: {error}")

@@ -90,7 +90,7 @@ def creating_with_everything_that_can_be_said(world):
         return world.producer.model("NotificationForUser", **{
             "user_id": "alice", "title": "Your order is on its way", "body": "Parcel 2 of 2.", "category": "ORDER_UPDATE",
             "deep_link": "/orders/42?tab=parcels", "data": DATA, "push": True, "sound": None, "collapse_key": "order-42",
-            "thread_id": "orders", "expires_at": datetime.datetime(2040, 1, 15, 12, tzinfo=datetime.timezone.utc), **changes})
+            "thread_id": "orders", "expires_at": datetime.datetime(2040, 1, 15, 12, tzinfo=datetime.UTC), **changes})
 
     first = world.producer.call("createNotification", body=order(), idempotency_key="order-42-shipped")
     made = first.data
@@ -123,7 +123,7 @@ def following_pushes(world):
     assert (nobody.reason, nobody.deliveries) == ("no_devices", []), nobody
     reader = world.reader("dora")
     reader.call("registerDeviceToken", body=reader.model("IOSRegistration", token=PUSHED_TOKEN, platform="ios"))
-    expires = datetime.datetime(2040, 1, 15, 12, tzinfo=datetime.timezone.utc)
+    expires = datetime.datetime(2040, 1, 15, 12, tzinfo=datetime.UTC)
     made = create(world, "dora", sound=None, data=DATA, expires_at=expires)
     deadline = time.monotonic() + PUSH_SECONDS
     while (found := world.producer.call("listDeliveries", id=made.id).data).deliveries[0].state in ("owed", "sending"):

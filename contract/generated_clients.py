@@ -18,13 +18,13 @@ import sys
 import time
 import traceback
 
+from generated_calls import CALLS, Answer, Refused
+from harness import Campanile, HarnessError, temporary_folder
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 GENERATED = ROOT / ".build/generated"
 BIN = pathlib.Path(sys.executable).parent
-sys.path.insert(0, str(ROOT / "trust"))
-from campanile_process import Campanile, TrustError, temporary_folder  # noqa: E402
-from generated_calls import CALLS, Answer, Refused  # noqa: E402
 
 RUBY_USERS = ("bob", "dora", "erin", "frank", "grace", "heidi", "ivan")
 
@@ -107,6 +107,7 @@ class OpenAPIPythonClient:
         """Every answer of 4xx and 5xx that openapi.yaml names, those that no call here meets among them."""
         import httpx  # these three are not in the environment of openapi-generator
         import yaml
+
         from openapi_document import METHODS, PROBLEM, resolve
         document = yaml.safe_load((ROOT / "openapi.yaml").read_text(encoding="utf-8"))
         client, checked = world.producer.client, 0
@@ -271,5 +272,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"generated_clients.py: {error}")

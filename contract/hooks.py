@@ -5,9 +5,7 @@ Loaded by schemathesis (schemathesis.toml). The environment names the fixtures t
 import copy
 import json
 import os
-import pathlib
 import re
-import sys
 import threading
 import uuid
 
@@ -15,8 +13,7 @@ import requests
 import schemathesis
 from schemathesis.openapi.checks import UseAfterFree
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from openapi_document import resolve, responses, tighten  # noqa: E402
+from openapi_document import resolve, responses, tighten
 
 USER = os.environ["CONTRACT_USER"]
 DEVICE_TOKEN = os.environ["CONTRACT_DEVICE_TOKEN"]

@@ -14,10 +14,10 @@ import time
 import urllib.error
 import urllib.request
 
+from harness import HarnessError, Report, free_port, temporary_folder
+from image_root import Container, Image
+
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / "trust")]
-from campanile_process import Report, TrustError, free_port, temporary_folder  # noqa: E402
-from image_root import Container, Image  # noqa: E402
 
 MOST_BYTES = 100_000_000      # beyond the base
 MOST_BINARY_MIB = 77.8
@@ -149,5 +149,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"image.py: {error}")

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import time
 
-from campanile_process import TrustError, _die_with_parent
+from harness import HarnessError, die_with_parent
 
 DEVICES = ("null", "zero", "full", "random", "urandom")
 
@@ -21,9 +21,9 @@ class Image:
         self.folder = pathlib.Path(folder).resolve()
         self.root = self.folder / "root"
         if not self.root.is_dir():
-            raise TrustError(f"{self.root} isn't there: scripts/image.sh {folder} makes it")
+            raise HarnessError(f"{self.root} isn't there: scripts/image.sh {folder} makes it")
         if os.geteuid() != 0:
-            raise TrustError("root is needed, for chroot and namespaces")
+            raise HarnessError("root is needed, for chroot and namespaces")
         document = json.loads((self.folder / "image.json").read_text())["Docker"]
         self.settings = document["config"]
         self.base_bytes = int((self.folder / "base.bytes").read_text())
@@ -35,7 +35,7 @@ class Image:
             fields = line.split(":")
             if name in (fields[0], fields[2]):
                 return int(fields[2]), int(fields[3])
-        raise TrustError(f"the image has no user {name!r}")
+        raise HarnessError(f"the image has no user {name!r}")
 
     def path(self, target):
         return self.root / str(target).lstrip("/")
@@ -98,7 +98,7 @@ class Container:
     def start(self):
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                self._words(self.program), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+                self._words(self.program), stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
 
     def run(self, *program):
         """Another program beside it, as an engine's exec: (exit status, standard output, standard error)."""
@@ -112,7 +112,7 @@ class Container:
             if children:
                 return int(children[0])
             time.sleep(0.01)
-        raise TrustError(f"the program has ended:\n{self.output()[-2000:]}")
+        raise HarnessError(f"the program has ended:\n{self.output()[-2000:]}")
 
     def stop(self, signal=15, seconds=20):
         """Its exit status."""
@@ -121,7 +121,7 @@ class Container:
             return self.process.wait(seconds)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise TrustError(f"it didn't stop within {seconds} s") from None
+            raise HarnessError(f"it didn't stop within {seconds} s") from None
 
     def output(self):
         return self.log.read_text(errors="replace") if self.log.exists() else ""

@@ -26,7 +26,6 @@ import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "trust")]
 try:
     import firebase_admin
     import h2.config
@@ -35,14 +34,14 @@ try:
     from aioapns import APNs, NotificationRequest, PushType
     from aioapns.connection import APNsDevelopmentClientProtocol, APNsProductionClientProtocol
     from aioapns.exceptions import MaxAttemptsExceeded
-    from campanile_process import TrustError, temporary_folder
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from firebase_admin import credentials, exceptions, messaging
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import AuthorizedSession
     from google.oauth2 import service_account
-    from push_world import Simulator
+
+    from harness import HarnessError, Simulator, temporary_folder
 except ImportError as error:
     sys.exit(f"others_senders.py: {error}: run it with $({HERE}/venv.sh)")
 
@@ -237,7 +236,7 @@ def firebase_admin_pushes_over_http1(world):
         collapse_key="c", priority="high", ttl=3600, direct_boot_ok=True,
         notification=messaging.AndroidNotification(
             tag="t", channel_id="news", notification_count=4, color="#aabbcc", vibrate_timings_millis=[100, 200],
-            visibility="private", priority="high", event_timestamp=datetime.datetime.now(datetime.timezone.utc),
+            visibility="private", priority="high", event_timestamp=datetime.datetime.now(datetime.UTC),
             light_settings=messaging.LightSettings("#aabbccdd", 100, 200)))
     with firebase(world) as app:
         name = messaging.send(android("device-1", data={"id": "n1"}, android=config), app=app)
@@ -360,6 +359,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as trouble:
+    except HarnessError as trouble:
         print(f"others' senders: WRONG: {trouble}")
         sys.exit(1)

@@ -19,10 +19,10 @@ import sys
 import threading
 import traceback
 
+from harness import Campanile, HarnessError, free_port, temporary_folder
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path.insert(0, str(ROOT / "trust"))
-from campanile_process import Campanile, TrustError, free_port, temporary_folder  # noqa: E402
 
 DOCUMENT = ROOT / "docs/integration.md"
 RUN_SECONDS = 120
@@ -32,7 +32,6 @@ PROBLEM = json.dumps({"type": "urn:campanile:problem:unavailable", "title": "Try
 # What follows the document's code in a program: it makes the call of its argument and prints how that ended.
 ENDINGS = {
     "python": """
-import sys
 sleeps, asked = [], json.loads(sys.argv[1])
 time.sleep = sleeps.append
 try:
@@ -255,6 +254,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as trouble:
+    except HarnessError as trouble:
         print(f"producers: WRONG: {trouble}")
         sys.exit(1)

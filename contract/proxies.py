@@ -1,9 +1,9 @@
 """nginx and Caddy in front of the server, each from Debian's package with the file of packaging/: only names, ports and
 certificates are others than in the file.
 
-REST, streams that aren't held up, WebSockets, the client's address in the server's log, the number under the app's own host; and requests that two parsers may read
-differently (smuggling.py): the server may take nothing for a request that the proxy didn't, and every bystander gets the
-answer to what it asked. The same detector must find the hidden requests where no proxy stands in between.
+REST, streams that aren't held up, WebSockets, the client's address in the server's log, the number under the app's own host;
+and requests that two parsers may read differently (smuggling.py): the server may take nothing for a request that the proxy
+didn't, and every bystander gets the answer to what it asked. The same detector must find the hidden requests where no proxy stands in between.
 
 Prints a line a test and "N passed, N failed"; exit code 1 if anything failed. Debian's packages: nginx, caddy, curl, openssl.
 """
@@ -26,10 +26,9 @@ import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "trust")]
 try:
     import smuggling
-    from campanile_process import Campanile, TrustError, free_port, temporary_folder, _die_with_parent
+    from harness import Campanile, HarnessError, die_with_parent, free_port, temporary_folder
     from stock_world import WAIT_SECONDS, Cable, Curl, carries
 except ImportError as error:
     sys.exit(f"proxies.py: {error}: run it with $({HERE}/venv.sh)")
@@ -47,7 +46,7 @@ def replaced(text, *pairs):
     """Every pair's first part stands in the text."""
     for old, new in pairs:
         if old not in text:
-            raise TrustError(f"the configuration doesn't hold {old!r} any more: adapt proxies.py")
+            raise HarnessError(f"the configuration doesn't hold {old!r} any more: adapt proxies.py")
         text = text.replace(old, new)
     return text
 
@@ -69,7 +68,7 @@ class Proxy:
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 arguments, cwd=self.folder, env={"PATH": os.environ["PATH"], "HOME": str(self.folder), **environment},
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
         self.wait()
 
     def wait(self):
@@ -78,7 +77,7 @@ class Proxy:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1):
                 return
             time.sleep(0.05)
-        raise TrustError(f"{self.name} doesn't listen:\n{self.log.read_text(errors='replace')[-3000:]}")
+        raise HarnessError(f"{self.name} doesn't listen:\n{self.log.read_text(errors='replace')[-3000:]}")
 
     def context(self, *protocols):
         context = ssl.create_default_context(cafile=str(self.authority))
@@ -541,7 +540,7 @@ def make_certificate(folder):
          "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{folder}/localhost.key",
          "-out", f"{folder}/localhost.pem"], capture_output=True, text=True)
     if done.returncode:
-        raise TrustError(f"openssl made no certificate: {done.stderr}")
+        raise HarnessError(f"openssl made no certificate: {done.stderr}")
 
 
 def main():
@@ -581,5 +580,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"proxies.py: {error}")

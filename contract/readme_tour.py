@@ -19,9 +19,9 @@ import sys
 import threading
 import time
 
+from harness import Campanile, HarnessError, temporary_folder
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "trust"))
-from campanile_process import Campanile, TrustError, temporary_folder  # noqa: E402
 
 README_ADDRESS = "http://127.0.0.1:3001"
 BLOCK_SECONDS = 60   # a command that takes longer hangs
@@ -182,5 +182,5 @@ def main():
 if __name__ == "__main__":
     try:
         main()
-    except (TourError, TrustError) as error:
+    except (TourError, HarnessError) as error:
         sys.exit(f"readme_tour: {error}")

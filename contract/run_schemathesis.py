@@ -11,10 +11,10 @@ import signal
 import subprocess
 import sys
 
+from harness import Campanile, HarnessError, temporary_folder
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path.insert(0, str(ROOT / "trust"))
-from campanile_process import Campanile, TrustError, temporary_folder  # noqa: E402
 
 EXAMPLES_PER_ROUND = 25
 USER = "alice"
@@ -54,7 +54,7 @@ def parse():
 
 def expect(answer, *statuses):
     if answer.status not in statuses:
-        raise TrustError(f"a fixture got {answer!r}")
+        raise HarnessError(f"a fixture got {answer!r}")
 
 
 def fixtures(server):
@@ -84,7 +84,8 @@ class Schemathesis:
             # A stream has no end to wait for; authorization_matrix.py and the Swift tests hold them to their contract.
             "--exclude-tag", "streams"]
         self.environment = {
-            **os.environ, **fixtures(server), "SCHEMATHESIS_HOOKS": str(HERE / "hooks.py"), "PYTHONDONTWRITEBYTECODE": "1"}
+            **os.environ, **fixtures(server), "SCHEMATHESIS_HOOKS": str(HERE / "hooks.py"), "PYTHONPATH": str(HERE),
+            "PYTHONDONTWRITEBYTECODE": "1"}
 
     def run(self, seed, *arguments, **settings):
         return subprocess.run(
@@ -127,7 +128,7 @@ def main():
                 # Both, so that one failing operation doesn't hide a broken chain.
                 holds = [run.operations(), run.chains()]
             if server.process.poll() is not None:
-                raise TrustError(f"the server died during the run:\n{server.log_tail()}")
+                raise HarnessError(f"the server died during the run:\n{server.log_tail()}")
             server.stop()
         finally:
             if options.keep_log:
@@ -138,5 +139,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"contract/schemathesis.sh: {error}")

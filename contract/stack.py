@@ -26,10 +26,10 @@ import urllib.request
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "trust")]
 try:
     import yaml
-    from campanile_process import Report, TrustError, temporary_folder
+
+    from harness import HarnessError, Report, temporary_folder
     from image_root import Container, Image
 except ImportError as error:
     sys.exit(f"stack.py: {error}: run it with $({HERE}/venv.sh)")
@@ -102,7 +102,7 @@ def replaced(text, *pairs):
     """Every pair's first part stands in the text."""
     for old, new in pairs:
         if old not in text:
-            raise TrustError(f"the file doesn't hold {old!r} any more: adapt stack.py")
+            raise HarnessError(f"the file doesn't hold {old!r} any more: adapt stack.py")
         text = text.replace(old, new)
     return text
 
@@ -112,7 +112,7 @@ def replaced(text, *pairs):
 def enter_network():
     """A network of this process's own, with nothing but the loopback interface."""
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        raise TrustError(f"no network of its own: {os.strerror(ctypes.get_errno())}")
+        raise HarnessError(f"no network of its own: {os.strerror(ctypes.get_errno())}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         up = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # IFF_UP, IFF_RUNNING
         fcntl.ioctl(any_socket, 0x8914, up)  # SIOCSIFFLAGS
@@ -216,7 +216,7 @@ class Stack:
         while not reachable(self.addresses[name], inside):
             self.containers[name].own_process()
             if time.monotonic() > deadline:
-                raise TrustError(f"{name} doesn't listen on {inside}:\n{self.containers[name].output()}")
+                raise HarnessError(f"{name} doesn't listen on {inside}:\n{self.containers[name].output()}")
             time.sleep(0.05)
         if not reachable("127.0.0.1", outside):
             self.published.append(Published(outside, self.addresses[name], inside))
@@ -226,7 +226,7 @@ class Stack:
         deadline = time.monotonic() + WAIT_SECONDS
         while self.containers[name].run(*check[1:])[0] != 0:
             if time.monotonic() > deadline:
-                raise TrustError(f"{name} doesn't become healthy:\n{self.containers[name].output()}")
+                raise HarnessError(f"{name} doesn't become healthy:\n{self.containers[name].output()}")
             time.sleep(0.2)
 
     def finish(self, name):
@@ -379,5 +379,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"stack.py: {error}")

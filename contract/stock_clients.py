@@ -22,12 +22,12 @@ import traceback
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "browser")]
 try:
     import websockets.exceptions
-    from campanile_process import TrustError, temporary_folder
-    from chromium import Browser, BrowserError
-    from pieces_page import documented
+
+    from harness import HarnessError, temporary_folder
+    from harness.chromium import Browser, BrowserError
+    from harness.documents import documented
     from stock_world import WAIT_SECONDS, Cable, Curl, Pages, World, carries, signed
 except ImportError as error:
     sys.exit(f"stock_clients.py: {error}: run it with $({HERE}/venv.sh)")
@@ -356,7 +356,7 @@ def run_all(options):
             started = time.monotonic()
             try:
                 run_one(options, browser, pages, one)
-            except (AssertionError, BrowserError, TrustError, OSError, queue.Empty, websockets.exceptions.WebSocketException):
+            except (AssertionError, BrowserError, HarnessError, OSError, queue.Empty, websockets.exceptions.WebSocketException):
                 failed += 1
                 print(f"FAILED  {one.__name__}\n{traceback.format_exc()}", flush=True)
             else:
@@ -394,6 +394,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (TrustError, BrowserError) as trouble:
+    except (HarnessError, BrowserError) as trouble:
         print(f"stock clients: WRONG: {trouble}")
         sys.exit(1)

@@ -7,15 +7,15 @@ import json
 import pathlib
 import queue
 import subprocess
-import sys
 import threading
 import time
 
+from websockets.sync.client import connect
+
+from harness import Campanile, HarnessError
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "trust"), str(ROOT / "browser")]
-from campanile_process import Campanile, TrustError  # noqa: E402
-from websockets.sync.client import connect  # noqa: E402
 
 RAILS_SCRIPT = "/usr/share/rubygems-integration/all/gems/actioncable-*/app/assets/javascripts/action*cable*.js"
 WAIT_SECONDS = 20
@@ -26,7 +26,7 @@ BROKEN = ("WebSocket connection to", "Failed to load resource", "ERR_")
 def rails_script():
     found = sorted(glob.glob(RAILS_SCRIPT))
     if not found:
-        raise TrustError("Rails' @rails/actioncable isn't there: apt-get install ruby-actioncable")
+        raise HarnessError("Rails' @rails/actioncable isn't there: apt-get install ruby-actioncable")
     return found[-1]
 
 
@@ -117,7 +117,7 @@ class World:
 def signed(kind, secret, *names):
     done = subprocess.run(["ruby", str(HERE / "stock_clients" / "sign.rb"), kind, secret, *names], capture_output=True, text=True)
     if done.returncode:
-        raise TrustError(f"Rails' MessageVerifier isn't there (apt-get install ruby-activesupport): {done.stderr.strip()}")
+        raise HarnessError(f"Rails' MessageVerifier isn't there (apt-get install ruby-activesupport): {done.stderr.strip()}")
     return done.stdout.split()
 
 

@@ -18,10 +18,10 @@ import sys
 import time
 import urllib.request
 
+from harness import Campanile, HarnessError, Report, die_with_parent, free_port, temporary_folder
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
-sys.path[:0] = [str(ROOT / "trust")]
-from campanile_process import Campanile, Report, TrustError, free_port, temporary_folder, _die_with_parent  # noqa: E402
 
 UNIT = ROOT / "packaging/campanile.service"
 SOCKET = ROOT / "packaging/campanile.socket"
@@ -64,7 +64,7 @@ def check_activation(report, user, binary, folder):
         activation = subprocess.Popen(
             [*user, "systemd-socket-activate", f"--listen=127.0.0.1:{port}", f"--fdname={SOCKET.name}", str(binary), "serve",
              "--database", str(folder / "activation.sqlite")],
-            cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+            cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
 
     def status():
         with contextlib.suppress(OSError):
@@ -112,7 +112,7 @@ def record(user, binary, folder):
         simulator = subprocess.Popen(
             [*user, str(binary), "simulator", "--port", str(ports[0]), "--page", str(ports[1]),
              "--make-keys", str(folder / "keys")],
-            stdout=log, stderr=log, preexec_fn=_die_with_parent)
+            stdout=log, stderr=log, preexec_fn=die_with_parent)
     until(lambda: (folder / "keys/campanile.yaml").exists(), "the simulator doesn't start")
     trace = folder / "trace"
     wrapper = folder / "campanile"
@@ -161,7 +161,7 @@ def until(holds, complaint):
     deadline = time.monotonic() + WAIT_SECONDS
     while not holds():
         if time.monotonic() > deadline:
-            raise TrustError(complaint() if callable(complaint) else complaint)
+            raise HarnessError(complaint() if callable(complaint) else complaint)
         time.sleep(0.1)
 
 
@@ -219,5 +219,5 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except TrustError as error:
+    except HarnessError as error:
         sys.exit(f"unit.py: {error}")

@@ -21,7 +21,7 @@ import random
 import sys
 import time
 
-import campanile_process as process
+import harness
 import load
 import schema
 
@@ -204,7 +204,7 @@ def sabotage(server, clients, rng, since):
         forgotten = any(schema.plant_lost_idempotency_key(file, call.idempotency_key.strip('"'))
                         for _, call in others[len(others) // 2:][:1])
     if not (lost and undelivered and forgotten):
-        raise process.TrustError(f"the sabotage found no row to delete: {bool(lost)}, {undelivered}, {forgotten}")
+        raise harness.HarnessError(f"the sabotage found no row to delete: {bool(lost)}, {undelivered}, {forgotten}")
 
 
 def one_round(server, clients, report, rng, planted=False, seconds=(0.3, 1.6)):
@@ -244,9 +244,9 @@ def enough_for_sabotage(client, since):
 
 def control(options, rng):
     """A run with planted faults; gives the checks that should have failed and didn't."""
-    report = process.Report()
-    with process.temporary_folder("campanile-crash-control-") as folder:
-        server = process.Campanile(options.binary, os.path.join(folder, "campanile.sqlite"), folder)
+    report = harness.Report()
+    with harness.temporary_folder("campanile-crash-control-") as folder:
+        server = harness.Campanile(options.binary, os.path.join(folder, "campanile.sqlite"), folder)
         clients = first_clients(server, options, rng)
         one_round(server, clients, report, rng, planted=True, seconds=(0.2, 0.5))
         server.stop()
@@ -258,7 +258,7 @@ def control(options, rng):
                          "AND (cleared_id IS NULL OR n.id > cleared_id))")
             right, said = server.badge_audit()
             if not right:
-                raise process.TrustError(f"the audit finds fault with repaired badges: {said}")
+                raise harness.HarnessError(f"the audit finds fault with repaired badges: {said}")
             schema.plant_wrong_badge(file)
         wrong, _ = server.badge_audit()
     must = {"notification", "deliveries exist", "idempotency", "badge audit"}
@@ -274,15 +274,15 @@ def first_clients(server, options, rng):
 
 
 def main():
-    parser = process.arguments(__doc__, short="2 rounds and the control, for `make test`")
+    parser = harness.arguments(__doc__, short="2 rounds and the control, for `make test`")
     parser.add_argument("--rounds", type=int, default=None, help="25")
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--sabotage", action="store_true", help="delete acknowledged rows in the last round: must fail")
-    options = process.begin(parser)
+    options = harness.begin(parser)
     rounds = options.rounds or (2 if options.short else 25)
-    rng, report, started = random.Random(options.seed), process.Report(), time.monotonic()
-    with process.temporary_folder("campanile-crash-") as folder:
-        server = process.Campanile(options.binary, os.path.join(folder, "campanile.sqlite"), folder)
+    rng, report, started = random.Random(options.seed), harness.Report(), time.monotonic()
+    with harness.temporary_folder("campanile-crash-") as folder:
+        server = harness.Campanile(options.binary, os.path.join(folder, "campanile.sqlite"), folder)
         clients = first_clients(server, options, rng)
         for number in range(rounds):
             clients = one_round(server, clients, report, rng, planted=options.sabotage and number == rounds - 1)
@@ -308,6 +308,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except process.TrustError as trouble:
+    except harness.HarnessError as trouble:
         print(f"crash: WRONG: {trouble}")
         sys.exit(1)

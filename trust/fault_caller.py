@@ -5,7 +5,7 @@ import email.message
 import http.client
 import time
 
-import campanile_process as process
+import harness
 import load
 
 USERS = ("alice", "bob")
@@ -28,7 +28,7 @@ class Caller:
             try:
                 return connection.request(*arguments, **more)
             except (OSError, http.client.HTTPException) as error:
-                return process.Answer(0, email.message.Message(), f"no answer: {error!r}".encode())
+                return harness.Answer(0, email.message.Message(), f"no answer: {error!r}".encode())
 
     def create(self, retry=None):
         """True if it was acknowledged."""
@@ -116,7 +116,7 @@ class Caller:
         """Waits until /readyz has the status; gives the last answer."""
         deadline = time.monotonic() + seconds
         while True:
-            answer = self.request("GET", "/readyz", credential=process.METRICS_TOKEN)
+            answer = self.request("GET", "/readyz", credential=harness.METRICS_TOKEN)
             if answer.status == wanted or time.monotonic() > deadline:
                 return answer
             time.sleep(0.1)

@@ -42,10 +42,11 @@ import subprocess
 import sys
 import time
 
-import campanile_process as process
+import harness
 import load
 import schema
 from fault_caller import USERS, Caller, refusal_fault
+from preload import build_library
 
 UNTIL_REFUSED = 400       # creates of about 2 KB that a fault may still take before it bites
 UNTIL_COPIED = 4_000      # and before the log is copied
@@ -69,7 +70,7 @@ class Fault:
         self.folder, self.library = folder, library
 
     def server(self, binary):
-        return process.Campanile(binary, os.path.join(self.folder, "campanile.sqlite"), self.folder)
+        return harness.Campanile(binary, os.path.join(self.folder, "campanile.sqlite"), self.folder)
 
     @contextlib.contextmanager
     def lasting(self, server):
@@ -83,7 +84,7 @@ class FullDisk(Fault):
         disk = os.path.join(self.folder, "disk")
         os.mkdir(disk)
         subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "tmpfs", disk], check=True)
-        return process.Campanile(binary, os.path.join(disk, "campanile.sqlite"), self.folder)
+        return harness.Campanile(binary, os.path.join(disk, "campanile.sqlite"), self.folder)
 
     @contextlib.contextmanager
     def lasting(self, server):
@@ -126,7 +127,7 @@ class ReadOnly(Fault):
 
     def server(self, binary):
         database = os.path.join(self.folder, "campanile.sqlite")
-        return process.Campanile(binary, database, self.folder, preload=self.library, environment={
+        return harness.Campanile(binary, database, self.folder, preload=self.library, environment={
             "FAILING_PREFIX": database, "FAILING_SWITCH": os.path.join(self.folder, "switch")})
 
     @contextlib.contextmanager
@@ -248,7 +249,7 @@ def run(fault, binary, report):
     pid = server.process.pid
     for _ in range(20):
         if not caller.create():
-            raise process.TrustError(f"a create failed before the fault began: {report.wrong[-1]}")
+            raise harness.HarnessError(f"a create failed before the fault began: {report.wrong[-1]}")
     with fault.lasting(server):
         said = suffer(fault, caller, report)
     recover(fault, caller, report, pid)
@@ -265,7 +266,7 @@ def run(fault, binary, report):
 
 def removed(binary, folder, report, suffix):
     """The file or its log is removed under the server. Of the log, what it held must be there after SIGKILL and a restart."""
-    server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+    server = harness.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
     server.start()
     caller = Caller(server, report)
     for _ in range(20):
@@ -336,12 +337,12 @@ def failing_copy(binary, folder, library, report, is_killed):
 
 def second_start(binary, folder, report, mounts):
     """By whatever name a second server is given the database, it leaves; a command beside the server works."""
-    server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+    server = harness.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
     server.start()
     names = {name: os.path.join(folder, name) for name in ("link", "folder/campanile.sqlite", "hard", "bound")}
     os.symlink("campanile.sqlite", names["link"])
     os.symlink(".", os.path.join(folder, "folder"))
-    key = process.Campanile(binary, names["link"], folder).producer_key("linked")
+    key = harness.Campanile(binary, names["link"], folder).producer_key("linked")
     with contextlib.closing(server.connection()) as connection:
         taken = connection.request("POST", "/notifications", credential=key, body={"user_id": "a", "title": "T"})
     report.check("second start", taken.status == 201, lambda: f"a key made through a link doesn't work: {taken!r}")
@@ -355,7 +356,7 @@ def second_start(binary, folder, report, mounts):
                 continue
             open(path, "wb").close()
             subprocess.run(["mount", "--bind", server.database, path], check=True)
-        second = process.Campanile(binary, path, folder)
+        second = harness.Campanile(binary, path, folder)
         second.log = os.path.join(folder, "second.log")
         second.start(wait=False)
         try:
@@ -378,7 +379,7 @@ def second_start(binary, folder, report, mounts):
 
 def read_only_start(binary, folder, report, mounts):
     """The program in a directory that it can't write must say so and leave."""
-    server = process.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+    server = harness.Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
     server.log = os.devnull
     server.start()
     server.stop()
@@ -414,7 +415,7 @@ def read_only_start(binary, folder, report, mounts):
 
 def controls(binary, folder, report):
     """Gives what the checks should have seen and didn't."""
-    own, unseen = process.Report(), []
+    own, unseen = harness.Report(), []
     run(NoFault(folder, None), binary, own)
     if own.kinds() != {"a refusal came"}:
         unseen.append(f"a run without a fault gave {sorted(own.kinds()) or 'no finding'}")
@@ -430,21 +431,21 @@ def controls(binary, folder, report):
         headers = email.message.Message()
         for field, value in fields.items():
             headers[field] = value
-        if (refusal_fault(process.Answer(status, headers, body)) is None) != (name is None):
+        if (refusal_fault(harness.Answer(status, headers, body)) is None) != (name is None):
             unseen.append(f"the check of a refusal is wrong about {name or 'a right one'}")
     report.count("controls", len(faked) + 1)
     return unseen
 
 
 def main():
-    parser = process.arguments(__doc__, short="the same: the whole takes about a minute")
+    parser = harness.arguments(__doc__, short="the same: the whole takes about a minute")
     parser.add_argument("--only", default=None, help="one fault by its name")
-    options = process.begin(parser)
+    options = harness.begin(parser)
     random.seed(options.seed)
-    report, started, mounts = process.Report(), time.monotonic(), own_mounts()
+    report, started, mounts = harness.Report(), time.monotonic(), own_mounts()
     with contextlib.ExitStack() as stack:
-        tools = stack.enter_context(process.temporary_folder("campanile-faults-"))
-        library = process.build_library("failing.c", tools)
+        tools = stack.enter_context(harness.temporary_folder("campanile-faults-"))
+        library = build_library("failing.c", tools)
         for kind in (FullDisk, NearlyFullDisk, FileSizeLimit, ReadOnly, FailingSync, Locked, FileMoved, FileReplaced,
                      LogMoved):
             if options.only not in (None, kind.name):
@@ -452,28 +453,28 @@ def main():
             if issubclass(kind, FullDisk) and not mounts:
                 print(f"faults: {kind.name}: skipped, mounting a tmpfs isn't allowed here (needs root)")
                 continue
-            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             before = len(report.wrong)
             said = run(kind(folder, library), options.binary, report)
             if issubclass(kind, FullDisk):
                 subprocess.run(["umount", os.path.join(folder, "disk")], check=False)
             print(f"faults: {kind.name}: {len(report.wrong) - before} wrong; {said}", flush=True)
         for suffix in ("", "-wal") if options.only in (None, "removed") else ():
-            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             print(f"faults: {suffix or 'file'} removed: {removed(options.binary, folder, report, suffix)}", flush=True)
         for is_killed in (True, False) if options.only in (None, FailingCopy.name) else ():
-            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             said = failing_copy(options.binary, folder, library, report, is_killed)
             print(f"faults: failing copy{', killed' if is_killed else ''}: {said}", flush=True)
         if options.only in (None, "second start"):
-            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             print(f"faults: second start: {second_start(options.binary, folder, report, mounts)}", flush=True)
         if options.only in (None, "read-only start"):
-            folder = stack.enter_context(process.temporary_folder("campanile-fault-"))
+            folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             print(f"faults: read-only start: {read_only_start(options.binary, folder, report, mounts)}", flush=True)
         unseen = []
         if options.only is None:
-            unseen = controls(options.binary, stack.enter_context(process.temporary_folder("campanile-f-")), report)
+            unseen = controls(options.binary, stack.enter_context(harness.temporary_folder("campanile-f-")), report)
     report.print_wrong()
     for what in unseen:
         print(f"  WRONG (control): {what}")
@@ -485,6 +486,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except process.TrustError as trouble:
+    except harness.HarnessError as trouble:
         print(f"faults: WRONG: {trouble}")
         sys.exit(1)

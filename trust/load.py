@@ -62,7 +62,7 @@ class Client(threading.Thread):
         self.connect(port)
 
     def connect(self, port):
-        from campanile_process import Connection
+        from harness import Connection
         self.connection = Connection(port)
 
     def again(self, port, limit=None):

@@ -25,11 +25,11 @@ import sqlite3
 import sys
 import time
 
-import campanile_process as process
 import disk
+import harness
 import load
 import schema
-
+from preload import build_library
 
 # --- 1. the recorded run
 
@@ -39,9 +39,9 @@ def run_clients(clients):
     for client in clients:
         client.join()
         if client.unexpected:
-            raise process.TrustError(f"an unexpected answer: {client.unexpected[0]}")
+            raise harness.HarnessError(f"an unexpected answer: {client.unexpected[0]}")
         if client.in_flight:
-            raise process.TrustError(f"no answer to {client.in_flight!r}")
+            raise harness.HarnessError(f"no answer to {client.in_flight!r}")
 
 
 def record_run(server, seed, log, names, writes):
@@ -302,12 +302,12 @@ def one_run(options, library, synchronous, points, writes):
     """Records and replays with one setting of synchronous. Gives figures and complaints about the harness itself."""
     rng = random.Random(f"{options.seed}/{synchronous}")
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(process.temporary_folder("campanile-powerloss-"))
+        folder = stack.enter_context(harness.temporary_folder("campanile-powerloss-"))
         fast = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 1 << 28 else None
-        rebuilt = stack.enter_context(process.temporary_folder("campanile-rebuilt-", fast))
+        rebuilt = stack.enter_context(harness.temporary_folder("campanile-rebuilt-", fast))
         log_path, database = os.path.join(folder, "log"), os.path.join(folder, "campanile.sqlite")
         unsafe = {} if synchronous == "full" else {"CAMPANILE_UNSAFE_SYNCHRONOUS": synchronous}
-        server = process.Campanile(options.binary, database, folder, preload=library, environment={
+        server = harness.Campanile(options.binary, database, folder, preload=library, environment={
             "RECORDER_LOG": log_path, "RECORDER_PREFIX": database, **unsafe})
         started = time.monotonic()
         names = [f"{synchronous}{number}" for number in range(options.clients)]
@@ -316,7 +316,7 @@ def one_run(options, library, synchronous, points, writes):
         log = disk.Log(log_path)
         ledger = Ledger(clients, keys, log, database)
         chosen = choose_points(rng, log, ledger, points)
-        plain = process.Campanile(options.binary, database, rebuilt)
+        plain = harness.Campanile(options.binary, database, rebuilt)
         plain.database = database
         audits = 0 if synchronous == "off" else options.audits
         figures, state, path = replay(log, ledger, chosen, audits, rng, rebuilt, plain)
@@ -351,21 +351,21 @@ def verdict(synchronous, figures, complaints):
 
 
 def main():
-    parser = process.arguments(__doc__, short="about 60 points and the controls, for `make test`")
+    parser = harness.arguments(__doc__, short="about 60 points and the controls, for `make test`")
     parser.add_argument("--points", type=int, default=None, help="points with FULL (2000)")
     parser.add_argument("--control-points", type=int, default=None, help="points with NORMAL and OFF each (200)")
     parser.add_argument("--writes", type=int, default=None, help="acknowledged writes with FULL (6000)")
     parser.add_argument("--clients", type=int, default=6)
     parser.add_argument("--audits", type=int, default=None, help="rebuilt disks opened by the program itself (20)")
     parser.add_argument("--synchronous", choices=("full", "normal", "off", "all"), default="all")
-    options = process.begin(parser)
+    options = harness.begin(parser)
     default = (60, 20, 420, 3) if options.short else (2000, 200, 6000, 20)
     options.points, options.control_points, options.writes, options.audits = (
         given if given is not None else usual for given, usual in zip(
             (options.points, options.control_points, options.writes, options.audits), default))
     right = True
-    with process.temporary_folder("campanile-recorder-") as folder:
-        library = process.build_library("recorder.c", folder)
+    with harness.temporary_folder("campanile-recorder-") as folder:
+        library = build_library("recorder.c", folder)
         for synchronous in ("full", "normal", "off") if options.synchronous == "all" else (options.synchronous,):
             full = synchronous == "full"
             figures, complaints = one_run(
@@ -379,6 +379,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except (process.TrustError, disk.LogError) as trouble:
+    except (harness.HarnessError, disk.LogError) as trouble:
         print(f"powerloss: WRONG: {trouble}")
         sys.exit(1)

@@ -7,7 +7,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-import campanile_process as process
+import harness
 
 PAUSE_SECONDS = 0.05
 CHUNK_BYTES = 1 << 20
@@ -95,11 +95,11 @@ class Record(threading.Thread):
             self._stopping.set()
             self.join()
         if self.trouble is not None:
-            raise process.TrustError(f"the record broke off: {self.trouble}") from self.trouble
+            raise harness.HarnessError(f"the record broke off: {self.trouble}") from self.trouble
         counted = self.simulator.counters()["requests"]
         self.read()
         if self.lines < counted:
-            raise process.TrustError(f"the record has {self.lines:,} requests, and the simulator counted {counted:,}")
+            raise harness.HarnessError(f"the record has {self.lines:,} requests, and the simulator counted {counted:,}")
         return self.requests
 
     def wait_for(self, count, seconds):

@@ -1,19 +1,13 @@
 """A simulator, a server that pushes to it, and users with devices: what pushes.py works with."""
-import base64
 import contextlib
-import hashlib
-import hmac
-import http.client
-import json
 import os
 import sqlite3
-import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import campanile_process as process
+import harness
 import load
 
 RECIPIENTS = 1000        # of one POST, at most (the contract)
@@ -21,68 +15,6 @@ CALLERS = 8              # threads that call the server
 RETRY_SCALE = 600        # a minute of the retries' ladder becomes a tenth of a second
 IDLE_SECONDS = 5         # a connection that rested so long is not used again
 QUIET_SECONDS = 240      # until nothing is owed any more: two unanswered pushes in a row take 45 s
-
-
-class Simulator:
-    """`campanile simulator` with keys of its own, its record of all requests, and its control calls."""
-
-    def __init__(self, binary, folder, seed, strict=True):
-        self.binary, self.folder = os.path.realpath(binary), os.path.join(folder, "simulator")
-        self.port, self.page = process.free_port(), process.free_port()
-        self.log, self.record = os.path.join(folder, "simulator.log"), os.path.join(folder, "requests.jsonl")
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(
-                [self.binary, "simulator", "--port", str(self.port), "--page", str(self.page), "--make-keys",
-                 self.folder, "--seed", str(seed % (1 << 31)), "--record", self.record, *(["--strict"] if strict else [])],
-                cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=process._die_with_parent)
-        process._children.append(self.process)
-        self.connection = process.Connection(self.page)
-        self.changes = []       # when the certificate was changed, in seconds since 1970
-        self._wait()
-
-    def _wait(self):
-        deadline = time.monotonic() + process.START_SECONDS
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            with contextlib.suppress(OSError, http.client.HTTPException):
-                self.counters()
-                return
-            time.sleep(0.02)
-        with open(self.log, encoding="utf-8", errors="replace") as log:
-            raise process.TrustError(f"the simulator did not start:\n{log.read()[-2000:]}")
-
-    def call(self, method, path, body=None, connection=None):
-        answer = (connection or self.connection).request(method, path, body=body)
-        if answer.status != 200:
-            raise process.TrustError(f"simulator: {method} {path}: {answer!r}")
-        return answer.json()
-
-    def counters(self):
-        return self.call("GET", "/counters")
-
-    def phones(self):
-        """Device token → what its phone shows."""
-        return {one["token"]: one for one in self.call("GET", "/devices")["devices"]}
-
-    def set_faults(self, rules):
-        self.call("POST", "/faults", rules)
-
-    def certificate(self, change):
-        self.changes.append(time.time())
-        self.call("POST", "/certificate", {"change": change})
-
-    def settings(self, apps):
-        """The text of a campanile.yaml whose apps all push to this simulator, with one team's key."""
-        with open(os.path.join(self.folder, "simulator.json"), encoding="utf-8") as file:
-            names = json.load(file)
-        url = f"https://127.0.0.1:{self.port}"
-        one = {"apns": {"key_file": os.path.join(self.folder, f"AuthKey_{names['key_id']}.p8"),
-                        "key_id": names["key_id"], "team_id": names["team_id"], "topic": names["topic"], "url": url},
-               "fcm": {"service_account_file": os.path.join(self.folder, "service-account.json"), "url": url}}
-        # JSON is YAML.
-        return json.dumps({"apps": {app: one for app in apps}, "badge": {"android_data": True},
-                           "push": {"ca_file": os.path.join(self.folder, "simulator-ca.pem")}}, indent=1)
 
 
 @dataclass
@@ -100,23 +32,13 @@ class User:
     devices: list = field(default_factory=list)
 
 
-def user_token(user, app, lifetime=6 * 3600):
-    """A user token, signed as the server's secret signs (HS256, RFC 7519)."""
-    def encoded(raw):
-        return base64.urlsafe_b64encode(raw).rstrip(b"=")
-    claims = {"sub": user, "app": app, "exp": int(time.time()) + lifetime}
-    signed = encoded(b'{"alg":"HS256","typ":"JWT"}') + b"." + encoded(json.dumps(claims).encode())
-    signature = hmac.new(process.JWT_SECRET.encode(), signed, hashlib.sha256).digest()
-    return (signed + b"." + encoded(signature)).decode()
-
-
 class World:
     """The two programs, the users, and what was acknowledged to the producers."""
 
     def __init__(self, options, folder, apps=("default",)):
         self.apps, self.folder = apps, folder
-        self.simulator = Simulator(options.simulator or options.binary, folder, options.seed)
-        self.server = process.Campanile(
+        self.simulator = harness.Simulator(options.simulator or options.binary, folder, options.seed)
+        self.server = harness.Campanile(
             options.binary, os.path.join(folder, "campanile.sqlite"), folder,
             environment={"CAMPANILE_UNSAFE_RETRY_SCALE": str(RETRY_SCALE)})
         with open(os.path.join(folder, "campanile.yaml"), "w", encoding="utf-8") as file:
@@ -134,7 +56,7 @@ class World:
     def request(self, method, path, **more):
         """One call over this thread's connection; one that rested may be closed by now, and is left."""
         key = threading.get_ident(), self.server.process.pid
-        connection, used = self._connections.get(key, (process.Connection(self.server.port), 0))
+        connection, used = self._connections.get(key, (harness.Connection(self.server.port), 0))
         if time.monotonic() - used > IDLE_SECONDS:
             connection.close()
         try:
@@ -145,7 +67,7 @@ class World:
     def ask(self, method, path, **more):
         answer = self.request(method, path, **more)
         if not 200 <= answer.status < 300:
-            raise process.TrustError(f"{method} {path}: {answer!r}")
+            raise harness.HarnessError(f"{method} {path}: {answer!r}")
         return answer
 
     def each(self, call, things):
@@ -253,7 +175,7 @@ class Delivery:
 @contextlib.contextmanager
 def world(options, name, apps=("default",)):
     """Both programs running in a folder that is gone afterwards."""
-    with process.temporary_folder(f"campanile-pushes-{name}-") as folder:
+    with harness.temporary_folder(f"campanile-pushes-{name}-") as folder:
         made = World(options, folder, apps)
         try:
             made.server.start()

@@ -18,11 +18,11 @@ import random
 import sys
 import time
 
-import campanile_process as process
+import harness
 import push_faults
 from push_judge import ATTEMPTS, Evidence, Judge, effect, icon, plain_effect, unseen, with_another_icon, without_one
 from push_record import Record
-from push_world import Device, User, user_token, world
+from push_world import Device, User, world
 
 FIRST_PUSH_SECONDS = 1.0     # after the first answer of a restarted server
 
@@ -37,7 +37,7 @@ def fcm_token(rng, number):
 
 
 def new_user(name, app, devices):
-    return User(name, app, user_token(name, app), devices)
+    return User(name, app, harness.user_token(harness.JWT_SECRET, name, app=app), devices)
 
 
 def settled(here, report, options):
@@ -58,7 +58,7 @@ def judged(mode, evidence, report, options, plant=without_one):
     if options.control:
         evidence = plant(evidence, random.Random(options.seed))
     judge = Judge(evidence, report).all()
-    missed = [] if options.control else unseen(evidence, process.Report, options.seed)
+    missed = [] if options.control else unseen(evidence, harness.Report, options.seed)
     for kind in missed:
         report.check("control", False, f"{mode}: the check '{kind}' did not see a planted fault")
     return judge
@@ -237,18 +237,18 @@ def kill_once(here, record, delays):
             delays.append(max(0.0, first - answered))
             return last, in_flight
         time.sleep(0.02)
-    raise process.TrustError("the restarted server sent nothing within 20 s")
+    raise harness.HarnessError("the restarted server sent nothing within 20 s")
 
 
 def first_answer(server):
     """The time of the first answer of a server that is starting, in seconds since 1970."""
-    deadline = time.monotonic() + process.START_SECONDS
+    deadline = time.monotonic() + harness.START_SECONDS
     while time.monotonic() < deadline and server.process.poll() is None:
         with contextlib.suppress(OSError, http.client.HTTPException):
             if server.connection().request("GET", "/healthz").status == 200:
                 return time.time()
         time.sleep(0.002)
-    raise process.TrustError(f"the server did not start again:\n{server.log_tail()}")
+    raise harness.HarnessError(f"the server did not start again:\n{server.log_tail()}")
 
 
 # --- order
@@ -280,7 +280,7 @@ def order(options, report):
             settled(here, report, options)
             wrong += compare(here, report, options, rounds, planted=options.control and done >= pairs)
         counters = here.simulator.counters()
-        planted = process.Report()
+        planted = harness.Report()
         compare(here, planted, options, rounds, planted=True)
         here.server.stop()
     violations = counters["stream_limit_violations"]
@@ -324,7 +324,7 @@ MODES = {"faults": faults, "kill": kill, "order": order}
 
 
 def main():
-    parser = process.arguments(__doc__, short="a minute in all, for `make test`; judges no time")
+    parser = harness.arguments(__doc__, short="a minute in all, for `make test`; judges no time")
     parser.add_argument("modes", nargs="*", metavar="faults|kill|order", help="which (default: all three)")
     parser.add_argument("--simulator", help="the program that has `simulator` (default: --binary)")
     parser.add_argument("--deliveries", type=int, help="faults: 100,000 in all; kill: 10,000 under way")
@@ -332,12 +332,12 @@ def main():
     parser.add_argument("--pairs", type=int, help="order: 10,000")
     parser.add_argument("--control", action="store_true", help="take one push from the record: must fail")
     parser.add_argument("--results", help="a file for the tables, in Markdown")
-    options = process.begin(parser)
+    options = harness.begin(parser)
     if set(options.modes) - set(MODES):
         parser.error(f"unknown: {', '.join(sorted(set(options.modes) - set(MODES)))}")
     failed, texts = False, []
     for mode in options.modes or MODES:
-        report, started = process.Report(), time.monotonic()
+        report, started = harness.Report(), time.monotonic()
         text = MODES[mode](options, report)
         failed = failed or bool(report.wrong)
         print(f"{text}\npushes {mode}: {sum(report.checked.values()):,} checks, {len(report.wrong)} wrong "
@@ -353,6 +353,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except process.TrustError as trouble:
+    except harness.HarnessError as trouble:
         print(f"pushes: WRONG: {trouble}")
         sys.exit(1)

@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-import campanile_process as process
+import harness
 from restart_load import Load, NoAnswer
 from stream_clients import CableClient, Plan, StreamClient, World
 
@@ -51,7 +51,7 @@ class Run:
     def __init__(self, options, folder, size, inherits):
         rng = random.Random(options.seed)
         self.size, self.shortest, self.longest = size, FOREVER, 0.0
-        self.server = process.Campanile(options.binary, f"{folder}/restart.sqlite", folder)
+        self.server = harness.Campanile(options.binary, f"{folder}/restart.sqlite", folder)
         if inherits:
             self.server.listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
             self.server.port = self.server.listener.getsockname()[1]
@@ -99,7 +99,7 @@ class Run:
             await asyncio.sleep(DRAIN_SECONDS)
             await finish()
         # It has ended itself; this says so.
-        await asyncio.to_thread(server.process.wait, process.STOP_SECONDS)
+        await asyncio.to_thread(server.process.wait, harness.STOP_SECONDS)
         server.stop()
         load.phase, load.is_closing, load.server = "down", False, load.server + 1
         # From the main thread: the server dies with the thread that started it.
@@ -200,7 +200,7 @@ def check_streams(report, run, restarts):
 
 
 def inherited(options, report, size, restarts):
-    with process.temporary_folder("campanile-restart-") as folder:
+    with harness.temporary_folder("campanile-restart-") as folder:
         run = Run(options, folder, size, inherits=True)
         started = time.monotonic()
         asyncio.run(run.run(restarts))
@@ -223,12 +223,12 @@ def inherited(options, report, size, restarts):
 
 def control(options, report, size, restarts):
     """The same load on a server that opens its socket itself: who comes between two of them is refused."""
-    with process.temporary_folder("campanile-restart-") as folder:
+    with harness.temporary_folder("campanile-restart-") as folder:
         run = Run(options, folder, size, inherits=False)
         asyncio.run(run.run(restarts))
         refused = run.load.counts.refused
         report.check("control", refused > 0, "nobody was refused by a server that opens its socket itself: this run shows nothing")
-        seen = process.Report()
+        seen = harness.Report()
         check_load(seen, run.load.counts)
         report.check("control", "refused" in seen.kinds(), "the checks did not see that clients were refused")
         run.server.stop()
@@ -236,15 +236,15 @@ def control(options, report, size, restarts):
 
 
 def main():
-    parser = process.arguments(__doc__, short="3 restarts, for `make test`")
+    parser = harness.arguments(__doc__, short="3 restarts, for `make test`")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--restarts", type=int, help="how many (default: 20)")
-    options = process.begin(parser)
+    options = harness.begin(parser)
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     size = SHORT if options.short else USUAL
-    report, started = process.Report(), time.monotonic()
+    report, started = harness.Report(), time.monotonic()
     for part, restarts in ((inherited, options.restarts or size.restarts), (control, size.control)):
         print(part(options, report, size, restarts), flush=True)
     print(f"restart: {sum(report.checked.values()):,} checks, {len(report.wrong)} wrong ({time.monotonic() - started:.0f} s)")
@@ -255,6 +255,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except process.TrustError as trouble:
+    except harness.HarnessError as trouble:
         print(f"restart: WRONG: {trouble}")
         sys.exit(1)

@@ -10,7 +10,7 @@ import struct
 import time
 from dataclasses import dataclass, field
 
-import campanile_process as process
+import harness
 
 RETRY_SECONDS = 0.25      # after a refused connection, as at a restart of the server
 SILENT_SECONDS = 45       # nothing at all within this, no heartbeat either: the stream is dead
@@ -131,7 +131,7 @@ class Client:
             self.seen.refused.append(head.split("\r\n", 1)[0])
             raise EOFError
         if re.search(r"(?i)\r\ntransfer-encoding:", head):
-            raise process.TrustError(f"a stream that these clients can't read:\n{head}")
+            raise harness.HarnessError(f"a stream that these clients can't read:\n{head}")
 
 
 class StreamClient(Client):

@@ -20,7 +20,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-import campanile_process as process
+import harness
 from stream_clients import CableClient, Plan, StreamClient, World
 
 CATCH_UP_SECONDS = 0.5      # 99 of 100 returns
@@ -49,7 +49,7 @@ class Run:
 
     def __init__(self, options, folder, size, cable):
         self.size, self.cable = size, cable
-        self.server = process.Campanile(options.binary, f"{folder}/streams.sqlite", folder, LIMITS)
+        self.server = harness.Campanile(options.binary, f"{folder}/streams.sqlite", folder, LIMITS)
         self.server.start()
         self.key = self.server.producer_key("streams")
         self.users = [f"user-{number:03d}" for number in range(size.users)]
@@ -80,7 +80,7 @@ class Run:
             await self._until_all_is_seen()
         except TimeoutError:
             said = [one.seen.refused[:1] for one in self.clients if not one.ready.is_set()][:3]
-            raise process.TrustError(f"not every client got its first event: {said}\n{self.server.log_tail()}") from None
+            raise harness.HarnessError(f"not every client got its first event: {said}\n{self.server.log_tail()}") from None
         finally:
             watching.cancel()
             for task in tasks:
@@ -116,16 +116,16 @@ class Run:
         content = {"user_ids": self.users, "title": f"Change {number}", "body": "x" * 200}
         for _ in range(POST_ATTEMPTS):
             try:
-                answer = process.Connection(self.server.port).request(
+                answer = harness.Connection(self.server.port).request(
                     "POST", "/notifications", credential=self.key, body=content, headers={"Idempotency-Key": f"change-{number}"})
                 if answer.status == 201:
                     return answer.json()
                 if answer.status not in (409, 503):
-                    raise process.TrustError(f"POST /notifications: {answer}")
+                    raise harness.HarnessError(f"POST /notifications: {answer}")
             except (OSError, http.client.HTTPException):
                 pass
             time.sleep(0.1)
-        raise process.TrustError("POST /notifications was never answered")
+        raise harness.HarnessError("POST /notifications was never answered")
 
     async def _kill_in_the_middle(self):
         await asyncio.sleep(self.size.changes / self.size.rate / 2)
@@ -213,7 +213,7 @@ def unseen(seen, expected, seed):
         if len(victim.ids) < 2:
             continue   # the run itself has failed
         plant(victim)
-        planted = process.Report()
+        planted = harness.Report()
         check_streams(planted, [victim], expected)
         if kind not in planted.kinds():
             missed.append(kind)
@@ -223,13 +223,13 @@ def unseen(seen, expected, seed):
 # --- the modes
 
 def streams(options, report, size, kill=False):
-    with process.temporary_folder("campanile-streams-") as folder:
+    with harness.temporary_folder("campanile-streams-") as folder:
         run = Run(options, folder, size, cable=False)
         asyncio.run(run.run(kill))
         seen = [one.seen for one in run.clients]
         missing = check_streams(report, seen, run.expected)
         returns = check_common(report, seen, run.badges(), None if options.short or kill else CATCH_UP_SECONDS, kill)
-        without = process.Report()
+        without = harness.Report()
         lost = check_streams(without, [one.seen for one in run.forgetful], run.expected)
         report.check("control", "seen" in without.kinds(), "clients without Last-Event-ID missed nothing: this run shows nothing")
         for kind in unseen(seen, run.expected, options.seed):
@@ -246,7 +246,7 @@ def kill(options, report, size):
 
 
 def cable(options, report, size):
-    with process.temporary_folder("campanile-streams-") as folder:
+    with harness.temporary_folder("campanile-streams-") as folder:
         run = Run(options, folder, size, cable=True)
         asyncio.run(run.run(kill=False))
         seen = [one.seen for one in run.clients]
@@ -275,17 +275,17 @@ MODES = {"cut": streams, "kill": kill, "cable": cable}
 
 
 def main():
-    parser = process.arguments(__doc__, short="20 seconds in all, for `make test`; judges no time")
+    parser = harness.arguments(__doc__, short="20 seconds in all, for `make test`; judges no time")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("modes", nargs="*", metavar="cut|kill|cable", help="which (default: all three)")
     parser.add_argument("--control", action="store_true", help="nobody resumes with Last-Event-ID: must fail")
     parser.add_argument("--results", help="a file for the figures, in Markdown")
-    options = process.begin(parser)
+    options = harness.begin(parser)
     if set(options.modes) - set(MODES):
         parser.error(f"unknown: {', '.join(sorted(set(options.modes) - set(MODES)))}")
     failed, texts = False, []
     for mode in options.modes or MODES:
-        report, started = process.Report(), time.monotonic()
+        report, started = harness.Report(), time.monotonic()
         text = MODES[mode](options, report, SHORT if options.short else USUAL)
         failed = failed or bool(report.wrong)
         print(f"{text}\nstreams {mode}: {sum(report.checked.values()):,} checks, {len(report.wrong)} wrong "
@@ -301,6 +301,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except process.TrustError as trouble:
+    except harness.HarnessError as trouble:
         print(f"streams: WRONG: {trouble}")
         sys.exit(1)

@@ -7,9 +7,8 @@ import json
 import ssl
 import sys
 
-import campanile_process as process
+import harness
 from push_record import Record
-from push_world import Simulator
 
 KEPT = 2_000             # of GET /requests
 BETWEEN = (1, 2_500, 0, 700)
@@ -22,16 +21,16 @@ def send(connection, numbers):
         answer = connection.getresponse()
         answer.read()
         if answer.status != 401:
-            raise process.TrustError(f"FCM without a credential: {answer.status}")
+            raise harness.HarnessError(f"FCM without a credential: {answer.status}")
 
 
 def main():
-    options = process.begin(process.arguments(__doc__, short="the same"))
-    report = process.Report()
-    with process.temporary_folder("campanile-record-") as folder:
-        simulator = Simulator(options.binary, folder, options.seed, strict=False)
+    options = harness.begin(harness.arguments(__doc__, short="the same"))
+    report = harness.Report()
+    with harness.temporary_folder("campanile-record-") as folder:
+        simulator = harness.Simulator(options.binary, folder, options.seed, strict=False)
         trust = ssl.create_default_context(cafile=f"{simulator.folder}/simulator-ca.pem")
-        connection = http.client.HTTPSConnection("127.0.0.1", simulator.port, timeout=process.REQUEST_SECONDS, context=trust)
+        connection = http.client.HTTPSConnection("127.0.0.1", simulator.port, timeout=harness.REQUEST_SECONDS, context=trust)
         record, sent = Record(simulator), 0
         for count in BETWEEN:
             send(connection, range(sent, sent + count))
@@ -51,7 +50,7 @@ def main():
         try:
             Record(simulator).complete()
             report.check("control", False, "a record that lacks requests is taken for whole")
-        except process.TrustError:
+        except harness.HarnessError:
             report.count("control")
     print(f"test_push_record: {sum(report.checked.values())} checks, {len(report.wrong)} wrong")
     report.print_wrong()
@@ -61,6 +60,6 @@ def main():
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except process.TrustError as trouble:
+    except harness.HarnessError as trouble:
         print(f"test_push_record: WRONG: {trouble}")
         sys.exit(1)

@@ -7,27 +7,26 @@ console, what it doesn't catch and what it can't load is kept in `Page.complaint
 import base64
 import concurrent.futures
 import contextlib
-import ctypes
 import json
 import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 from websockets.sync.client import connect
+
+from harness.children import die_with_parent
 
 START_SECONDS = 60       # until DevTools listens; a cold start on a busy machine is slow
 COMMAND_SECONDS = 60     # no answer within this is a failure
 WAIT_SECONDS = 20        # until a condition holds, unless the caller knows better
 LOOK_MILLISECONDS = 25   # between two looks at a condition; a browser makes 1,000 of it in a hidden page
 MESSAGE_BYTES = 64 << 20  # screenshots are large
-
-PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 FLAGS = (
     "--headless=new", "--remote-debugging-port=0", "--no-first-run", "--no-default-browser-check", "--disable-gpu",
@@ -41,25 +40,16 @@ class BrowserError(Exception):
     """The browser doesn't do what it is told, or a page isn't what it should be."""
 
 
-def _die_with_parent():
-    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-
-
-def clean_up_when_told_to_end():
-    """SIGTERM and SIGHUP end the script as an exception does, so that its browser and folders go with it."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
-
-
 class Browser:
     """One Chromium. A context manager: at the end the process and its profile are gone."""
 
-    def __init__(self, program="chromium"):
-        self.program = shutil.which(program)
-        if self.program is None:
+    def __init__(self, program: str = "chromium") -> None:
+        found = shutil.which(program)
+        if found is None:
             raise BrowserError(f"{program} isn't installed: apt-get install chromium")
+        self.program = found
 
-    def __enter__(self):
+    def __enter__(self) -> Self:
         self.folder = tempfile.mkdtemp(prefix="campanile-browser-")
         try:
             self._start()
@@ -68,7 +58,7 @@ class Browser:
             raise
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, *_reason: object) -> None:
         if getattr(self, "connection", None):
             with contextlib.suppress(BrowserError):
                 self.connection.call("Browser.close")
@@ -87,7 +77,7 @@ class Browser:
                 break
             time.sleep(0.1)
 
-    def _start(self):
+    def _start(self) -> None:
         flags = [*FLAGS, f"--user-data-dir={self.folder}/profile"]
         if os.geteuid() == 0:
             flags.append("--no-sandbox")  # root may not have one
@@ -95,10 +85,10 @@ class Browser:
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(
                 [self.program, *flags, "about:blank"], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True, env={**os.environ, "HOME": self.folder}, preexec_fn=_die_with_parent)
+                start_new_session=True, env={**os.environ, "HOME": self.folder}, preexec_fn=die_with_parent)
         self.connection = _Connection(self._address())
 
-    def _address(self):
+    def _address(self) -> str:
         """The browser writes its port and path into its profile when it listens."""
         path = os.path.join(self.folder, "profile", "DevToolsActivePort")
         deadline = time.monotonic() + START_SECONDS
@@ -113,7 +103,7 @@ class Browser:
         with open(self.log, encoding="utf-8", errors="replace") as log:
             raise BrowserError(f"Chromium didn't start:\n{log.read()[-2000:]}")
 
-    def page(self, url="about:blank", *, width=1280, height=800):
+    def page(self, url: str = "about:blank", *, width: int = 1280, height: int = 800) -> "Page":
         """A new window of its own, so that no page hides another."""
         target = self.connection.call(
             "Target.createTarget", {"url": "about:blank", "newWindow": True, "width": width, "height": height})["targetId"]
@@ -127,21 +117,24 @@ class Browser:
 class _Connection:
     """The one WebSocket to the browser; commands of all pages go over it. A thread reads."""
 
-    def __init__(self, address):
+    def __init__(self, address: str) -> None:
         self.socket = connect(address, max_size=MESSAGE_BYTES, compression=None, proxy=None)
         self.lock = threading.Lock()
         self.next = 0
-        self.waiting, self.listeners = {}, {}
+        self.waiting: dict[int, concurrent.futures.Future[Any]] = {}
+        self.listeners: dict[str, Callable[[str, Any], None]] = {}
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
 
-    def call(self, method, parameters=None, session=None, seconds=COMMAND_SECONDS):
-        answer = concurrent.futures.Future()
+    def call(
+            self, method: str, parameters: dict[str, Any] | None = None, session: str | None = None, seconds: float = COMMAND_SECONDS,
+    ) -> Any:
+        answer: concurrent.futures.Future[Any] = concurrent.futures.Future()
         with self.lock:
             self.next += 1
             number = self.next
             self.waiting[number] = answer
-        message = {"id": number, "method": method, "params": parameters or {}}
+        message: dict[str, Any] = {"id": number, "method": method, "params": parameters or {}}
         if session:
             message["sessionId"] = session
         self.socket.send(json.dumps(message))
@@ -150,7 +143,7 @@ class _Connection:
         except concurrent.futures.TimeoutError:
             raise BrowserError(f"{method}: no answer within {seconds} s") from None
 
-    def _read(self):
+    def _read(self) -> None:
         with contextlib.suppress(Exception):
             for text in self.socket:
                 message = json.loads(text)
@@ -163,7 +156,7 @@ class _Connection:
         for answer in left:
             answer.set_exception(BrowserError("the browser is gone"))
 
-    def _settle(self, message):
+    def _settle(self, message: dict[str, Any]) -> None:
         with self.lock:
             answer = self.waiting.pop(message["id"], None)
         if answer is None:
@@ -173,7 +166,7 @@ class _Connection:
         else:
             answer.set_result(message.get("result", {}))
 
-    def close(self):
+    def close(self) -> None:
         with contextlib.suppress(Exception):
             self.socket.close()
 
@@ -181,9 +174,10 @@ class _Connection:
 class Page:
     """One window."""
 
-    def __init__(self, browser, target):
+    def __init__(self, browser: Browser, target: str) -> None:
         self.browser, self.target = browser, target
-        self.complaints, self.requested = [], []
+        self.complaints: list[str] = []
+        self.requested: list[str] = []
         connection = browser.connection
         self.session = connection.call("Target.attachToTarget", {"targetId": target, "flatten": True})["sessionId"]
         connection.listeners[self.session] = self._hear
@@ -192,10 +186,10 @@ class Page:
         # A window in the background is focused in its own eyes, so that :focus-visible and timers are as in front.
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
 
-    def call(self, method, **parameters):
+    def call(self, method: str, **parameters: Any) -> Any:
         return self.browser.connection.call(method, parameters, self.session)
 
-    def _hear(self, method, event):
+    def _hear(self, method: str, event: dict[str, Any]) -> None:
         if method == "Network.requestWillBeSent":
             self.requested.append(event["request"]["url"])
         elif method == "Runtime.exceptionThrown":
@@ -207,24 +201,24 @@ class Page:
             entry = event["entry"]
             self.complaints.append(f"{entry['text']} {entry.get('url', '')}".strip())
 
-    def take_complaints(self, expected=()):
+    def take_complaints(self, expected: Iterable[str] = ()) -> list[str]:
         """What the page complained about since it was last asked, without what contains one of the texts `expected`."""
         taken, self.complaints = self.complaints, []
         return [one for one in taken if not any(text in one for text in expected)]
 
     # --- going and looking
 
-    def go(self, url):
+    def go(self, url: str) -> None:
         failed = self.call("Page.navigate", url=url).get("errorText")
         if failed:
             raise BrowserError(f"{url}: {failed}")
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
-    def before_load(self, script):
+    def before_load(self, script: str) -> None:
         """Runs in every document of this page from now on, before its own scripts."""
         self.call("Page.addScriptToEvaluateOnNewDocument", source=script)
 
-    def accessible(self, selector):
+    def accessible(self, selector: str) -> tuple[str, str] | None:
         """(role, name) of an element, as an assistive program sees it; None if it doesn't see it."""
         self.call("Accessibility.enable")
         root = self.call("DOM.getDocument")["root"]["nodeId"]
@@ -234,7 +228,7 @@ class Page:
             return None
         return seen["role"]["value"], seen.get("name", {}).get("value", "")
 
-    def nameless(self):
+    def nameless(self) -> list[str]:
         """The roles of controls that have no name for an assistive program."""
         self.call("Accessibility.enable")
         controls = {"button", "textbox", "checkbox", "radio", "switch", "link", "dialog", "combobox"}
@@ -242,12 +236,12 @@ class Page:
         return [one["role"]["value"] for one in nodes
                 if not one["ignored"] and one["role"]["value"] in controls and not one.get("name", {}).get("value")]
 
-    def reload(self):
+    def reload(self) -> None:
         self.evaluate("window.beforeReload = true")
         self.call("Page.reload")
         self.wait("!window.beforeReload && document.readyState === 'complete'")
 
-    def evaluate(self, expression, seconds=COMMAND_SECONDS):
+    def evaluate(self, expression: str, seconds: float = COMMAND_SECONDS) -> Any:
         """The value of an expression; a promise is awaited."""
         asked = {"expression": expression, "awaitPromise": True, "returnByValue": True, "userGesture": True}
         result = self.browser.connection.call("Runtime.evaluate", asked, self.session, seconds)
@@ -256,7 +250,7 @@ class Page:
             raise BrowserError(f"{expression}\n  {details.get('exception', {}).get('description', details.get('text'))}")
         return result["result"].get("value")
 
-    def wait(self, condition, seconds=WAIT_SECONDS, what=None):
+    def wait(self, condition: str, seconds: float = WAIT_SECONDS, what: str | None = None) -> Any:
         """Until an expression holds in the page, and its value. A page that is being left is looked at again."""
         look = f"""new Promise((resolve, reject) => {{
           const end = performance.now() + {seconds * 1000:.0f};
@@ -279,9 +273,9 @@ class Page:
                     continue
                 raise BrowserError(f"{what or condition}: {self._state(error)}") from None
 
-    def _state(self, error):
+    def _state(self, error: BrowserError) -> str:
         if "not within" not in str(error):
-            return error
+            return str(error)
         with contextlib.suppress(BrowserError):
             text = self.evaluate("`${location.pathname} “${document.title}”\\n${document.body?.innerText ?? ''}`")
             return f"not in time. The page: {text[:1500]}\n  complaints: {self.complaints[-5:]}"
@@ -289,7 +283,7 @@ class Page:
 
     # --- the hands
 
-    def click(self, selector):
+    def click(self, selector: str) -> None:
         """A real click into the middle of an element, which must be there and not covered."""
         self.wait(f"document.querySelector({json.dumps(selector)}).checkVisibility()", what=f"{selector} to click on")
         place = self.evaluate(f"""(() => {{
@@ -310,14 +304,14 @@ class Page:
         "ArrowDown": (40, ""), "ArrowUp": (38, ""), "ArrowLeft": (37, ""), "ArrowRight": (39, ""),
     }
 
-    def press(self, key, *, shift=False):
+    def press(self, key: str, *, shift: bool = False) -> None:
         number, text = self.KEYS[key]
         code = "Space" if key == " " else key
         common = {"key": key, "code": code, "windowsVirtualKeyCode": number, "modifiers": 8 if shift else 0}
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", text=text, **common)
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
-    def tab_to(self, selector, *, shift=False, most=80):
+    def tab_to(self, selector: str, *, shift: bool = False, most: int = 80) -> None:
         """Presses Tab until an element has the focus. What has it must be seen to have it."""
         for _ in range(most):
             self.press("Tab", shift=shift)
@@ -330,47 +324,47 @@ class Page:
         if not seen:
             raise BrowserError(f"{selector} has the focus and doesn't show it")
 
-    def type(self, text):
+    def type(self, text: str) -> None:
         """Types into what has the focus."""
         self.call("Input.insertText", text=text)
 
-    def fill(self, selector, text):
+    def fill(self, selector: str, text: str) -> None:
         self.click(selector)
         self.evaluate(f"document.querySelector({json.dumps(selector)}).select()")
         self.type(text) if text else self.press("Backspace")
 
     # --- the surroundings
 
-    def size(self, width, height, *, scale=1, mobile=False):
+    def size(self, width: int, height: int, *, scale: float = 1, mobile: bool = False) -> None:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=scale, mobile=mobile)
 
-    def theme(self, name):
+    def theme(self, name: str) -> None:
         """`light` or `dark`; motion is reduced, so that a screenshot shows no half of an animation."""
         self.call("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": name}, {"name": "prefers-reduced-motion", "value": "reduce"}])
 
-    def offline(self, is_offline):
+    def offline(self, is_offline: bool) -> None:
         self.call("Network.emulateNetworkConditions", offline=is_offline, latency=0, downloadThroughput=-1, uploadThroughput=-1)
 
-    def hide(self):
+    def hide(self) -> None:
         """As when the window is minimised: the page's visibilityState becomes hidden."""
         self.call("Emulation.setFocusEmulationEnabled", enabled=False)
         self._window("minimized")
         self.wait("document.visibilityState === 'hidden'", what="the page to be hidden")
 
-    def show(self):
+    def show(self) -> None:
         self._window("normal")
         self.call("Emulation.setFocusEmulationEnabled", enabled=True)
         self.wait("document.visibilityState === 'visible'", what="the page to be visible")
 
-    def _window(self, state):
+    def _window(self, state: str) -> None:
         window = self.call("Browser.getWindowForTarget", targetId=self.target)["windowId"]
         self.call("Browser.setWindowBounds", windowId=window, bounds={"windowState": state})
 
-    def screenshot(self, path, *, whole=False):
+    def screenshot(self, path: str, *, whole: bool = False) -> None:
         picture = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         with open(path, "wb") as file:
             file.write(base64.b64decode(picture["data"]))
 
-    def close(self):
+    def close(self) -> None:
         self.browser.connection.call("Target.closeTarget", {"targetId": self.target})

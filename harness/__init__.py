@@ -1,0 +1,26 @@
+"""What the scripts of contract/, trust/, browser/ and bench/ share: programs as children, a real campanile process and its
+connections, the simulator of Apple and Google, reports; and, imported by its own name, Chromium (`harness.chromium`).
+
+Each of those folders holds a link to this one, so that a script finds it wherever it is started from. All but
+`harness.chromium` needs nothing but the standard library of Python 3.11, as in Debian 12.
+"""
+from harness.campanile import (
+    JWT_SECRET,
+    METRICS_TOKEN,
+    REQUEST_SECONDS,
+    START_SECONDS,
+    STOP_SECONDS,
+    Answer,
+    Campanile,
+    Connection,
+    user_token,
+)
+from harness.children import HarnessError, c_compiler, children, die_with_parent, free_port, leave_when_told, temporary_folder
+from harness.report import Report, arguments, begin
+from harness.simulator import Simulator
+
+__all__ = [
+    "JWT_SECRET", "METRICS_TOKEN", "REQUEST_SECONDS", "START_SECONDS", "STOP_SECONDS", "Answer", "Campanile", "Connection", "HarnessError",
+    "Report", "Simulator", "arguments", "begin", "c_compiler", "children", "die_with_parent", "free_port", "leave_when_told", "temporary_folder",
+    "user_token",
+]

@@ -1,0 +1,76 @@
+"""Programs as children of a script, of which none outlives it, and the folders and ports that they get.
+
+Every process started with `die_with_parent` dies with the script, also when the script itself is killed (PR_SET_PDEATHSIG);
+every temporary folder goes with it, unless it was killed with SIGKILL.
+"""
+import atexit
+import contextlib
+import ctypes
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from types import FrameType
+from typing import Any
+
+PR_SET_PDEATHSIG = 1
+
+_libc = ctypes.CDLL(None, use_errno=True)
+# What is killed when the script ends.
+children: list[subprocess.Popen[Any]] = []
+
+
+class HarnessError(Exception):
+    """The script itself can't go on: the server didn't start, a command failed. Not a finding about the server."""
+
+
+def die_with_parent() -> None:
+    """For `preexec_fn`."""
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+@atexit.register
+def _kill_children() -> None:
+    for process in children:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    sys.exit(128 + number)  # runs atexit and the context managers
+
+
+def leave_when_told() -> None:
+    """SIGTERM and SIGHUP end the script as an exception does, so that its children and folders go with it."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+
+
+@contextlib.contextmanager
+def temporary_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
+    """A folder that is gone afterwards. Its path is free of links, as the recorder compares paths by their text."""
+    folder = os.path.realpath(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def c_compiler() -> str:
+    """The path or name of a C compiler: that of CC, or what is there."""
+    for name in (os.environ.get("CC"), "cc", "gcc", "clang"):
+        if name and shutil.which(name):
+            return name
+    raise HarnessError("no C compiler found: apt-get install gcc libc6-dev")
