@@ -3,48 +3,35 @@
 Chromium is Debian's; the pages are in pages/. Nothing is waited for by the clock: what takes random or long times in the
 pieces (backing off, having slept) is set to nothing or told to have passed.
 
-Prints a line a test and "N passed, N failed"; exit code 1 if anything failed.
+Runs pytest on pieces_*.py. Prints a line a test and "N passed, N failed"; exit code 1 if anything failed.
 """
 import argparse
+import os
+import pathlib
+import signal
 import sys
-import traceback
 
-import pieces_bridge  # noqa: F401 (the tests register themselves)
-import pieces_followed  # noqa: F401
-import pieces_shown  # noqa: F401
-from fake_server import ASSETS, FakeServer
-from harness import leave_when_told
-from harness.chromium import Browser
-from pieces_page import TESTS, World
+import pytest
+
+from fake_server import ASSETS
+
+HERE = pathlib.Path(__file__).resolve().parent
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--chromium", default="chromium", help="the browser's program")
     parser.add_argument("--assets", default=ASSETS, help="the folder of the web pieces")
-    parser.add_argument("--only", help="a part of the names of the tests to run")
+    parser.add_argument("--only", default="", help="a part of the names of the tests to run")
     options = parser.parse_args()
-    leave_when_told()
-    failed = passed = 0
-    with Browser(options.chromium) as browser:
-        for one in TESTS:
-            if options.only and options.only not in one.__name__:
-                continue
-            # A server each: what a page of the test before still asks goes to its own.
-            with FakeServer(options.assets) as server:
-                world = World(browser, server)
-                try:
-                    one(world)
-                    world.close(getattr(one, "expected", ()))
-                    passed += 1
-                    print(f"ok    {one.__name__}", flush=True)
-                except Exception:
-                    failed += 1
-                    print(f"WRONG {one.__name__}\n{traceback.format_exc()}", flush=True)
-                    for page in world.pages:
-                        page.close()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    # As Ctrl-C does: pytest ends the test and takes down what it was given.
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
+    # Of other packages' plugins none is needed.
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    # In the order in which one reads them.
+    files = [str(HERE / f"pieces_{name}.py") for name in ("shown", "followed", "bridge")]
+    return pytest.main(["--chromium", options.chromium, "--assets", str(options.assets), "-k", options.only, *files])
 
 
 if __name__ == "__main__":

@@ -2,7 +2,9 @@
 import json
 import pathlib
 
-from pieces_page import REFUSED, test
+import pytest
+
+from pieces_page import REFUSED
 
 CONTROLLER = pathlib.Path(__file__).resolve().parent.parent / (
     "examples/web/rails/app/javascript/controllers/bridge/notification_token_controller.js")
@@ -26,8 +28,7 @@ def handed(page):
     return page.evaluate("sent.filter((one) => one.event === 'connect').map((one) => one.data)")
 
 
-@test
-def an_app_is_handed_a_fresh_token_at_a_page_in_the_foreground_and_before_a_sign_out(world):
+def test_an_app_is_handed_a_fresh_token_at_a_page_in_the_foreground_and_before_a_sign_out(world):
     sign_in(world, "alice", "t1")
     page = open_page(world)
     page.wait("sent.length === 1")
@@ -42,8 +43,7 @@ def an_app_is_handed_a_fresh_token_at_a_page_in_the_foreground_and_before_a_sign
     assert page.evaluate("alerts") == []
 
 
-@test
-def who_the_user_is_the_session_says_and_not_a_page_out_of_the_cache(world):
+def test_who_the_user_is_the_session_says_and_not_a_page_out_of_the_cache(world):
     sign_in(world, "alice", "t1")
     page = open_page(world)
     page.wait("sent.length === 1")
@@ -57,8 +57,7 @@ def who_the_user_is_the_session_says_and_not_a_page_out_of_the_cache(world):
     assert len(world.server.requests(PATH)) == 2
 
 
-@test
-def a_sign_out_says_what_the_app_says_and_goes_on_once(world):
+def test_a_sign_out_says_what_the_app_says_and_goes_on_once(world):
     sign_in(world, "alice", "t1")
     page = open_page(world)
     page.wait("sent.length === 1")
@@ -69,8 +68,7 @@ def a_sign_out_says_what_the_app_says_and_goes_on_once(world):
     assert page.evaluate("sent.filter((one) => one.event === 'signOut').length") == 1
 
 
-@test
-def while_the_app_signs_the_user_out_it_is_handed_no_other_token(world):
+def test_while_the_app_signs_the_user_out_it_is_handed_no_other_token(world):
     sign_in(world, "alice", "t1")
     page = open_page(world)
     page.wait("sent.length === 1")
@@ -85,8 +83,7 @@ def while_the_app_signs_the_user_out_it_is_handed_no_other_token(world):
     assert page.evaluate("sent.map((one) => one.event)") == ["connect", "connect", "signOut"]
 
 
-@test
-def an_app_that_does_not_answer_keeps_nobody_signed_in_and_the_user_is_told(world):
+def test_an_app_that_does_not_answer_keeps_nobody_signed_in_and_the_user_is_told(world):
     sign_in(world, "alice", "t1")
     page = open_page(world, WITHOUT_PATIENCE)
     page.wait("sent.length === 1")
@@ -95,12 +92,9 @@ def an_app_that_does_not_answer_keeps_nobody_signed_in_and_the_user_is_told(worl
     assert page.evaluate("alerts") == ["Notifications may go on coming to this device."]
 
 
-@test
-def without_a_session_an_app_is_handed_nothing_and_a_sign_out_goes_on(world):
+@pytest.mark.complaints(*REFUSED)
+def test_without_a_session_an_app_is_handed_nothing_and_a_sign_out_goes_on(world):
     page = open_page(world)
     page.evaluate("replies.signOut = { deleted: true }; component.element.requestSubmit()")
     page.wait("submitted === 1")
     assert handed(page) == []
-
-
-without_a_session_an_app_is_handed_nothing_and_a_sign_out_goes_on.expected = REFUSED

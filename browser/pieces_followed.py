@@ -2,9 +2,11 @@
 import base64
 import json
 
+import pytest
+
 from fake_server import HERE
 from harness.documents import documented
-from pieces_page import APP_BADGE, PAGE, REFUSED, test, text_is
+from pieces_page import APP_BADGE, PAGE, REFUSED, text_is
 
 
 def token_of(user, number=1):
@@ -33,8 +35,7 @@ def bearers(world):
     return [one["authorization"].removeprefix("Bearer ") for one in world.server.requests("/stream_tokens")]
 
 
-@test
-def versions_are_compared_within_a_connection_only(world):
+def test_versions_are_compared_within_a_connection_only(world):
     page = world.open("badge.html")
     world.server.tell(8, 2000)
     page.wait(text_is("#one", "8"))
@@ -47,8 +48,7 @@ def versions_are_compared_within_a_connection_only(world):
     page.wait(text_is("#one", "2"))
 
 
-@test
-def a_token_that_is_taken_away_ends_it(world):
+def test_a_token_that_is_taken_away_ends_it(world):
     world.server.tell(8, 2000)
     for change in ("one.removeAttribute('token')", "one.setAttribute('token', '')"):
         page = with_token(world, token_of("alice"), APP_BADGE)
@@ -71,8 +71,7 @@ def a_token_that_is_taken_away_ends_it(world):
         world.server.tell(8, 2000)
 
 
-@test
-def a_fresh_token_of_the_same_user_leaves_the_connection(world):
+def test_a_fresh_token_of_the_same_user_leaves_the_connection(world):
     world.server.tell(3, 20)
     page = with_token(world, token_of("alice"))
     page.wait(text_is("#one", "3"))
@@ -92,8 +91,8 @@ def a_fresh_token_of_the_same_user_leaves_the_connection(world):
     assert bearers(world) == [token_of("alice"), token_of("alice", 13)]
 
 
-@test
-def a_stale_token_of_a_restored_page_falls_back_to_the_one_that_worked(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_stale_token_of_a_restored_page_falls_back_to_the_one_that_worked(world):
     old, good = token_of("alice", 1), token_of("alice", 2)
     world.server.refused.add(old)
     world.server.tell(3, 20)
@@ -107,11 +106,8 @@ def a_stale_token_of_a_restored_page_falls_back_to_the_one_that_worked(world):
     assert bearers(world) == [good, old, good], bearers(world)
 
 
-a_stale_token_of_a_restored_page_falls_back_to_the_one_that_worked.expected = REFUSED
-
-
-@test
-def a_fresh_token_ends_the_waiting(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_fresh_token_ends_the_waiting(world):
     old, good = token_of("alice", 1), token_of("alice", 2)
     world.server.refused.add(old)
     page = with_token(world, old, "Math.random = () => 0.999;")
@@ -122,11 +118,8 @@ def a_fresh_token_ends_the_waiting(world):
     assert good in bearers(world)
 
 
-a_fresh_token_ends_the_waiting.expected = REFUSED
-
-
-@test
-def another_users_token_counts_at_once(world):
+@pytest.mark.complaints(*REFUSED)
+def test_another_users_token_counts_at_once(world):
     world.server.tell(8, 2000)
     page = with_token(world, token_of("alice"), APP_BADGE)
     page.wait(text_is("#one", "8"))
@@ -148,11 +141,7 @@ def another_users_token_counts_at_once(world):
     assert "last_event_id" not in world.server.requests("/badge/stream")[-1]["query"], "it is nobody's to resume"
 
 
-another_users_token_counts_at_once.expected = REFUSED
-
-
-@test
-def options_of_other_elements_may_change(world):
+def test_options_of_other_elements_may_change(world):
     world.server.tell(3, 20)
     page = world.open("badge.html")
     page.wait(text_is("#two", "3"))
@@ -170,8 +159,7 @@ def options_of_other_elements_may_change(world):
     world.server.wait_for_streams(1)
 
 
-@test
-def a_changed_value_of_the_attribute_is_noticed(world):
+def test_a_changed_value_of_the_attribute_is_noticed(world):
     world.server.tell(3, 20)
     page = world.open("badge.html")
     page.wait(text_is("#two", "3"))
@@ -181,8 +169,7 @@ def a_changed_value_of_the_attribute_is_noticed(world):
     assert len(world.server.requests("/other/stream")) == 1
 
 
-@test
-def an_element_that_becomes_the_pages_own_is_let_go(world):
+def test_an_element_that_becomes_the_pages_own_is_let_go(world):
     world.server.tell(3, 20)
     world.server.made["/pages/other.html"] = PAGE % '<b id="one" data-notification-badge data-src="/other/stream"></b>'
     page = world.open("other.html")
@@ -197,8 +184,7 @@ def an_element_that_becomes_the_pages_own_is_let_go(world):
     assert not world.server.requests("/badge/stream"), "the page's own origin is asked for nothing"
 
 
-@test
-def a_token_is_taken_away_from_an_element_that_has_nothing_else(world):
+def test_a_token_is_taken_away_from_an_element_that_has_nothing_else(world):
     world.server.tell(8, 2000)
     world.server.made["/pages/other.html"] = PAGE % f"""<b id="one" data-notification-badge data-token="{token_of('alice')}"></b>
       <b id="two" data-notification-badge="/badge/stream"></b>"""
@@ -213,8 +199,8 @@ def a_token_is_taken_away_from_an_element_that_has_nothing_else(world):
     page.wait(text_is("#one", "3") + " && " + text_is("#two", "3"))
 
 
-@test
-def an_exchange_of_the_pages_origin_gets_its_csrf_token(world):
+@pytest.mark.complaints(*REFUSED, "CORS policy")
+def test_an_exchange_of_the_pages_origin_gets_its_csrf_token(world):
     world.server.tell(3, 20)
     elsewhere = world.server.address.replace("127.0.0.1", "localhost")
     for source, expected in (("/own/exchange", "the-token"), (f"{elsewhere}/own/exchange", None)):
@@ -230,11 +216,7 @@ def an_exchange_of_the_pages_origin_gets_its_csrf_token(world):
             world.server.asked.clear()
 
 
-an_exchange_of_the_pages_origin_gets_its_csrf_token.expected = (*REFUSED, "CORS policy")
-
-
-@test
-def a_listener_gets_its_own_names_and_hears_that_it_is_open(world):
+def test_a_listener_gets_its_own_names_and_hears_that_it_is_open(world):
     world.server.tell(3, 20)
     page = world.open("badge.html")
     page.wait(text_is("#one", "3"))
@@ -249,8 +231,8 @@ def a_listener_gets_its_own_names_and_hears_that_it_is_open(world):
     assert page.evaluate("other.map(([name]) => name)") == ["open", "badge", "reset", "badge"], page.evaluate("other")
 
 
-@test
-def a_connection_made_anew_resumes_for_the_same_user(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_connection_made_anew_resumes_for_the_same_user(world):
     page = with_token(world, token_of("alice"))
     world.server.wait_for_streams(1)
     page.wait("document.getElementById('one').dataset.count !== undefined")
@@ -276,11 +258,7 @@ def a_connection_made_anew_resumes_for_the_same_user(world):
     assert page.evaluate("told") == [["clear", {"count": 0}], ["open", False]], page.evaluate("told")
 
 
-a_connection_made_anew_resumes_for_the_same_user.expected = REFUSED
-
-
-@test
-def a_connection_without_events_resumes_nothing(world):
+def test_a_connection_without_events_resumes_nothing(world):
     world.server.tells_first = False
     page = world.open("badge.html")
     page.evaluate(LISTEN % "listenTo([])")
@@ -291,8 +269,7 @@ def a_connection_without_events_resumes_nothing(world):
     assert page.evaluate("told.filter(([name]) => name === 'open')") == [["open", False]], page.evaluate("told")
 
 
-@test
-def what_comes_while_an_older_page_is_loaded_counts(world):
+def test_what_comes_while_an_older_page_is_loaded_counts(world):
     page = world.open("parts.html")
     page.evaluate("void inbox.load()")
     page.evaluate("""answer("GET", { notifications: [notification("9"), notification("8")], next_cursor: "c",
@@ -305,8 +282,7 @@ def what_comes_while_an_older_page_is_loaded_counts(world):
     assert page.evaluate("shown()") == "9 read,8,5 read,3", page.evaluate("shown()")
 
 
-@test
-def an_answer_does_not_overwrite_what_the_stream_told_since(world):
+def test_an_answer_does_not_overwrite_what_the_stream_told_since(world):
     page = world.open("parts.html")
     page.evaluate("void inbox.load()")
     page.evaluate("""answer("GET", { notifications: ["9", "8", "7"].map((id) => notification(id)), next_cursor: null,
@@ -321,8 +297,7 @@ def an_answer_does_not_overwrite_what_the_stream_told_since(world):
     assert page.evaluate("shown()") == "9,7 read", page.evaluate("shown()")
 
 
-@test
-def phones_move_under_steady_traffic(world):
+def test_phones_move_under_steady_traffic(world):
     page = world.open("parts.html", """window.realTimeout = setTimeout; window.timers = []; window.now = 0;
       setTimeout = (work, ms = 0) => ms >= 100 ? timers.push({ at: now + ms, work }) : realTimeout(work, ms);
       window.pass = (ms) => { now += ms; for (const one of timers.filter(({ at }) => at <= now)) { timers.splice(timers.indexOf(one), 1); one.work(); } };""")
@@ -341,14 +316,12 @@ def phones_move_under_steady_traffic(world):
     assert page.evaluate("document.querySelectorAll('#phone-list li').length") == 1, "drawn, though another look is under way"
 
 
-@test
-def the_pieces_are_as_small_as_documented(world):
+def test_the_pieces_are_as_small_as_documented(world):
     sizes = {name: (world.server.assets / name).stat().st_size for name in ("campanile-badge.js", "badge_controller.js")}
     assert sum(sizes.values()) < 8192, sizes
 
 
-@test
-def the_documented_page_does_what_it_says(world):
+def test_the_documented_page_does_what_it_says(world):
     text = documented("html", "Plain HTML").replace("https://push.example.com", world.server.address)
     world.server.made["/pages/documented.html"] = text.replace("<head>", "<head><link rel='icon' href='/pages/icon.svg'>")
     world.server.tell(3, 2)
@@ -357,8 +330,7 @@ def the_documented_page_does_what_it_says(world):
     assert world.server.requests("/stream_tokens")[0]["authorization"] == "Bearer USER_TOKEN"
 
 
-@test
-def the_documented_hook_does_what_it_says(world):
+def test_the_documented_hook_does_what_it_says(world):
     hook = documented("js", "React").replace('"react"', '"/pages/react.js"').replace("./campanile-badge.js", "/assets/campanile-badge.js")
     world.server.made["/pages/hook.js"] = hook + """
       import { start } from "/pages/react.js";

@@ -1,4 +1,4 @@
-"""What the tests of pieces.py share: a fresh page each, and the list of tests."""
+"""What the tests of pieces.py share: a fresh page each."""
 # What a browser writes on its console about a refused or broken stream; it can't be kept from it.
 REFUSED = ("Failed to load resource", "ERR_")
 AT_ONCE = "Math.random = () => 0;"
@@ -8,13 +8,6 @@ navigator.clearAppBadge = async () => { appBadges.push(0); throw new Error("not 
 # A page with the module and nothing else but what is put into it.
 PAGE = """<!doctype html><title>Shop</title><link rel="icon" href="/pages/icon.svg">
 <script type="module" src="/assets/campanile-badge.js"></script>%s"""
-
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
 
 
 def text_is(selector, text):

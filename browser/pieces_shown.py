@@ -1,9 +1,10 @@
 """Tests: what the pieces show, how they reconnect, and what a native app hears."""
-from pieces_page import APP_BADGE, PAGE, REFUSED, test, text_is
+import pytest
+
+from pieces_page import APP_BADGE, PAGE, REFUSED, text_is
 
 
-@test
-def the_number_is_shown_and_hidden_at_zero(world):
+def test_the_number_is_shown_and_hidden_at_zero(world):
     page = world.open("badge.html")
     world.server.wait_for_streams(1)
     assert page.evaluate("document.getElementById('one').hidden"), "an unknown number is hidden"
@@ -22,8 +23,7 @@ def the_number_is_shown_and_hidden_at_zero(world):
     assert page.evaluate("document.getElementById('two').hidden")
 
 
-@test
-def all_elements_share_one_connection(world):
+def test_all_elements_share_one_connection(world):
     world.server.tell(4, 2)
     page = world.open("badge.html")
     page.wait(text_is("#one", "4"))
@@ -39,8 +39,7 @@ def all_elements_share_one_connection(world):
     world.server.wait_for_streams(0)
 
 
-@test
-def an_element_with_the_bare_attribute_is_the_pages_own(world):
+def test_an_element_with_the_bare_attribute_is_the_pages_own(world):
     world.server.tell(4, 2)
     own = '<span id="own" class="badge" data-controller="badge" data-notification-badge="">2</span>'
     frame = '<turbo-frame id="frame" data-notification-badge="" src="/badge/stream" token="its own">2</turbo-frame>'
@@ -57,8 +56,7 @@ def an_element_with_the_bare_attribute_is_the_pages_own(world):
     assert not world.server.requests("/badge/stream"), world.server.requests("/badge/stream")
 
 
-@test
-def a_value_an_address_or_a_token_makes_an_element_ours(world):
+def test_a_value_an_address_or_a_token_makes_an_element_ours(world):
     world.server.tell(4, 2)
     world.server.made["/pages/ours.html"] = PAGE % '<b id="one" data-notification-badge>7</b>'
     for option in ("data-notification-badge", "data-src", "data-token", "data-token-src"):
@@ -71,8 +69,7 @@ def a_value_an_address_or_a_token_makes_an_element_ours(world):
         world.server.wait_for_streams(0)
 
 
-@test
-def an_older_number_is_refused(world):
+def test_an_older_number_is_refused(world):
     page = world.open("badge.html")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -85,8 +82,7 @@ def an_older_number_is_refused(world):
     assert not {7, 8} & set(page.evaluate("shown")), page.evaluate("shown")
 
 
-@test
-def a_broken_connection_is_resumed(world):
+def test_a_broken_connection_is_resumed(world):
     page = world.open("badge.html")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -97,8 +93,8 @@ def a_broken_connection_is_resumed(world):
     assert ids == [None, "20"], ids
 
 
-@test
-def a_refused_connection_is_tried_again(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_refused_connection_is_tried_again(world):
     page = world.open("badge.html")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -111,11 +107,8 @@ def a_refused_connection_is_tried_again(world):
     page.wait(text_is("#one", "2"))
 
 
-a_refused_connection_is_tried_again.expected = REFUSED
-
-
-@test
-def waiting_grows_and_is_random(world):
+@pytest.mark.complaints(*REFUSED)
+def test_waiting_grows_and_is_random(world):
     page = world.open("badge.html", """window.waits = []; window.realTimeout = setTimeout; Math.random = () => 0.5;
       setTimeout = (work, ms, ...rest) => realTimeout(work, ms >= 500 ? (waits.push(ms), 0) : ms, ...rest);""")
     world.server.tell(3, 20)
@@ -136,11 +129,8 @@ def waiting_grows_and_is_random(world):
     assert page.evaluate("waits.slice(0, 2)") == [500, 1000], "a good connection begins the waiting anew"
 
 
-waiting_grows_and_is_random.expected = REFUSED
-
-
-@test
-def a_token_is_exchanged_and_never_in_an_address(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_token_is_exchanged_and_never_in_an_address(world):
     world.server.tell(2, 2)
     page = world.open("token.html")
     page.wait(text_is("#one", "2"))
@@ -157,11 +147,8 @@ def a_token_is_exchanged_and_never_in_an_address(world):
     assert not any("user-token" in one["target"] for one in world.server.asked)
 
 
-a_token_is_exchanged_and_never_in_an_address.expected = REFUSED
-
-
-@test
-def a_refused_token_is_told_and_tried_again(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_refused_token_is_told_and_tried_again(world):
     world.server.token_status = 401
     page = world.open("token.html")
     world.server.wait(lambda server: server.granted >= 3, "tries")
@@ -174,11 +161,8 @@ def a_refused_token_is_told_and_tried_again(world):
     page.wait(text_is("#one", "1"))
 
 
-a_refused_token_is_told_and_tried_again.expected = REFUSED
-
-
-@test
-def another_user_does_not_see_the_number_of_the_one_before(world):
+@pytest.mark.complaints(*REFUSED)
+def test_another_user_does_not_see_the_number_of_the_one_before(world):
     world.server.tell(8, 2000)
     page = world.open("token.html")
     page.wait(text_is("#one", "8"))
@@ -192,11 +176,7 @@ def another_user_does_not_see_the_number_of_the_one_before(world):
     assert world.server.requests("/stream_tokens")[-1]["authorization"] == "Bearer user-token-of-bob"
 
 
-another_user_does_not_see_the_number_of_the_one_before.expected = REFUSED
-
-
-@test
-def a_page_that_is_shown_again_is_right(world):
+def test_a_page_that_is_shown_again_is_right(world):
     page = world.open("badge.html")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -214,8 +194,7 @@ def a_page_that_is_shown_again_is_right(world):
     world.server.wait_for_streams(1)
 
 
-@test
-def a_page_that_was_loaded_in_the_background_trusts_no_connection_when_shown(world):
+def test_a_page_that_was_loaded_in_the_background_trusts_no_connection_when_shown(world):
     page = world.open("badge.html")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -226,8 +205,8 @@ def a_page_that_was_loaded_in_the_background_trusts_no_connection_when_shown(wor
     world.server.wait_for_streams(1)
 
 
-@test
-def a_page_that_was_refused_while_hidden_does_not_wait_when_shown(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_page_that_was_refused_while_hidden_does_not_wait_when_shown(world):
     page = world.open("badge.html", "Math.random = () => 0.999;")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -241,11 +220,7 @@ def a_page_that_was_refused_while_hidden_does_not_wait_when_shown(world):
     page.wait(text_is("#one", "9"))
 
 
-a_page_that_was_refused_while_hidden_does_not_wait_when_shown.expected = REFUSED
-
-
-@test
-def the_title_tells_the_number(world):
+def test_the_title_tells_the_number(world):
     page = world.open("badge.html")
     world.server.tell(3, 2)
     page.wait("document.title === '(3) Shop'")
@@ -257,8 +232,7 @@ def the_title_tells_the_number(world):
     page.wait("document.title === 'Orders'")
 
 
-@test
-def the_icon_of_an_installed_page_tells_the_number(world):
+def test_the_icon_of_an_installed_page_tells_the_number(world):
     page = world.open("badge.html", APP_BADGE)
     page.wait("appBadges.at(-1) === 0")
     world.server.tell(12, 3)
@@ -268,8 +242,7 @@ def the_icon_of_an_installed_page_tells_the_number(world):
     assert page.evaluate("appBadges") == [0, 12, 0], page.evaluate("appBadges")
 
 
-@test
-def a_page_that_comes_back_from_the_cache_is_right(world):
+def test_a_page_that_comes_back_from_the_cache_is_right(world):
     page = world.open("badge.html")
     world.server.tell(3, 20)
     page.wait(text_is("#one", "3"))
@@ -280,8 +253,7 @@ def a_page_that_comes_back_from_the_cache_is_right(world):
     page.wait(text_is("#one", "4"))
 
 
-@test
-def a_native_app_hears_what_turbo_shows(world):
+def test_a_native_app_hears_what_turbo_shows(world):
     page = world.open("native.html")
     page.wait("posted.ios.some((one) => one.count === 2)")
     assert page.evaluate("posted.bridge[0]") == {
@@ -307,8 +279,7 @@ def a_native_app_hears_what_turbo_shows(world):
     assert page.evaluate("posted.bridge.map((one) => one.data.count)") == [12, 0, 5]
 
 
-@test
-def a_native_app_hears_the_exact_number_of_the_element(world):
+def test_a_native_app_hears_the_exact_number_of_the_element(world):
     page = world.open("native.html")
     page.evaluate("document.getElementById('notification-badge-count').remove()")
     world.server.wait_for_streams(1)
