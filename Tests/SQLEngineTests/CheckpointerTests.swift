@@ -295,12 +295,13 @@ struct CheckpointerTests {
         let told = Mutex<[LogTrouble?]>([])
         fixture.database.onLogTrouble { trouble in told.withLock { $0.append(trouble) } }
         try fixture.database.checkpoint(truncate: true)
-        TestDisk.full.store(try TestDisk.file(fixture.folder.file()), ordering: .sequentiallyConsistent)
-        defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
+        let file = try TestDisk.file(fixture.folder.file())
+        TestDisk.fill(file)
+        defer { TestDisk.empty(file) }
         for number in 0..<8 { try Self.writeBig(fixture, Int64(number)) }
         #expect(told.withLock { $0.map { $0?.reason?.code.primary } } == [.full])
         #expect(try fixture.count == 8)
-        TestDisk.full.store(0, ordering: .sequentiallyConsistent)
+        TestDisk.empty(file)
         for number in 0..<8 { try Self.writeBig(fixture, Int64(number)) }
         #expect(told.withLock { $0.count } == 2)
         #expect(try Self.bytes(fixture) > 8 * 200_000)

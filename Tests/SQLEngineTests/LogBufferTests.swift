@@ -118,8 +118,8 @@ extension LogBufferTests {
         })
         await fixture.database.waits(for: 2)
         group.append(write { connection in
-            TestDisk.full.store(log, ordering: .sequentiallyConsistent)
-            defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
+            TestDisk.fill(log)
+            defer { TestDisk.empty(log) }
             try connection.connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
         })
         await fixture.database.waits(for: 3)
@@ -177,8 +177,8 @@ extension LogBufferTests {
         let log = try TestDisk.file(fixture.folder.file() + "-wal")
         let asked = TestDisk.refusals.load(ordering: .relaxed)
         for isFull in [false, true, false] {
-            TestDisk.full.store(isFull ? log : 0, ordering: .sequentiallyConsistent)
-            defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
+            if isFull { TestDisk.fill(log) }
+            defer { TestDisk.empty(log) }
             if isFull {
                 let error = await #expect(throws: SQLError.self) { try await rehearse(fixture) }
                 #expect(error == SQLError(code: .full))
@@ -206,8 +206,8 @@ extension LogBufferTests {
         // Begins the log anew, at its start.
         try await fixture.database.write { try insertThing($0.connection, "small") }
         let log = try TestDisk.file(fixture.folder.file() + "-wal")
-        TestDisk.full.store(log, ordering: .sequentiallyConsistent)
-        defer { TestDisk.full.store(0, ordering: .sequentiallyConsistent) }
+        TestDisk.fill(log)
+        defer { TestDisk.empty(log) }
         try await rehearse(fixture)
         await #expect(throws: SQLError.self) { try await fixture.database.write { try insertThing($0.connection, "the control") } }
     }

@@ -5,8 +5,10 @@ import Synchronization
 /// A disk that is as bad as a test wants it: SQLite asks the system to write through a table in which this stands for the
 /// system's call. Files are told by their numbers, because several connections have each of them open.
 enum TestDisk {
-    /// The file that nothing can be written to; 0: none.
-    static let full = Atomic<UInt64>(0)
+    /// The files that take no write, as on a full disk. Several suites fill theirs at the same time.
+    private static let full = Mutex<Set<UInt64>>([])
+    static func fill(_ file: UInt64) { full.withLock { _ = $0.insert(file) } }
+    static func empty(_ file: UInt64) { full.withLock { _ = $0.remove(file) } }
     static let refusals = Atomic<Int>(0)
     /// The file that takes every write four hundred times; 0: none.
     static let slow = Atomic<UInt64>(0)
@@ -42,7 +44,7 @@ enum TestDisk {
             var status = stat()
             guard fstat(descriptor, &status) == 0 else { return -1 }
             let file = UInt64(status.st_ino)
-            if file == TestDisk.full.load(ordering: .sequentiallyConsistent) {
+            if TestDisk.full.withLock({ $0.contains(file) }) {
                 TestDisk.refusals.add(1, ordering: .relaxed)
                 errno = ENOSPC
                 return -1
