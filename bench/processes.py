@@ -75,6 +75,16 @@ class Server:
                 return int(line.split()[1]) / 1024
         raise BenchError(f"{self.label} has no {wanted[:-1]}")
 
+    def memory_mib(self) -> dict[str, float]:
+        """Resident, proportional and anonymous memory. Proportional: a page that several processes use is divided among them.
+        Anonymous: what the program itself wrote; the other resident pages are files', which the system takes when it needs room."""
+        names, found = {"Rss:": "resident", "Pss:": "proportional", "Anonymous:": "anonymous"}, {}
+        for line in Path(f"/proc/{self.process.pid}/smaps_rollup").read_text().splitlines():
+            name, *rest = line.split()
+            if name in names:
+                found[names[name]] = int(rest[0]) / 1024
+        return found
+
     def forget_peak(self) -> None:
         Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
 

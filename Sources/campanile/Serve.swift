@@ -38,7 +38,6 @@ struct Serve: AsyncParsableCommand {
             configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
             durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor())
         greet(app, isInherited: socket != nil, isSecretMade: isSecretMade, logger: logger)
-        ProgramText.letGo()
         signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()
         logger.notice("Stopping.", metadata: ["signal": "\(signal)"])
