@@ -147,8 +147,8 @@ package final class App: Sendable {
         guard let version else { return }
         logger.warning(
             """
-            Campanile wasn't tested with this version of libmicrohttpd. It does without the checks of a request's bytes that read \
-            the library's buffer, so malformed requests may be read as the library reads them.
+            Campanile wasn't tested with this version of libmicrohttpd. It does without the checks of a request's bytes that \
+            read the library's buffer, so malformed requests may be read as the library reads them.
             """, metadata: ["version": "\(version)"])
     }
 

@@ -48,7 +48,9 @@ struct MicroHTTPD075Tests {
         }
     }
 
-    @Test("No other file of the engine tells of a version of the library", arguments: ["Sources/HTTPEngine", "Sources/CMicroHTTPD"])
+    @Test(
+        "No other file of the engine tells of a version of the library",
+        arguments: ["Sources/HTTPEngine", "Sources/CMicroHTTPD"])
     func nowhereElse(folder: String) throws {
         let others = try Self.files(folder).filter { !$0.path.hasSuffix("MicroHTTPD075.swift") }
         #expect(!others.isEmpty)

@@ -31,7 +31,8 @@ import Testing
     }
 
     @Test("what can't be read is told with its reason", arguments: [
-        ("/no such folder/file", "isn't there"), ("/", "is a directory"), ("/dev/null/file", "isn't there"), ("/proc/self/mem", "can't be read"),
+        ("/no such folder/file", "isn't there"), ("/", "is a directory"), ("/dev/null/file", "isn't there"),
+        ("/proc/self/mem", "can't be read"),
     ])
     func unreadable(path: String, told: String) {
         #expect(reading(path, limit: 100) == told)

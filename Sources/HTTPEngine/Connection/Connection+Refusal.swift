@@ -5,9 +5,9 @@ import Glibc
 extension Connection {
     /// Refuses the request and ends the connection.
     ///
-    /// The answer goes to the socket straight away: see `MicroHTTPD075`. All before it has been given to the kernel, or the library
-    /// wouldn't have read on. A client that leaves no room there for a few hundred bytes, because it reads nothing of what it was
-    /// sent, doesn't get them.
+    /// The answer goes to the socket straight away: see `MicroHTTPD075`. All before it has been given to the kernel,
+    /// or the library wouldn't have read on. A client that leaves no room there for a few hundred bytes, because it
+    /// reads nothing of what it was sent, doesn't get them.
     /// - Returns: `.NO`, so that the library closes the connection.
     func refuse(_ refusal: Refusal) -> MHD_Result {
         let response = engine.refuse(refusal, request)

@@ -3,8 +3,8 @@ import Synchronization
 
 /// One client connection: the library's handle, the request in progress and the answer that is being waited for.
 ///
-/// Sendable, because `stages` is atomic, `suspension` has a lock, `slot` and `isTaken` are touched only under the table's lock, and
-/// everything else only on the connection's daemon thread, which the library never changes.
+/// Sendable, because `stages` is atomic, `suspension` has a lock, `slot` and `isTaken` are touched only under the table's
+/// lock, and everything else only on the connection's daemon thread, which the library never changes.
 final class Connection: @unchecked Sendable {
     let handle: OpaquePointer
     let socket: Int32

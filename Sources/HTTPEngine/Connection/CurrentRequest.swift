@@ -1,7 +1,8 @@
 /// What a connection knows of the request that it is at, beside the request itself. Replaced as a whole after it.
 struct CurrentRequest {
-    /// Which call of the library comes next. Not the stage of `StageClock`, which is for the deadlines: a refusal ends the progress
-    /// and leaves the stage, and work that answers at once never gets a stage of its own, which would cost a look at the clock.
+    /// Which call of the library comes next. Not the stage of `StageClock`, which is for the deadlines: a refusal
+    /// ends the progress and leaves the stage, and work that answers at once never gets a stage of its own, which
+    /// would cost a look at the clock.
     enum Progress { case none, requestLine, body, handling, answered }
 
     var progress = Progress.none

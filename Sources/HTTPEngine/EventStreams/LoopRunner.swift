@@ -2,8 +2,8 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// What the loop's thread does, turn by turn: wait, handle sockets, do what was queued, look at the clock. The thread holds it and not
-/// the loop, so that a loop that nobody holds any more stops.
+/// What the loop's thread does, turn by turn: wait, handle sockets, do what was queued, look at the clock. The thread
+/// holds it and not the loop, so that a loop that nobody holds any more stops.
 ///
 /// Sendable, because only the loop's thread calls it.
 final class LoopRunner: @unchecked Sendable {

@@ -33,8 +33,9 @@ package struct Router<Endpoint: Sendable>: Sendable {
         table = RouteTable(routes.map { ($0.method, $0.pattern) })
     }
 
-    /// Finds the place of the route in `routes`, and tells the request its pattern and parameters. Not the route itself: a generic
-    /// function that returns it isn't specialised across modules and asks the runtime for metadata, about half a microsecond.
+    /// Finds the place of the route in `routes`, and tells the request its pattern and parameters. Not the route
+    /// itself: a generic function that returns it isn't specialised across modules and asks the runtime for metadata,
+    /// about half a microsecond.
     package func find(_ request: Request) -> RouteMatch { table.find(request) }
 }
 

@@ -117,9 +117,11 @@ package final class HTTPServer: Sendable {
 
     package var statistics: Statistics { engine.table.statistics }
 
-    /// The version of libmicrohttpd, if it is another than the one that the engine's workarounds and its checks of a request's bytes
-    /// were tested with.
-    package static var untestedLibrary: String? { MicroHTTPD075.isTested(MicroHTTPD075.loaded) ? nil : MicroHTTPD075.loaded }
+    /// The version of libmicrohttpd, if it is another than the one that the engine's workarounds and its checks of a
+    /// request's bytes were tested with.
+    package static var untestedLibrary: String? {
+        MicroHTTPD075.isTested(MicroHTTPD075.loaded) ? nil : MicroHTTPD075.loaded
+    }
 
     /// Ends connections that overstayed, and those whose client has hung up unnoticed. The server does it once a
     /// second by itself; tests do it by hand.

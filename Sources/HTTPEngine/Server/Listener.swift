@@ -3,9 +3,9 @@ import Glibc
 
 /// The listening socket and the thread that accepts.
 ///
-/// The engine accepts itself and gives the library each connection, because the library's own way to stop accepting may abort the
-/// process: see `MicroHTTPD075`. It also spreads connections evenly over the workers, and lets the last ones in the kernel's queue be
-/// served before the socket closes.
+/// The engine accepts itself and gives the library each connection, because the library's own way to stop accepting may
+/// abort the process: see `MicroHTTPD075`. It also spreads connections evenly over the workers, and lets the last ones in
+/// the kernel's queue be served before the socket closes.
 ///
 /// An inherited socket is one open file with its supervisor's: it is closed here and never shut down, and at the end its queue
 /// is left as it is, for the process that is started next.
