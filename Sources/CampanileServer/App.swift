@@ -54,7 +54,7 @@ package final class App: Sendable {
         lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options, world: world)
         guard database.file.identity == lock.identity else {
-            throw Store.Failure(description: "The database \(configuration.database) was taken away while it was opened.")
+            throw OperatorError("The database \(configuration.database) was taken away while it was opened.")
         }
         self.database = database
         backupPath = migrated.backupPath
@@ -301,11 +301,7 @@ extension PayloadOptions {
 }
 
 extension UserTokenVerifier {
-    struct NoKey: Error, CustomStringConvertible {
-        var description: String { "Set jwt.secret or jwt.jwks_file." }
-    }
-
-    /// - Throws: `KeySetError`, or an error that says that the file can't be read.
+    /// - Throws: an error that says what is wrong with the file.
     fileprivate convenience init(_ jwt: Configuration.JWT) async throws {
         if let secret = jwt.secret {
             await self.init(secret: secret, issuer: jwt.issuer, audience: jwt.audience)
@@ -313,7 +309,7 @@ extension UserTokenVerifier {
             let keySet = try File.read(file, limit: ConfigurationLimits.namedFileBytes)
             try await self.init(keySet: keySet, issuer: jwt.issuer, audience: jwt.audience)
         } else {
-            throw NoKey()
+            throw OperatorError("Set jwt.secret or jwt.jwks_file.")
         }
     }
 }

@@ -4,11 +4,6 @@ import Glibc
 /// `campanile health`: one call to a server on this machine, as a supervisor makes it. The whole exchange has a deadline, so
 /// that a server that hangs is told from one that is slow.
 package struct HealthCheck {
-    /// What is wrong, as a sentence.
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-    }
-
     /// A proof of readiness may wait 2 s for a lock (`/readyz`).
     package static let seconds = 5
     private static let answerBytes = 64 * 1_024
@@ -25,7 +20,7 @@ package struct HealthCheck {
     /// - Parameter isReadiness: asks whether it can do its work, not only whether it answers.
     package init(_ configuration: Configuration, isReadiness: Bool, seconds: Int = HealthCheck.seconds) throws {
         guard configuration.port != 0 else {
-            throw Failure(description: "With port 0 the system chose the server's port: name it with --port.")
+            throw OperatorError("With port 0 the system chose the server's port: name it with --port.")
         }
         host = configuration.host
         port = configuration.port
@@ -44,9 +39,9 @@ package struct HealthCheck {
         let answer = try received(on: socket)
         let words = answer.prefix { $0 != UInt8(ascii: "\r") }.split(separator: UInt8(ascii: " "))
         guard words.count >= 2, words[0].starts(with: "HTTP/1.".utf8), let status = Int(String(decoding: words[1], as: UTF8.self))
-        else { throw Failure(description: "\(address) didn't answer as an HTTP server does.") }
+        else { throw OperatorError("\(address) didn't answer as an HTTP server does.") }
         guard status == 200 else {
-            throw Failure(description: "\(address) answered \(status).\(reasons(in: answer))")
+            throw OperatorError("\(address) answered \(status).\(reasons(in: answer))")
         }
         return "\(address) answered 200."
     }
@@ -78,7 +73,7 @@ package struct HealthCheck {
         var list: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(host, String(port), &hints, &list)
         guard code == 0, let first = list else {
-            throw Failure(description: "The host \(host) is unknown: \(String(cString: gai_strerror(code))).")
+            throw OperatorError("The host \(host) is unknown: \(String(cString: gai_strerror(code))).")
         }
         defer { freeaddrinfo(list) }
         let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
@@ -128,14 +123,14 @@ package struct HealthCheck {
     private func wait(for event: Int32, on socket: Int32) throws {
         while true {
             let left = ContinuousClock.now.duration(to: deadline)
-            guard left > .zero else { throw Failure(description: "\(address) didn't answer in time.") }
+            guard left > .zero else { throw OperatorError("\(address) didn't answer in time.") }
             var entry = pollfd(fd: socket, events: Int16(event), revents: 0)
             let milliseconds = left.components.seconds * 1_000 + left.components.attoseconds / 1_000_000_000_000_000
             if poll(&entry, 1, Int32(milliseconds) + 1) > 0 { return }
         }
     }
 
-    private func unreachable(_ code: Int32) -> Failure {
-        Failure(description: "\(address) can't be reached: \(String(cString: strerror(code))).")
+    private func unreachable(_ code: Int32) -> OperatorError {
+        OperatorError("\(address) can't be reached: \(String(cString: strerror(code))).")
     }
 }

@@ -3,12 +3,6 @@ import SQLEngine
 
 /// What an operator does from the command line, beside a running server or without one.
 package struct Operations: Sendable {
-    /// Why something wasn't done: a sentence for the operator.
-    package struct Refusal: Error, CustomStringConvertible {
-        package let description: String
-        init(_ description: String) { self.description = description }
-    }
-
     /// What opening did to the schema.
     package struct Schema: Sendable {
         package let from: Int32
@@ -27,7 +21,7 @@ package struct Operations: Sendable {
     ///   name.
     package init(_ configuration: Configuration, isMade: Bool = true, world: World) throws {
         guard isMade || Store.exists(configuration.database) else {
-            throw Refusal("There is no database \(configuration.database). Name it with --database.")
+            throw OperatorError("There is no database \(configuration.database). Name it with --database.")
         }
         let (database, report) = try Store.open(configuration.database, world: world)
         self.database = database
@@ -48,7 +42,7 @@ package struct Operations: Sendable {
     /// - Returns: the key, which is kept nowhere.
     package func createKey(name: String, app: String, kind: APIKeyKind = .producer) throws -> String {
         guard !name.isEmpty, name.utf8.count <= Limits.apiKeyNameBytes, name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
-        else { throw Refusal("The name must be 1 to \(Limits.apiKeyNameBytes) bytes without spaces.") }
+        else { throw OperatorError("The name must be 1 to \(Limits.apiKeyNameBytes) bytes without spaces.") }
         try Operations.check(app)
         let key = APIKey.make(world)
         let hash = APIKey.hash(key.utf8)
@@ -57,7 +51,7 @@ package struct Operations: Sendable {
                 try APIKeyRepository.insert(name: name, app: app, kind: kind, hash: hash, in: $0)
             }
         } catch let error as SQLError where error.code == .constraintUnique {
-            throw Refusal("There is a valid key named \(name) already. Revoke it first, or take another name.")
+            throw OperatorError("There is a valid key named \(name) already. Revoke it first, or take another name.")
         }
         return key
     }
@@ -68,12 +62,12 @@ package struct Operations: Sendable {
 
     package func revokeKey(name: String) throws {
         let isRevoked = try database.writeBlocking { try APIKeyRepository.revoke(name: name, in: $0) }
-        guard isRevoked else { throw Refusal("There is no valid key named \(name).") }
+        guard isRevoked else { throw OperatorError("There is no valid key named \(name).") }
     }
 
     package static func check(_ app: String) throws {
         guard AppName.isValid(app) else {
-            throw Refusal("The app must be 1 to \(Limits.appNameBytes) letters, digits, dots, dashes or underscores.")
+            throw OperatorError("The app must be 1 to \(Limits.appNameBytes) letters, digits, dots, dashes or underscores.")
         }
     }
 
@@ -83,7 +77,7 @@ package struct Operations: Sendable {
     /// in this same second counts as before: `iat` is in whole seconds.
     package func revoke(user: String, app: String) throws {
         try Operations.check(app)
-        if let mistake = UserID.mistake(user) { throw Refusal("The user's id \(mistake.sentence)") }
+        if let mistake = UserID.mistake(user) { throw OperatorError("The user's id \(mistake.sentence)") }
         let next = Timestamp(milliseconds: (world.now().milliseconds / 1_000 + 1) * 1_000)
         try database.writeBlocking {
             try RevocationRepository.revoke(app: app, userID: user, tokensBefore: next, in: $0)
@@ -102,19 +96,19 @@ package struct Operations: Sendable {
         do {
             new = try NewNotification(from: JSONObject(fields), rules: NotificationRules())
         } catch let problem as ClientError {
-            throw Refusal(problem.errors.map(\.message).joined(separator: " "))
+            throw OperatorError(problem.errors.map(\.message).joined(separator: " "))
         }
         let publisher = Publisher(
             database: database, ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
-        guard let id = try await publisher.publish(new, app: app).first?.id else { throw Refusal("Nothing was created.") }
+        guard let id = try await publisher.publish(new, app: app).first?.id else { throw OperatorError("Nothing was created.") }
         return id
     }
 
     /// What became of a notification's pushes.
     package func explain(_ id: String) throws -> [String] {
-        guard let id = UUIDv7(id) else { throw Refusal("\(id) is no id of a notification.") }
+        guard let id = UUIDv7(id) else { throw OperatorError("\(id) is no id of a notification.") }
         guard let explanation = try Explanation(id, app: nil, database) else {
-            throw Refusal("There is no notification \(id), or it is so old that its deliveries are not kept any more.")
+            throw OperatorError("There is no notification \(id), or it is so old that its deliveries are not kept any more.")
         }
         return explanation.lines
     }
@@ -140,9 +134,9 @@ extension Configuration {
 
     /// - Parameter lifetime: seconds from now.
     package func signToken(user: String, app: String, lifetime: Int64, world: World) throws -> String {
-        if let mistake = UserID.mistake(user) { throw Operations.Refusal("The user's id \(mistake.sentence)") }
+        if let mistake = UserID.mistake(user) { throw OperatorError("The user's id \(mistake.sentence)") }
         try Operations.check(app)
-        guard let secret = jwt.secret else { throw Operations.Refusal("There is no jwt.secret to sign with.") }
+        guard let secret = jwt.secret else { throw OperatorError("There is no jwt.secret to sign with.") }
         let now = world.now()
         return UserTokenSigner.sign(
             userID: user, app: app, issuedAt: now,

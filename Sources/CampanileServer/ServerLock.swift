@@ -1,3 +1,4 @@
+import CampanileCore
 import Glibc
 import SQLEngine
 import Synchronization
@@ -9,11 +10,6 @@ import Synchronization
 /// file beside it: where another file was put into the place, the server that has the old one open still holds the log of that
 /// name, and a second one would write to it.
 final class ServerLock: Sendable {
-    struct Taken: Error, CustomStringConvertible {
-        let database: String
-        var description: String { "Another campanile serves the database \(database) already." }
-    }
-
     /// What is locked.
     let identity: FileIdentity?
     private let descriptors: Mutex<[Int32]>
@@ -39,7 +35,7 @@ final class ServerLock: Sendable {
             let failure = ServerLock.failure("The database \(database)", "can't be locked")
             // The other stays open: closing it would drop the locks that SQLite holds on the file for others in this process.
             close(place)
-            throw isTaken ? Taken(database: database) : failure
+            throw isTaken ? ServerLock.taken(database) : failure
         }
         identity = FileIdentity(of: descriptor)
         descriptors = Mutex([descriptor, place])
@@ -52,7 +48,7 @@ final class ServerLock: Sendable {
             let reason = errno
             close(place)
             errno = reason
-            throw reason == EWOULDBLOCK ? Taken(database: database) : failure(path + ".lock", "can't be locked")
+            throw reason == EWOULDBLOCK ? taken(database) : failure(path + ".lock", "can't be locked")
         }
         return place
     }
@@ -67,7 +63,11 @@ final class ServerLock: Sendable {
         }
     }
 
-    private static func failure(_ database: String, _ trouble: String) -> Store.Failure {
-        Store.Failure(description: "\(database) \(trouble): \(String(cString: strerror(errno))).")
+    private static func taken(_ database: String) -> OperatorError {
+        OperatorError("Another campanile serves the database \(database) already.")
+    }
+
+    private static func failure(_ database: String, _ trouble: String) -> OperatorError {
+        OperatorError("\(database) \(trouble): \(String(cString: strerror(errno))).")
     }
 }

@@ -1,13 +1,9 @@
+import CampanileCore
 import Glibc
 
 /// The listening socket that a supervisor opened and hands down, by the protocol of sd_listen_fds(3): three variables of the
 /// environment, and descriptors from 3 on. While one server ends and the next one starts, whoever comes waits in that socket.
 package enum SocketActivation {
-    /// What is wrong, as a sentence.
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-    }
-
     private static let first: Int32 = 3
     private static let variables = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"]
 
@@ -21,7 +17,7 @@ package enum SocketActivation {
         defer { for name in variables { unsetenv(name) } }
         guard let descriptor = try descriptor(environment, process: getpid()) else { return nil }
         guard fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0 else {
-            throw Failure(description: "LISTEN_FDS hands down descriptor \(descriptor), which isn't open.")
+            throw OperatorError("LISTEN_FDS hands down descriptor \(descriptor), which isn't open.")
         }
         return descriptor
     }
@@ -30,16 +26,16 @@ package enum SocketActivation {
     static func descriptor(_ environment: [String: String], process: pid_t) throws -> Int32? {
         guard let receiver = environment["LISTEN_PID"] else { return nil }
         guard let receiver = number(receiver) else {
-            throw Failure(description: "LISTEN_PID must be the number of a process.")
+            throw OperatorError("LISTEN_PID must be the number of a process.")
         }
         // A parent's, left in the environment.
         guard receiver == process, let count = environment["LISTEN_FDS"] else { return nil }
         guard let count = number(count) else {
-            throw Failure(description: "LISTEN_FDS must be a whole number from 1 on.")
+            throw OperatorError("LISTEN_FDS must be a whole number from 1 on.")
         }
         guard count == 1 else {
-            throw Failure(
-                description: "LISTEN_FDS hands down \(count) descriptors, and the server takes one: "
+            throw OperatorError(
+                "LISTEN_FDS hands down \(count) descriptors, and the server takes one: "
                     + "the socket unit must have one ListenStream=.")
         }
         return first

@@ -44,7 +44,7 @@ import Testing
     func secondServer(_ name: Name) async throws {
         let first = try await RunningServer()
         let second = try name.make(for: first.folder)
-        let error = await #expect(throws: ServerLock.Taken.self) {
+        let error = await #expect(throws: OperatorError.self) {
             try await RunningServer(folder: first.folder) { $0.database = second }
         }
         #expect(error.map { "\($0)" } == "Another campanile serves the database \(second) already.")
@@ -58,7 +58,9 @@ import Testing
         let other = TemporaryFolder()
         try Database(path: other.database).close()
         #expect(rename(other.database, first.folder.database) == 0)
-        await #expect(throws: ServerLock.Taken.self) { try await RunningServer(folder: first.folder) }
+        await #expect(throws: OperatorError("Another campanile serves the database \(first.folder.database) already.")) {
+            try await RunningServer(folder: first.folder)
+        }
         await first.stop()
         let second = try await RunningServer(folder: first.folder)
         await second.stop()
@@ -91,14 +93,14 @@ import Testing
         let other = first.folder.path + "/other.sqlite"
         #expect(link(first.folder.database, other) == 0)
         for name in [first.folder.database, other] {
-            let error = await #expect(throws: Store.Failure.self) {
+            let error = await #expect(throws: OperatorError.self) {
                 try await RunningServer(folder: first.folder) { $0.database = name }
             }
             #expect(error?.description.contains("\(name)") == true && error?.description.contains("2 hard links") == true)
             var configuration = Configuration()
             configuration.database = name
-            #expect(throws: Store.Failure.self) { try Operations(configuration, world: first.world) }
-            #expect(throws: Store.Failure.self) { try Operations.pendingMigrations(configuration) }
+            #expect(throws: OperatorError.self) { try Operations(configuration, world: first.world) }
+            #expect(throws: OperatorError.self) { try Operations.pendingMigrations(configuration) }
         }
         #expect(unlink(other) == 0)
         let second = try await RunningServer(folder: first.folder)
@@ -140,7 +142,7 @@ import Testing
     func danglingLink() async throws {
         let folder = TemporaryFolder()
         #expect(symlink(folder.path + "/unmounted.sqlite", folder.database) == 0)
-        let error = await #expect(throws: Store.Failure.self) { try await RunningServer(folder: folder) }
+        let error = await #expect(throws: OperatorError.self) { try await RunningServer(folder: folder) }
         #expect(error?.description.contains("is a symbolic link to a file that isn't there") == true)
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["campanile.sqlite"])
     }
@@ -158,7 +160,9 @@ import Testing
             return fcntl(descriptor, 36, &range) == 0 && range.l_type == Int16(F_RDLCK)
         }
         #expect(isHeld(), "the control")
-        await #expect(throws: ServerLock.Taken.self) { try await RunningServer(folder: first.folder) }
+        await #expect(throws: OperatorError("Another campanile serves the database \(first.folder.database) already.")) {
+            try await RunningServer(folder: first.folder)
+        }
         #expect(isHeld())
         await first.stop()
         #expect(!isHeld(), "the control")

@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 import Logging
 import Testing
@@ -15,7 +16,7 @@ import Testing
     @Test("who only looks at a database or takes something away is told that there is none, and makes none")
     func looking() throws {
         let configuration = try configuration()
-        let error = #expect(throws: Operations.Refusal.self) {
+        let error = #expect(throws: OperatorError.self) {
             try Operations(configuration, isMade: false, world: .live)
         }
         #expect(error?.description == "There is no database \(configuration.database). Name it with --database.")

@@ -134,7 +134,7 @@ import Testing
             let operations = try server.operations()
             defer { operations.close() }
             #expect(try operations.keys().map { "\($0.name) \($0.app) \($0.kind)" } == ["shop default producer", "watch shop operate"])
-            #expect(throws: Operations.Refusal.self) { try operations.createKey(name: "shop", app: "default", kind: .operate) }
+            #expect(throws: OperatorError.self) { try operations.createKey(name: "shop", app: "default", kind: .operate) }
         }
     }
 }

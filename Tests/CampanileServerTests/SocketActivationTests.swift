@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 import TestSupport
 import Testing
@@ -30,7 +31,7 @@ struct SocketActivationTests {
          "LISTEN_FDS hands down 2 descriptors, and the server takes one: the socket unit must have one ListenStream=."),
     ])
     func refused(environment: [String: String], sentence: String) {
-        let error = #expect(throws: SocketActivation.Failure.self) {
+        let error = #expect(throws: OperatorError.self) {
             try SocketActivation.descriptor(environment, process: 42)
         }
         #expect(error?.description == sentence)

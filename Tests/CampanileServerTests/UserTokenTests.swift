@@ -233,7 +233,7 @@ import Testing
             Array(#"{"keys":[\#(jwk(first, kid: "one"))],"keys":[\#(jwk(second, kid: "one"))]}"#.utf8),
         ]
         for set in sets {
-            await #expect(throws: KeySetError.self) {
+            await #expect(throws: OperatorError.self) {
                 try await UserTokenVerifier(keySet: set, issuer: nil, audience: nil)
             }
         }

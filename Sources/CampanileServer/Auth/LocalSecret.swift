@@ -5,10 +5,6 @@ import SQLEngine
 /// The signing secret of a server that was given none: 32 random bytes in a file beside the database that only its owner
 /// can read. Made once, so that tokens outlive a restart.
 package enum LocalSecret {
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-    }
-
     package static func path(besideDatabase database: String) -> String {
         let name = database + ".jwt_secret"
         // A database that was given as a symbolic link has it beside the file itself, so that all of its names have the same.
@@ -52,12 +48,12 @@ package enum LocalSecret {
         let count = Glibc.read(descriptor, &bytes, bytes.count)
         let text = String(decoding: bytes.prefix(max(count, 0)).prefix { $0 > 0x20 }, as: UTF8.self)
         guard text.utf8.count >= 32 else {
-            throw Failure(description: "The secret \(path) is damaged: it must hold at least 32 bytes. Remove it to get a new one.")
+            throw OperatorError("The secret \(path) is damaged: it must hold at least 32 bytes. Remove it to get a new one.")
         }
         return Secret(text)
     }
 
-    private static func failure(_ sentence: String) -> Failure {
-        Failure(description: "\(sentence): \(String(cString: strerror(errno))).")
+    private static func failure(_ sentence: String) -> OperatorError {
+        OperatorError("\(sentence): \(String(cString: strerror(errno))).")
     }
 }

@@ -91,11 +91,6 @@ struct UserTokenError: Error, Sendable {
     init(_ sentence: String) { self.sentence = sentence }
 }
 
-/// Why the key set can't be used: for the one who starts the server.
-package struct KeySetError: Error, Sendable, CustomStringConvertible {
-    package let description: String
-}
-
 /// Verifies user tokens: JWTs signed with HS256 and the shared secret, or with RS256 or ES256 and a key of the key set.
 ///
 /// The key is chosen by this type and not by the token. jwt-kit would fall back to its first key for an unknown `kid`, and
@@ -121,7 +116,7 @@ package final class UserTokenVerifier: Sendable {
     }
 
     /// - Parameter keySet: a JWK set (RFC 7517) as JSON. Each key needs `kid` and `alg`.
-    /// - Throws: `KeySetError` when a key can't be used.
+    /// - Throws: `OperatorError` when a key can't be used.
     package init(keySet: [UInt8], issuer: String?, audience: String?) async throws {
         let set: JWKS
         do {
@@ -129,25 +124,25 @@ package final class UserTokenVerifier: Sendable {
             _ = try JSONValue(parsing: keySet)
             set = try JSONDecoder().decode(JWKS.self, from: Data(keySet))
         } catch let error as JSONSyntaxError {
-            throw KeySetError(description: "The JWKS file is not valid JSON: \(error.reason) at byte \(error.offset).")
+            throw OperatorError("The JWKS file is not valid JSON: \(error.reason) at byte \(error.offset).")
         } catch {
-            throw KeySetError(description: "The JWKS file is not a JSON Web Key Set.")
+            throw OperatorError("The JWKS file is not a JSON Web Key Set.")
         }
-        guard !set.keys.isEmpty else { throw KeySetError(description: "The JWKS file holds no key.") }
+        guard !set.keys.isEmpty else { throw OperatorError("The JWKS file holds no key.") }
         var keys: [ExactText: (algorithm: String, key: JWTKeyCollection)] = [:]
         for (index, key) in set.keys.enumerated() {
             guard let kid = key.keyIdentifier?.string, !kid.isEmpty else {
-                throw KeySetError(description: "Key \(index + 1) of the JWKS file has no kid.")
+                throw OperatorError("Key \(index + 1) of the JWKS file has no kid.")
             }
             guard let algorithm = key.algorithm?.rawValue, ["RS256", "ES256"].contains(algorithm) else {
-                throw KeySetError(description: "Key \(kid) of the JWKS file must have the alg RS256 or ES256.")
+                throw OperatorError("Key \(kid) of the JWKS file must have the alg RS256 or ES256.")
             }
-            guard keys[ExactText(kid)] == nil else { throw KeySetError(description: "The JWKS file holds the kid \(kid) twice.") }
+            guard keys[ExactText(kid)] == nil else { throw OperatorError("The JWKS file holds the kid \(kid) twice.") }
             let collection = JWTKeyCollection()
             do {
                 try await collection.add(jwk: key)
             } catch {
-                throw KeySetError(description: "Key \(kid) of the JWKS file can't be read.")
+                throw OperatorError("Key \(kid) of the JWKS file can't be read.")
             }
             keys[ExactText(kid)] = (algorithm, collection)
         }

@@ -5,10 +5,6 @@ package import SQLEngine
 /// Opens the database for a program: the folder is made, the schema is brought up to date, and a file of somebody else or
 /// of a newer version is refused with a sentence that helps.
 enum Store {
-    struct Failure: Error, CustomStringConvertible {
-        let description: String
-    }
-
     /// What a command opens the database with. The log is for the server that may run beside it: two that copy it at the same
     /// time are in each other's way, or worse (docs/operations.md).
     private static let commandOptions: DatabaseOptions = {
@@ -44,7 +40,7 @@ enum Store {
         do {
             return try body()
         } catch let error as SQLError {
-            throw Failure(description: "The database \(path) can't be used: \(error.message).")
+            throw OperatorError("The database \(path) can't be used: \(error.message).")
         }
     }
 
@@ -60,7 +56,7 @@ enum Store {
             guard !made.isEmpty, mkdir(made, 0o700) != 0, errno != EEXIST else { continue }
             // Some folders can't even be asked to be made again, such as one on a read-only disk.
             guard access(made, F_OK) != 0 else { continue }
-            throw Failure(description: "The folder \(made) can't be made: \(String(cString: strerror(errno))).")
+            throw OperatorError("The folder \(made) can't be made: \(String(cString: strerror(errno))).")
         }
     }
 }
