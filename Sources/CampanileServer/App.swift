@@ -10,11 +10,11 @@ package final class App: Sendable {
     package let configuration: Configuration
     /// The database as it was before this start migrated it, if it did.
     package let backupPath: String?
-    /// What is served, as one table.
+    /// All routes.
     let routes: [Route<Endpoint>]
     let database: Database
     let courier: Courier
-    /// Who takes the pushes.
+    /// The providers: APNs, FCM and the sandbox.
     package let providers: PushProviders
 
     private let server: HTTPServer
@@ -26,7 +26,7 @@ package final class App: Sendable {
     private let logger: Logger
     private let work: [Task<Void, Never>]
 
-    /// How long a stop waits for what is in flight.
+    /// The time that a stop waits for pushes in flight.
     private static let drainNanoseconds: UInt64 = 8_000_000_000
     private static let courierStop = Duration.milliseconds(1_200)
 

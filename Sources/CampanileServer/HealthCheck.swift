@@ -11,7 +11,7 @@ package struct HealthCheck {
     private let host: String
     private let port: Int
     private let path: String
-    /// What the reasons are told to.
+    /// The credential that is shown for the reasons.
     private let token: Secret?
     private let deadline: ContinuousClock.Instant
 
@@ -46,7 +46,7 @@ package struct HealthCheck {
         return "\(address) answered 200."
     }
 
-    /// What `/readyz` says is wrong, or where to look.
+    /// The reasons of `/readyz`, or where to find them.
     private func reasons(in answer: [UInt8]) -> String {
         let text = String(decoding: answer, as: UTF8.self)
         guard let body = text.firstRange(of: "\r\n\r\n"),

@@ -1,9 +1,9 @@
 package import CampanileCore
 import SQLEngine
 
-/// What an operator does from the command line, beside a running server or without one.
+/// The work of the operator's commands, beside a running server or without one.
 package struct Operations: Sendable {
-    /// What opening did to the schema.
+    /// The migrations that opening the database ran.
     package struct Schema: Sendable {
         package let from: Int32
         package let to: Int32
@@ -104,7 +104,7 @@ package struct Operations: Sendable {
         return id
     }
 
-    /// What became of a notification's pushes.
+    /// Explains what became of a notification's pushes.
     package func explain(_ id: String) throws -> [String] {
         guard let id = UUIDv7(id) else { throw OperatorError("\(id) is no id of a notification.") }
         guard let explanation = try Explanation(id, app: nil, database) else {

@@ -12,7 +12,7 @@ struct AllowedOrigins: Sendable {
         self.proxies = proxies
     }
 
-    /// What lets a page of another origin read the answer; nothing for pages that may not.
+    /// The header fields that let a page of another origin read the answer; none for pages that may not.
     func headers(for request: Request) -> [Response.Header] {
         guard !rule.isEmpty else { return [] }
         // Also for who sends no origin: a cache must not give that answer to a page.

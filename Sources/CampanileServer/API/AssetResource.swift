@@ -4,7 +4,7 @@ import HTTPEngine
 
 private let contentHashDigits = 12
 
-/// What tells one version of a document from another.
+/// An entity tag: tells one version of a document from another (RFC 9110 section 8.8.3).
 func contentHash(_ content: [UInt8]) -> String {
     String(Hex.encode(SHA256.hash(data: content)).prefix(contentHashDigits))
 }
@@ -41,7 +41,7 @@ struct Asset: Sendable {
     }
 }
 
-/// What is served below `/assets/`: the pieces for pages, always, and the console's own files if it is on.
+/// The files below `/assets/`: the pieces for pages, always, and the console's own files if it is on.
 struct Assets: Sendable {
     private let byName: [String: Asset]
     private let byPlainName: [String: Asset]
@@ -122,7 +122,7 @@ struct AssetResource: Sendable {
         response.add("Access-Control-Allow-Origin", "*")
     }
 
-    /// Who opens the server's own address in a browser looks for the console.
+    /// Sends a browser that opens the server's own address to the console.
     func root(_ request: Request) throws -> Reply {
         guard console != nil else { throw ClientError.notFound }
         return .now(Response(status: 302, headers: [.init("Location", "/console"), .init("Cache-Control", "no-cache")]))

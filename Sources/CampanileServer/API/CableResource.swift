@@ -8,7 +8,7 @@ struct CableResource: Sendable {
     let inboxes: StreamInboxes
     let origins: AllowedOrigins
 
-    /// Who shows no valid token is let in as well, to be told so: a page's WebSocket sees no status.
+    /// Accepts clients without a valid token too, so that ActionCable can tell them why: browsers hide a WebSocket's HTTP status.
     func open(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
         let upgrade = try upgrade(request)
         let user = try CableResource.user(identity)

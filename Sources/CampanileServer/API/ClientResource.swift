@@ -122,7 +122,7 @@ private struct UserAgentText<Bytes: RandomAccessCollection> where Bytes.Element 
 
     private struct Word {
         let range: Range<Int>
-        /// How many semicolons stand before it.
+        /// The number of semicolons before it.
         let section: Int
     }
 

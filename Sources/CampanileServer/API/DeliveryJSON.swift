@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// What `GET /notifications/{id}/deliveries` answers.
+/// The body of `GET /notifications/{id}/deliveries`.
 extension Explanation {
     var json: JSONValue {
         .object([

@@ -40,7 +40,7 @@ struct DeviceTokenResource: Sendable {
 }
 
 extension DeviceToken {
-    /// What an app registers. Unknown keys are of a newer app, and ignored.
+    /// Parses a registration. Ignores unknown keys, because a newer app may send them.
     /// - Throws: `ClientError` with every mistake.
     init(from object: JSONObject, now: Timestamp) throws {
         var object = object

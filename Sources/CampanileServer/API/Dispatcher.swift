@@ -95,7 +95,7 @@ package struct Dispatcher: Sendable {
 
     // MARK: - Errors
 
-    /// What the HTTP engine refuses before any route is asked.
+    /// Answers a request that the HTTP engine refuses before any route is asked.
     package func refuse(_ refusal: Refusal, _ request: Request) -> Response {
         let problem =
             switch refusal {

@@ -1,18 +1,18 @@
 package import HTTPEngine
 
-/// What an endpoint says. `later` is for work that waits: every write. A read says `now` and never leaves its thread.
+/// An endpoint's answer. A read answers `now` and never leaves its thread; every write waits, and answers `later`.
 package enum Reply: Sendable {
     case now(Response)
     case later(@Sendable () async throws -> Response)
 }
 
-/// Who may call an operation, and what answers.
+/// An operation: the credential that it asks for, and its handler.
 package enum Endpoint: Sendable {
     case anyone(@Sendable (Request) throws -> Reply)
     case user(@Sendable (Request, User) throws -> Reply)
-    /// Who opens a stream may show the token in other places too; the endpoint decides what becomes of who shows none.
+    /// Opens a stream. The token may stand in other places too, and the endpoint decides about clients without one.
     case listener(@Sendable (Request, StreamIdentity) throws -> Reply)
     case producer(@Sendable (Request, Producer) throws -> Reply)
-    /// Anybody, told more or less.
+    /// Open to everybody, with more detail for operators.
     case observer(@Sendable (Request, Insight) throws -> Reply)
 }

@@ -24,7 +24,7 @@ final class HealthResource: Sendable {
     private let logger: Logger
     private let isDraining = Atomic<Bool>(false)
     private let proof = Mutex<Proof?>(nil)
-    /// What the log was told last.
+    /// The last reasons that were logged.
     private let told = Mutex<String?>(nil)
 
     init(

@@ -2,7 +2,7 @@ import CampanileCore
 import HTTPEngine
 
 extension Response {
-    /// What belongs to one user is kept by nobody else, and asked for anew.
+    /// An answer for one user: shared caches may not store it, and private ones ask again each time.
     static func json(_ status: UInt16 = 200, _ body: consuming ByteBuffer) -> Response {
         Response(
             status: status,

@@ -98,7 +98,7 @@ struct NotificationResource: Sendable {
     }
 }
 
-/// What a creation is answered with, also when it is replayed.
+/// The answer to a creation, and to its repetitions.
 extension IdempotentAnswer {
     init(_ created: [Publisher.Created], isForMany: Bool) {
         var buffer = ByteBuffer(capacity: isForMany ? 64 * created.count + 64 : 1_024)

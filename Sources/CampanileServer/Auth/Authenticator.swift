@@ -11,7 +11,7 @@ final class Authenticator: Sendable {
     private let streamTokens: StreamTokens
     /// The cookie that may hold a user token on streams; nil: none.
     private let streamCookie: String?
-    /// What the server's state is told to; nil: no such token.
+    /// The `metrics.token`; nil: none is set.
     private let metricsToken: Secret?
     private let database: Database
     private let world: World
@@ -32,7 +32,7 @@ final class Authenticator: Sendable {
     /// Another process changed the database: a key may be revoked.
     func forgetAll() { cache.forgetAll() }
 
-    /// Who is asking, if that was verified before. Neither waits nor copies.
+    /// The caller, if its credential was verified before. Neither waits nor copies.
     func remembered(_ request: Request) -> Principal? {
         let now = world.now()
         return request.withOnlyHeader("authorization") { value in
@@ -40,7 +40,7 @@ final class Authenticator: Sendable {
         }
     }
 
-    /// Who is asking.
+    /// Verifies the caller's credential.
     /// - Throws: `ClientError` 401 when nobody can tell.
     func verify(_ request: Request) async throws -> Principal {
         let fields = request.headers("authorization")
@@ -68,7 +68,7 @@ final class Authenticator: Sendable {
         return principal
     }
 
-    /// Who a verified token speaks for, unless the user's tokens were revoked after it was issued.
+    /// The user of a verified token, unless the user's tokens were revoked after it was issued.
     private func user(_ verified: VerifiedUserToken) throws -> User {
         let revoked = try database.read {
             try RevocationRepository.notBefore(app: verified.app, userID: verified.userID, in: $0)
@@ -115,7 +115,8 @@ final class Authenticator: Sendable {
 // MARK: - The server's state
 
 extension Authenticator {
-    /// How much is told to who asks: all to `metrics.token`, one app's to an operate key of it. A credential that opens nothing
+    /// Decides how much of the server's state the caller may see: all with `metrics.token`, one app's part with an operate key of
+    /// it. A credential that opens nothing
     /// here isn't refused: a probe must not fail for a key that was replaced.
     func insight(_ request: Request) -> Insight {
         let fields = request.headers("authorization")
@@ -131,7 +132,8 @@ extension Authenticator {
 // MARK: - Streams
 
 extension Authenticator {
-    /// Who opens a stream: the token may also stand in `access_token`, because a browser's EventSource and WebSocket can
+    /// Identifies the client that opens a stream. The token may also stand in `access_token`, because a browser's EventSource and
+    /// WebSocket can
     /// send no header of their own, or in the configured cookie; and it may be a stream token.
     func listener(_ request: Request) async -> StreamIdentity {
         do {

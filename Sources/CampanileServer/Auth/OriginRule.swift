@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// How a page came to the browser.
+/// The scheme of a page's address.
 enum WebScheme: String, CaseIterable, Sendable {
     case https, http
 }

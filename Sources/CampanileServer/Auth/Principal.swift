@@ -5,10 +5,10 @@ enum Principal: Sendable {
     case operate(app: String)
 }
 
-/// How much somebody may be told of the server's state: the names of apps and of providers' hosts are for whoever runs them.
+/// How much of the server's state a caller may see. The names of apps and of providers' hosts are for their operators.
 package enum Insight: Sendable, Equatable {
     case none
-    /// What concerns one app, or none.
+    /// The state of one app, and what concerns no app in particular.
     case app(String)
     case all
 

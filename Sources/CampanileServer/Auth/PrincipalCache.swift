@@ -19,7 +19,7 @@ final class PrincipalCache: Sendable {
         var entries: [Int: Entry] = [:]
         /// Bytes of the tokens.
         var bytes = 0
-        /// How often everything was forgotten.
+        /// The number of times that everything was forgotten.
         var generation = 0
 
         mutating func clear() {

@@ -25,7 +25,8 @@ struct StreamTokens: Sendable {
         return (StreamTokens.prefix + Base64URL.encode(text) + "." + Base64URL.encode(code), expiresAt)
     }
 
-    /// Who a token speaks for, with the life of the user token behind it; nil when it is not ours or too old.
+    /// Verifies a stream token: gives the user, with the life of the user token behind it; nil when the token is not ours or too
+    /// old.
     func verify(_ token: [UInt8], now: Timestamp) -> VerifiedUserToken? {
         let parts = token.dropFirst(StreamTokens.prefix.utf8.count).split(
             separator: UInt8(ascii: "."), omittingEmptySubsequences: false)

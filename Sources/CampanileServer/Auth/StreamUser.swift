@@ -1,7 +1,7 @@
 import CampanileCore
 import HTTPEngine
 
-/// Who listens.
+/// The user of a stream.
 package struct StreamUser: Sendable {
     /// Where the token stood.
     enum Source: Sendable { case header, query, cookie }
@@ -14,7 +14,7 @@ package struct StreamUser: Sendable {
     var mayHaveNewerToken: Bool { source == .cookie }
 }
 
-/// Who opens a stream, as far as anybody can tell.
+/// The client that opens a stream, if it could be identified.
 package enum StreamIdentity: Sendable {
     case user(StreamUser)
     /// Why nobody is known.

@@ -13,7 +13,7 @@ struct TrustedProxies: Sendable {
         return networks.contains { $0.contains(address) }
     }
 
-    /// Who sent the request, as far as somebody trusted says so.
+    /// The address of the client, as far as trusted proxies report it.
     func clientAddress(of request: Request) -> IPAddress? {
         guard !networks.isEmpty else { return request.peerAddress }
         return clientAddress(peer: request.peerAddress) { request.headers("x-forwarded-for") }

@@ -7,7 +7,7 @@ import Foundation
 #endif
 import JWTKit
 
-/// What a user token says (RFC 7519 section 4.1), read by the parser that reads requests: jwt-kit's reads a text that is no
+/// The claims of a user token (RFC 7519 section 4.1), read by the parser that reads requests: jwt-kit's reads a text that is no
 /// JSON, and takes one of two claims of the same name. Times and names are checked by `UserTokenVerifier`, against the clock
 /// and the settings it was given.
 private struct UserClaims {
@@ -16,7 +16,7 @@ private struct UserClaims {
     let iat: Timestamp?
     let nbf: Timestamp?
     let iss: String?
-    /// Whom the token is for: a text or a list of texts (section 4.1.3).
+    /// The audience: a text or a list of texts (section 4.1.3).
     let aud: [String]
     let app: String?
 
@@ -73,7 +73,7 @@ private struct UserClaims {
     }
 }
 
-/// What jwt-kit is asked to verify: the signature alone.
+/// A payload of which jwt-kit verifies the signature alone.
 private struct SignedText: JWTPayload {
     func verify(using algorithm: some JWTAlgorithm) {}
 }

@@ -140,9 +140,9 @@ package struct Configuration: Sendable, Equatable {
     package struct Push: Sendable, Equatable {
         /// A PEM file of certificates to trust for the providers' hosts instead of the system's.
         package var caFile: String?
-        /// What becomes of a push that was sent and not answered.
+        /// What the server does with a push that was sent and not answered.
         package var unanswered = Unanswered.resend
-        /// How many of a hundred device tokens of an app may die within a minute before none is believed to be dead.
+        /// The percentage of an app's device tokens that may die within a minute; if more do, none is believed to be dead.
         package var deadTokenPercent = 10
 
         package init() {}

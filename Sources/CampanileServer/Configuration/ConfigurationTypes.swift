@@ -3,7 +3,7 @@ import Foundation
 import HTTPEngine
 import SystemSupport
 
-/// How much is read at most.
+/// Limits of the configuration.
 enum ConfigurationLimits {
     /// Bytes of the configuration file.
     static let fileBytes = 1 << 20
@@ -28,7 +28,7 @@ enum ConfigurationLimits {
     static let pathRules = 500
 }
 
-/// What is wrong with a value: a predicate, such as "must be true or false", that the setting's name goes before.
+/// A complaint about a value: a predicate, such as "must be true or false", that follows the setting's name.
 struct SettingComplaint: Error {
     let text: String
 

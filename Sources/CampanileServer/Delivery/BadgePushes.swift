@@ -22,7 +22,7 @@ package struct BadgePushes: Sendable {
         self.neverZeroWhileOthersRemain = neverZeroWhileOthersRemain
     }
 
-    /// What a device was told, as long as that may be relied on.
+    /// The number that a device was told, as long as that can be relied on.
     static func told(_ device: DeviceSchedule, now: Timestamp) -> Int64? {
         guard let count = device.toldCount, let at = device.toldAt else { return nil }
         return now.milliseconds - at.milliseconds < Limits.toldMilliseconds ? count : nil

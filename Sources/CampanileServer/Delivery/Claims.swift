@@ -8,7 +8,7 @@ package struct ClaimedPush: Sendable {
     let message: PushMessage
     let device: DeviceID
     let delivery: Delivery?
-    /// How many attempts were made, this one included.
+    /// The number of attempts, this one included.
     let attempt: Int64
 
     init(_ message: PushMessage, device: DeviceID, delivery: Delivery?, attempt: Int64) {
@@ -33,7 +33,7 @@ package struct Claims: Sendable {
     let lease: Int64
     var rules = PerApp(all: NotificationRules())
 
-    /// What is due in a lane, the longest waiting first.
+    /// Claims the pushes that are due in a lane, the longest waiting first.
     /// - Parameters:
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
@@ -155,10 +155,10 @@ package struct Claims: Sendable {
         try DeviceTokenRepository.store(schedule, in: transaction)
     }
 
-    /// What a device is shown of a notification.
+    /// A notification as a device is to show it.
     private struct Offer {
         let alert: PushAlert
-        /// What was left out for the sake of the app's version.
+        /// Set if something was left out because the app is too old for it.
         let reason: DeliveryReason?
     }
 
@@ -174,7 +174,7 @@ package struct Claims: Sendable {
         }
     }
 
-    /// What an app of a version is shown; nil when the push is kept from it.
+    /// The notification as an app of a version is to show it; nil when the push is kept from it.
     private func offer(
         _ notification: Notification, _ terms: PushTerms, platform: DevicePlatform, appVersion: String?
     ) -> Offer? {

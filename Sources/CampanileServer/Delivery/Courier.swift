@@ -12,7 +12,7 @@ package final class Courier: Sendable {
         var lanes: LaneBook
         /// Claimed by the transactions that created them, which are committed, and not sent yet.
         var handedOver: [ClaimedPush] = []
-        /// What changed for whole lanes and isn't written yet.
+        /// Changes of whole lanes that are not written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
         /// When the courier last looked at the clock.
@@ -29,7 +29,7 @@ package final class Courier: Sendable {
         }
     }
 
-    /// How many pushes of which lane may be claimed now, and at how many devices is looked for them.
+    /// For each lane, the pushes that may be claimed now, and the devices to look at for them.
     private typealias Plan = [(lane: Lane, limit: Int, looks: Int)]
 
     private let database: Database
@@ -63,7 +63,7 @@ package final class Courier: Sendable {
         mortality = Mutex(TokenMortality(share: options.deadTokenShare))
     }
 
-    /// Something may be due.
+    /// Looks for due pushes now.
     package func wake() { signal.wake() }
 
     /// Works until `stop`; returns when nothing is in flight any more.
@@ -296,7 +296,7 @@ package final class Courier: Sendable {
         signal.wake()
     }
 
-    /// What was answered while the loop ended.
+    /// Settles the answers that came while the loop ended.
     private func settleRest() async {
         do {
             while hasAnswered { _ = try await exchange([]) }
@@ -345,7 +345,7 @@ package final class Courier: Sendable {
         token.utf8.count >= 24 ? "…\(token.suffix(6))" : "…"
     }
 
-    /// What concerns one device is told for each; what concerns a lane is told when the lane closes.
+    /// Logs each answer that concerns one device. An answer that concerns a lane is logged once, when the lane stops.
     private func log(_ answered: AnsweredPush) {
         let level: Logger.Level
         switch answered.answer.outcome {
@@ -392,7 +392,7 @@ extension Courier {
     }
 }
 
-/// How deliveries go, from the configuration.
+/// The configuration of deliveries.
 package struct DeliveryOptions: Sendable {
     /// Whether a push that was sent and not answered is sent again, with the same id: it may arrive twice. Otherwise it may
     /// be lost.
@@ -402,7 +402,7 @@ package struct DeliveryOptions: Sendable {
     package let deadTokenShare: Double
     /// Divides the delays of retries and probes: 1 but in measurements, which can't wait for minutes.
     package let delayDivisor: Int64
-    /// What the pushes of each app are held to.
+    /// The rules for each app's notifications.
     package let rules: PerApp<NotificationRules>
 
     package init(

@@ -5,7 +5,7 @@ import Push
 /// provider is down or whose configuration is wrong takes a single one now and then, the probe. Kept in memory: after a
 /// restart every lane finds out anew.
 struct LaneBook: Sendable {
-    /// What an answer changed.
+    /// A change of a lane's condition.
     enum Change: Equatable, Sendable {
         case closed(LaneCondition)
         case opened
@@ -39,7 +39,7 @@ struct LaneBook: Sendable {
 
     var conditions: [Lane: LaneCondition] { entries.compactMapValues(\.condition) }
 
-    /// How many more pushes a lane may have in flight now.
+    /// The number of pushes that a lane may have in flight beyond the present ones.
     func room(_ lane: Lane, now: Timestamp) -> Int {
         guard let entry = entries[lane] else { return limit }
         guard entry.condition != nil else { return max(0, limit - entry.inFlight) }

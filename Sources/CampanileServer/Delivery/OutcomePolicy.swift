@@ -1,7 +1,7 @@
 import CampanileCore
 import Push
 
-/// What follows from a provider's answer. One place for retries and for the life of a token.
+/// Decides what follows from a provider's answer: the one place for retries and for the life of a device token.
 struct OutcomePolicy: Sendable {
     enum Decision: Equatable {
         case settle(DeliveryState)
@@ -11,7 +11,7 @@ struct OutcomePolicy: Sendable {
         case dropDevice
     }
 
-    /// What an answer is judged by, beside the answer.
+    /// The facts beside the answer that decide what follows.
     struct Circumstances {
         /// Attempts made, this one included.
         let attempts: Int64

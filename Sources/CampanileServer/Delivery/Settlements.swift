@@ -105,7 +105,7 @@ struct Settlements: Sendable {
         }
     }
 
-    /// What is owed after the answer: an alert that is due carries the badge itself; else a badge push if what the device
+    /// Plans what is owed after the answer: an alert that is due carries the badge itself; else a badge push if what the device
     /// was told is not the badge of now.
     private func oweNext(
         _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: Transaction

@@ -4,7 +4,7 @@ import Push
 /// Counts how many tokens of an app die in a minute. A mass of dead tokens is a wrong configuration (another environment,
 /// another app's key): then none is believed to be dead, and none is deleted.
 struct TokenMortality: Sendable {
-    /// What a batch of answers showed.
+    /// The judgement of a batch of answers.
     struct Verdict: Equatable, Sendable {
         /// Apps whose tokens are not deleted now.
         var spared: Set<String> = []
@@ -21,7 +21,7 @@ struct TokenMortality: Sendable {
         var sparedUntil: Timestamp?
     }
 
-    /// What a lane's answers said since the start, the older ones counting less.
+    /// The answers of a lane since the start, older ones counting less.
     private struct Belonging: Sendable {
         var accepted = 0
         var foreign = 0

@@ -1,6 +1,6 @@
 package import CampanileCore
 
-/// What a key may do.
+/// The kind of an API key: what it may do.
 package enum APIKeyKind: String, Sendable {
     /// Create notifications of its app, and follow them.
     case producer
@@ -8,7 +8,7 @@ package enum APIKeyKind: String, Sendable {
     case operate
 }
 
-/// A key as the database knows it.
+/// An API key, without its secret.
 package struct APIKeyRecord: Sendable {
     package let id: APIKeyID
     package let name: String

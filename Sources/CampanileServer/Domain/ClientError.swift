@@ -21,7 +21,7 @@ package struct ClientError: Error, Sendable {
         case internalError = "internal_error"
     }
 
-    /// What the client can do about it, beside reading.
+    /// The client's way out, where there is one that a header field names.
     package enum Remedy: Sendable {
         /// Show a credential. The text is the `WWW-Authenticate` field (RFC 9110 section 11.6.1).
         case authenticate(challenge: StaticString)
@@ -64,7 +64,7 @@ package struct ClientError: Error, Sendable {
     }
 }
 
-/// What is wrong with one field of a request.
+/// A mistake in one field of a request.
 package struct FieldError: Error, Hashable, Sendable {
     package enum Code: String, Sendable {
         case required

@@ -1,11 +1,11 @@
 import CampanileCore
 
-/// Where a delivery stands. Every state but the first two is final.
+/// The state of a delivery. All but the first two are final.
 package enum DeliveryState: String, Sendable {
     case owed, sending, accepted, superseded, withheld, gone, rejected, failed
 }
 
-/// What the version of a device's app did to a delivery.
+/// The effect of an app's version on a delivery.
 enum DeliveryReason: String, Sendable {
     /// It was withheld: the app is too old for the screen of its deep link.
     case appVersion = "app_version"
@@ -13,14 +13,14 @@ enum DeliveryReason: String, Sendable {
     case withoutLink = "without_link"
 }
 
-/// Why no alert was owed to any device for a notification.
+/// The reason why a notification owed no alert to any device.
 enum NothingOwed: String, Sendable {
     case pushFalse = "push_false"
     case expired
     case noDevices = "no_devices"
 }
 
-/// An alert that is due to a device.
+/// An alert owed to one device.
 struct Delivery: Sendable {
     let notificationID: UUIDv7
     let id: UUIDv7
@@ -28,14 +28,14 @@ struct Delivery: Sendable {
     let attempts: Int64
 }
 
-/// An alert that is due, with what it shows.
+/// A delivery that is due, with the notification that it shows.
 struct DueAlert: Sendable {
     let delivery: Delivery
     /// Nil when it was deleted meanwhile.
     let notification: Notification?
 }
 
-/// One delivery, told to a producer.
+/// A delivery as a producer sees it.
 struct DeliveryReport: Sendable {
     let id: UUIDv7
     let token: String?

@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// What the courier and the badge's mechanism know of a device.
+/// The pushes of a device: what it was told, what is owed to it and when, and what is in flight.
 struct DeviceSchedule: Sendable, Equatable {
     let id: DeviceID
     let inbox: InboxID
@@ -16,14 +16,14 @@ struct DeviceSchedule: Sendable, Equatable {
     var lease: Int64
     /// The notification whose alert is in flight.
     var sending: UUIDv7?
-    /// The device's provider wants to hear nothing of it before; nil while a push is in flight. It may be over.
+    /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
 
     var isInFlight: Bool { lease != 0 }
 
     func isBusy(at now: Timestamp) -> Bool { busyUntil.map { $0 > now } ?? false }
 
-    /// The one place that makes a device due: never before its provider wants to hear of it.
+    /// Makes the device due, but not before its provider accepts pushes to it. No other code sets `dueAt`.
     /// - Parameter moment: nil lets it sleep.
     mutating func look(at moment: Timestamp?) {
         dueAt = moment.map { moment in busyUntil.map { max($0, moment) } ?? moment }

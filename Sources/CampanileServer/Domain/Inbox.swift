@@ -1,14 +1,14 @@
 import CampanileCore
 
-/// An inbox as a change finds it.
+/// An inbox of one user of one app.
 struct Inbox: Sendable {
     let id: InboxID
     let state: InboxState
-    /// Until when what happens in it is recorded for those who listen.
+    /// Events are recorded for clients that listen until this time.
     let listenedUntil: Timestamp
 }
 
-/// Something that happened in an inbox, as the streams tell it.
+/// An event of an inbox. Streams send it.
 enum InboxEvent: Hashable, Sendable {
     case created(UUIDv7)
     case updated(UUIDv7)
@@ -19,7 +19,7 @@ enum InboxEvent: Hashable, Sendable {
     case badge
 }
 
-/// An event with its place in the order of everything that happened.
+/// An event with its sequence: events are numbered across all inboxes, in the order of their commits.
 struct RecordedEvent: Hashable, Sendable {
     let sequence: Int64
     let event: InboxEvent

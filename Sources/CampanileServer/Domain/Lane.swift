@@ -1,6 +1,7 @@
 package import CampanileCore
 
-/// What pushes share: an app's credentials and a provider's state. A lane that stands still holds up no other.
+/// The pushes of one app to one provider. They share credentials and the provider's state; a lane that stands still holds up no
+/// other.
 package struct Lane: Hashable, Sendable {
     package let app: String
     package let provider: DeviceProvider
@@ -11,7 +12,7 @@ package struct Lane: Hashable, Sendable {
     }
 }
 
-/// Why a lane doesn't run.
+/// The reason why a lane doesn't run.
 struct LaneCondition: Sendable, Equatable {
     enum Kind: String, Sendable {
         /// The provider can't at the moment; a push now and then finds out when it can again.

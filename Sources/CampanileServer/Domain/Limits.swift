@@ -27,7 +27,7 @@ package enum Limits {
     static let androidTokenBytes = 1...1_024
     static let appVersionBytes = 64
     static let localeBytes = 64
-    /// What `GET /client` tells of a User-Agent.
+    /// Bridge components that `GET /client` lists.
     static let bridgeComponents = 64
 
     // The list
@@ -60,7 +60,7 @@ package enum Limits {
     static let streamThreads = 4
     /// Descriptors kept for the database, the log and the pushes.
     static let otherDescriptors = 256
-    /// What happened is kept so long for who comes back.
+    /// How long events are kept for clients that reconnect.
     static let eventMilliseconds: Int64 = 24 * 3_600_000
     /// An inbox is recorded so long after a stream of it opened: who comes back in the day that events are kept finds them.
     static let recordingMilliseconds: Int64 = 2 * 24 * 3_600_000
@@ -69,7 +69,7 @@ package enum Limits {
     static let bytesPerLook = 64 * 1_024
     /// Audiences that are looked at in one go, when many changed at once or another process wrote.
     static let audiencesPerTurn = 100
-    /// Who missed more than this starts anew with the list.
+    /// A client that missed more events than this is told to start anew with the list.
     static let replayedEvents = 1_000
     static let replayedBytes = 128 * 1_024
     /// Unsent bytes of a reader from which on it is cut off.
@@ -127,7 +127,7 @@ package enum Limits {
     // A cable connection (ActionCable over WebSocket)
     static let cableSubscriptions = 100
     static let cableIdentifierBytes = 4_096
-    /// Of all identifiers of a connection together.
+    /// Bytes of all identifiers of a connection together.
     static let cableIdentifiersBytes = 64 * 1_024
     /// Of one connection to one stream, each under another identifier; and the bytes of those.
     static let cableSubscriptionsPerStream = 4

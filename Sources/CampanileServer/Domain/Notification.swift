@@ -9,7 +9,7 @@ struct Notification: Sendable {
     let push: PushRequestOptions
 }
 
-/// What stands in the inbox.
+/// The part of a notification that the inbox shows.
 package struct NotificationContent: Sendable {
     package let title: String
     package let body: String
@@ -27,7 +27,7 @@ package struct NotificationContent: Sendable {
     }
 }
 
-/// How it is pushed.
+/// The part of a notification that decides about its pushes.
 package struct PushRequestOptions: Sendable {
     package let push: Bool
     package let sound: String?
@@ -56,7 +56,7 @@ extension PushRequestOptions {
     }
 }
 
-/// Which notifications of an inbox a page shows.
+/// The notifications of an inbox that a page shows.
 struct NotificationFilter: Sendable {
     enum Status: String, CaseIterable, Sendable { case all, unread, read }
 
@@ -67,7 +67,7 @@ struct NotificationFilter: Sendable {
     var limit = Limits.pageSize
 }
 
-/// What a producer asks for, checked: `POST /notifications`.
+/// A checked `POST /notifications`: one notification for each of these users.
 package struct NewNotification: Sendable {
     package let userIDs: [String]
     package let content: NotificationContent

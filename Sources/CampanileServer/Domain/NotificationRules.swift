@@ -5,7 +5,7 @@ package import CampanileCore
 package struct NotificationRules: Sendable {
     /// The app's screens. Empty: any well-formed deep link passes.
     let deepLinks: DeepLinkTree
-    /// What a notification of a category gets where its producer says nothing.
+    /// The defaults that a category gives to its notifications.
     let categories: [ExactText: NotificationCategory]
     /// Whether a category that isn't declared is refused.
     let categoriesOnly: Bool
@@ -37,7 +37,7 @@ package struct NotificationRules: Sendable {
         }
     }
 
-    /// What the configuration says of a category, if anything.
+    /// The declaration of a category, if there is one.
     func category(_ name: String?) -> NotificationCategory? { name.flatMap { categories[ExactText($0)] } }
 
     /// Why a category can't be taken; nil when it can.
@@ -53,11 +53,11 @@ package struct NotificationRules: Sendable {
     }
 }
 
-/// What a notification of a category gets where its producer says nothing.
+/// The defaults that a category gives to its notifications.
 package struct NotificationCategory: Sendable, Equatable {
     /// The sound of a push: `default` or the name of a file in the app.
     package var sound: String?
-    /// How much its alerts insist on iOS.
+    /// The interruption level of its alerts on iOS.
     package var interruptionLevel: InterruptionLevel?
     /// The channel of its alerts on Android, in the place of the one that is named like the category.
     package var androidChannelID: String?
@@ -71,14 +71,14 @@ package struct NotificationCategory: Sendable, Equatable {
     }
 }
 
-/// What the rules say of a notification's pushes, found out once for all of its devices.
+/// The rules for one notification's pushes, looked up once for all of its devices.
 struct PushTerms: Sendable {
-    /// What the configuration says of its category, if anything.
+    /// The declaration of its category, if there is one.
     let category: NotificationCategory?
     /// The versions that the screens of its deep link ask for, the deepest first.
     fileprivate let requirements: [DeepLinkTree.MinimumVersion]
 
-    /// What becomes of the push to an app that is too old for a screen of the deep link; nil when the app has them all.
+    /// What to do with the push to an app that is too old for a screen of the deep link; nil when the app has all of them.
     func shortfall(platform: DevicePlatform, appVersion: String?) -> DeepLinkTree.MinimumVersion.Otherwise? {
         requirements.first { !$0.isMet(by: appVersion, on: platform) }?.otherwise
     }

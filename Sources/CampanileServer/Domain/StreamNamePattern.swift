@@ -1,13 +1,13 @@
 import CampanileCore
 
-/// How a user's stream is called: a text with the place of the user's id, and of the app if the name tells it.
+/// The pattern of a user's stream name: a text with a place for the user's id and, if wanted, one for the app.
 struct StreamNamePattern: Sendable, Equatable {
     /// Why a text is no pattern: a sentence for the one who configures it.
     struct Mistake: Error, Equatable {
         let sentence: String
     }
 
-    /// Whom a name means.
+    /// The user that a name means.
     struct Target: Equatable {
         /// Nil when the pattern doesn't tell.
         var app: ExactText?
@@ -76,7 +76,7 @@ struct StreamNamePattern: Sendable, Equatable {
         return String(decoding: prefix + middle + suffix, as: UTF8.self)
     }
 
-    /// Whose stream a name is; nil when it isn't a user's stream.
+    /// The user whose stream has this name; nil when no user's stream has it.
     func target(of name: String) -> Target? {
         let bytes = Array(name.utf8)
         guard bytes.count > prefix.count + suffix.count, bytes.starts(with: prefix),

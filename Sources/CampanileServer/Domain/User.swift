@@ -1,7 +1,7 @@
 import CampanileCore
 import Synchronization
 
-/// Who a user is: one of an app, and no other, compared byte by byte.
+/// The identity of a user within an app, compared byte by byte.
 struct UserKey: Hashable, Sendable {
     let app: ExactText
     let userID: ExactText
@@ -14,7 +14,7 @@ struct UserKey: Hashable, Sendable {
     init(app: String, userID: String) { self.init(app: ExactText(app), userID: ExactText(userID)) }
 }
 
-/// Who a user token speaks for.
+/// The user of a verified user token.
 package final class User: Sendable {
     let app: String
     let userID: String
@@ -42,7 +42,7 @@ package final class User: Sendable {
     func remember(inbox: InboxID) { rememberedInbox.store(inbox.rawValue, ordering: .relaxed) }
 }
 
-/// Who an API key speaks for.
+/// The producer of a verified API key.
 package final class Producer: Sendable {
     let keyID: APIKeyID
     let name: String
@@ -61,7 +61,7 @@ struct TokenLife: Hashable, Sendable {
     let issuedAt: Timestamp?
     let expiresAt: Timestamp
 
-    /// Of who was not named by a token.
+    /// The life of a user whom no token named: without end.
     static let endless = TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: .max))
 
     /// Whether a revocation of everything issued before a moment ends the token.
@@ -71,7 +71,7 @@ struct TokenLife: Hashable, Sendable {
     }
 }
 
-/// What a user id may be: the `sub` of the app's own tokens.
+/// The rules for a user id, which is the `sub` of the app's own tokens.
 enum UserID {
     static func mistake(_ userID: String) -> (code: FieldError.Code, sentence: String)? {
         if userID.isEmpty { return (.empty, "must not be empty.") }
@@ -83,7 +83,7 @@ enum UserID {
     }
 }
 
-/// What an app may be called: it stands in keys' and tokens' claims, in the configuration and in the database.
+/// The rules for an app's name, which stands in API keys, in tokens' claims, in the configuration and in the database.
 package enum AppName {
     package static let standard = "default"
 

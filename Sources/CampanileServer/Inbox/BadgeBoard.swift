@@ -1,7 +1,7 @@
 import CampanileCore
 import Synchronization
 
-/// The badges that were read lately: a server is asked for them all the time, and they seldom change.
+/// Keeps badges in memory: clients ask for them all the time, and they seldom change.
 ///
 /// What stands here is what the database says, because a change takes the badge off before its writer is answered, and a
 /// badge that was read before a change is not put up after it: whoever puts one up says at which count of changes it began
@@ -9,7 +9,7 @@ import Synchronization
 final class BadgeBoard: Sendable {
     private struct Shard: Sendable {
         var badges: [InboxID: Badge] = [:]
-        /// How many changes there were.
+        /// The number of changes so far.
         var changes: UInt64 = 0
     }
 

@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// What users do to their inboxes. Every method is one transaction; the badge follows in it.
+/// The actions of users on their inboxes. Every method is one transaction, which updates the badge too.
 struct Inboxes: Sendable {
     let database: Database
     let world: World
@@ -37,7 +37,7 @@ struct Inboxes: Sendable {
 
     // MARK: What an answer tells
 
-    /// How the user sees the inbox.
+    /// A user's look at the inbox.
     enum Visit: Sendable {
         /// As a list or a badge that clears nothing.
         case glance
@@ -137,7 +137,7 @@ struct Inboxes: Sendable {
         return (marking.updated, marking.badge)
     }
 
-    /// How far marking everything read has come.
+    /// The progress of marking everything read.
     private struct Marking: Sendable {
         /// The newest that is marked; nil before the beginning: the newest there is.
         var upTo: UUIDv7?

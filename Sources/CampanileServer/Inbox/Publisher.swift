@@ -6,13 +6,13 @@ import Synchronization
 /// Creates notifications. Each creation is one transaction: the rows, the counts, what is owed to every device, and the answer to
 /// its idempotency key; its pushes go after the commit.
 package struct Publisher: Sendable {
-    /// How far ahead ids are reserved. After a crash the next ones begin behind the reservation.
+    /// The time by which ids are reserved ahead. After a crash the next ones begin behind the reservation.
     private static let reservationMilliseconds: Int64 = 1_000
 
     let database: Database
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
-    /// Who sends at once what is created, if there is anybody: without, everything is owed.
+    /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
     let courier: Courier?
     private let idempotency = Idempotency()
     private let reserved = Reserved()
@@ -68,7 +68,7 @@ package struct Publisher: Sendable {
         }
     }
 
-    /// What this very body was answered under its key; nil when it wasn't taken, or too long ago.
+    /// The first answer to this key with this very body; nil when there was none, or it is too old.
     func firstAnswer(to key: IdempotencyKey, at now: Timestamp) throws -> IdempotentAnswer? {
         let known = try database.read {
             try IdempotencyRepository.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now), in: $0)

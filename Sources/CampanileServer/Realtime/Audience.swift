@@ -1,8 +1,8 @@
 import CampanileCore
 
-/// Everybody who listens to one inbox. On the hub's thread only.
+/// The subscribers of one inbox. On the hub's thread only.
 struct Audience {
-    /// Up to where they were told. The sequence is nil while nobody wants the events.
+    /// The position up to which they were sent messages. The sequence is nil while none of them wants events.
     var position = EventFeed.Position(sequence: nil, version: -1)
     private var listeners: [[ObjectIdentifier: any StreamListener]] = StreamKind.allCases.map { _ in [:] }
 
@@ -19,7 +19,7 @@ struct Audience {
         if kind == .notifications, listeners[kind.rawValue].isEmpty { position.sequence = nil }
     }
 
-    /// Tells what is new, and remembers that it was told.
+    /// Sends what is new, and moves the position on.
     mutating func tell(_ look: EventFeed.Look) {
         if look.badge.version != position.version {
             tell(.badge, [look.badgeMessage])

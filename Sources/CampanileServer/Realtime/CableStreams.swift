@@ -36,7 +36,7 @@ final class CableStreams: CableAuthority {
         return subscription
     }
 
-    /// Who is the first to listen begins with what is recorded from here on.
+    /// The first subscriber of an inbox begins with the events that are recorded from here on.
     private func make(_ user: UserKey, for subscription: CableSubscription) {
         Task { [self] in
             do {

@@ -2,12 +2,12 @@ import CampanileCore
 import HTTPEngine
 import SQLEngine
 
-/// What the database says happened in an inbox, as messages. Every look is one snapshot: the events and the badge agree.
+/// Reads an inbox's events from the database, as messages. Every look is one snapshot: the events and the badge agree.
 struct EventFeed: Sendable {
     let database: Database
     let policy: BadgePolicy
 
-    /// How far somebody was told.
+    /// A position in an inbox's events and badges.
     struct Position: Sendable {
         /// The events up to this sequence; nil: nobody asks for them.
         var sequence: Int64?
@@ -18,7 +18,7 @@ struct EventFeed: Sendable {
     struct Look: Sendable {
         var position: Position
         var badge: Badge
-        /// What happened since.
+        /// The events since then.
         var messages: [StreamMessage] = []
         /// Whether more happened than is told in one go.
         var hasMore = false
@@ -32,7 +32,7 @@ struct EventFeed: Sendable {
         }
     }
 
-    /// What is new for an audience that was told up to a position: not more than readers take in one go.
+    /// Reads what is new after a position, up to the amount that is sent in one go.
     func look(_ inbox: InboxID, after position: Position) throws -> Look {
         try database.snapshot {
             try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: $0)
@@ -82,7 +82,7 @@ struct EventFeed: Sendable {
         return look
     }
 
-    /// What happened since the client's last event, or that nobody can say.
+    /// The events since the client's last one; `reset` if they are no longer known.
     private func missed(
         _ lastEventID: String, _ range: EventRepository.Range, inbox: InboxID, badge: Badge, in connection: Connection
     ) throws -> [StreamMessage] {

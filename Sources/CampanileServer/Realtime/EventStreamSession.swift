@@ -15,7 +15,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
     private let seat: StreamSeats.Seat
     private var stream: EventStream?
 
-    /// What a client asked for when it opened the stream.
+    /// The client's wishes when it opened the stream.
     struct Opening: Sendable {
         let user: StreamUser
         let seat: StreamSeats.Seat
@@ -74,7 +74,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
     }
 }
 
-/// How long a stream lives: so that the streams that opened together don't end together.
+/// The lifetime of a stream, varied by chance, so that streams that opened together don't end together.
 enum StreamLifetime {
     static func nanoseconds(_ world: World) -> UInt64 {
         let range = Limits.streamLifetimeMilliseconds

@@ -9,11 +9,11 @@ import Synchronization
 ///
 /// Sendable: what other threads touch is under `calls`; everything else is touched on the loop's thread only.
 final class Hub: @unchecked Sendable {
-    /// What other threads leave here.
+    /// Work that other threads leave here.
     private struct Calls {
-        /// The inboxes that somebody listens to.
+        /// The inboxes with subscribers.
         var heard: Set<InboxID> = []
-        /// Of those, the ones where something happened.
+        /// The ones of those that changed.
         var changed: Set<InboxID> = []
         /// Another process wrote: anything may have happened.
         var anyChanged = false
@@ -38,7 +38,7 @@ final class Hub: @unchecked Sendable {
     private var revocationsSeen = Timestamp(milliseconds: 0)
     /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
     private var revocationLooks = 0
-    /// Who else ends what was revoked.
+    /// Passes revocations on to the cable.
     private var tellRevocations: @Sendable ([UserKey: Timestamp]) -> Void = { _ in }
 
     init(loop: StreamLoop, feed: EventFeed, world: World, logger: Logger) {

@@ -52,7 +52,7 @@ final class Realtime: Sendable {
         }
     }
 
-    /// What open requests, the database and the log leave of the descriptors that the system allows.
+    /// The descriptors that the system allows, without those for requests, the database and the log.
     static func affordableStreams(descriptors: Int) -> Int {
         max(16, descriptors - HTTPServer.affordableConnections(descriptors: descriptors) - Limits.otherDescriptors)
     }

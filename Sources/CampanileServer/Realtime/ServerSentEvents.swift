@@ -3,7 +3,7 @@ import HTTPEngine
 
 /// The text of server-sent events (WHATWG HTML, section 9.2).
 enum ServerSentEvents {
-    /// What clients wait before they come back, in milliseconds; said at the start, and otherwise at the end.
+    /// The reconnection time that clients are given at the start, in milliseconds; another one may follow at the end.
     static func retry(_ milliseconds: Int64) -> [UInt8] { Array("retry: \(milliseconds)\n\n".utf8) }
 
     static func text(_ kind: StreamKind, _ messages: [StreamMessage]) -> [UInt8] {

@@ -2,7 +2,7 @@ import CampanileCore
 import HTTPEngine
 import Synchronization
 
-/// What a listener wants to hear of an inbox.
+/// The kind of messages that a subscriber gets.
 enum StreamKind: Int, CaseIterable, Sendable {
     /// The badge, as JSON.
     case badge
@@ -15,7 +15,7 @@ enum StreamKind: Int, CaseIterable, Sendable {
     var isAbsolute: Bool { self != .notifications }
 }
 
-/// One thing that a listener is told.
+/// One message to a subscriber.
 struct StreamMessage: Sendable {
     /// `badge`, `notification.created`, …; the type of a server-sent event, and the word in a cable's message.
     let event: String
@@ -25,7 +25,7 @@ struct StreamMessage: Sendable {
     let data: [UInt8]
 }
 
-/// What is told to all listeners of one kind at once.
+/// Messages for all subscribers of one kind.
 ///
 /// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only.
 final class StreamNews: @unchecked Sendable {
@@ -35,7 +35,7 @@ final class StreamNews: @unchecked Sendable {
     let number = StreamNews.numbers.add(1, ordering: .relaxed).newValue
     let kind: StreamKind
     let messages: [StreamMessage]
-    /// What keeping them costs, about: the bytes of their data, and a little for each.
+    /// The cost of keeping them, about: the bytes of their data, and a little for each.
     let bytes: Int
 
     init(_ kind: StreamKind, _ messages: [StreamMessage]) {
@@ -62,17 +62,17 @@ enum StreamEnd: Sendable {
     case overloaded
 }
 
-/// One who is told what happens in an inbox. Called on the hub's thread, and must not block.
+/// Receives an inbox's messages. Called on the hub's thread, and must not block.
 protocol StreamListener: AnyObject, Sendable {
-    /// In order and without a gap; the first news are the present state.
+    /// Batches come in order and without a gap; the first one is the present state.
     func deliver(_ news: StreamNews)
-    /// Nothing more can be told.
+    /// No batch follows.
     func end(_ reason: StreamEnd)
 }
 
-/// A listener's place in the hub.
+/// A subscription at the hub.
 protocol StreamSubscription: AnyObject, Sendable {
-    /// Nothing new is told after this; what is on its way may still arrive.
+    /// Ends it. A batch that is on its way may still arrive.
     func cancel()
 }
 

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// How many streams may be open: of one user, and in total.
+/// Limits the number of open streams: of one user, and in total.
 final class StreamSeats: Sendable {
-    /// One open stream's place; given back when nobody holds it, or by whom it was handed to.
+    /// One open stream's slot. It is given back when it is deallocated, or by its new owner after `handOver`.
     final class Seat: Sendable {
         private let seats: StreamSeats
         private let user: UserKey?
@@ -13,7 +13,7 @@ final class StreamSeats: Sendable {
             self.user = user
         }
 
-        /// From now on `giveBack` is somebody's duty.
+        /// Whoever takes it over calls `giveBack`.
         func handOver() { isHandedOver.store(true, ordering: .releasing) }
 
         deinit { if !isHandedOver.load(ordering: .acquiring) { seats.giveBack(user) } }

@@ -1,4 +1,4 @@
-/// Who has something done on a thread that many share, and so who waits if it is much.
+/// The owner of work on a shared thread: whoever has much of it waits.
 enum TurnOwner: Hashable, Sendable {
     /// All connections that one user's tokens opened.
     case user(UserKey)
@@ -47,7 +47,7 @@ struct Line<Element> {
 
     var isEmpty: Bool { start == elements.count }
 
-    /// The one that leaves next.
+    /// The first element.
     var first: Element? { start < elements.count ? elements[start] : nil }
 
     mutating func append(_ element: Element) { elements.append(element) }

@@ -17,7 +17,7 @@ enum EventRepository {
             notification, transaction.now)
     }
 
-    /// What happened in an inbox after a sequence, oldest first.
+    /// The events of an inbox after a sequence, oldest first.
     /// - Returns: the events, and the sequence up to which everything was looked at.
     static func after(
         _ sequence: Int64, inbox: InboxID, limit: Int, in connection: Connection
@@ -98,7 +98,7 @@ extension Inbox {
     }
 }
 
-/// How an event stands in the table.
+/// An event as the table holds it.
 extension InboxEvent {
     fileprivate var type: String {
         switch self {

@@ -77,7 +77,7 @@ enum InboxRepository {
         try connection.first("SELECT app, user_id FROM inboxes WHERE id = ?1", id) { ($0.text(0), $0.text(1)) }
     }
 
-    /// What a change of policy does: the versions of the inboxes whose number it changes grow, as for any other change.
+    /// Changes the policy: the versions of the inboxes whose number it changes grow, as for any other change.
     static func restamp(
         from old: BadgePolicy, to new: BadgePolicy, in transaction: Transaction
     ) throws -> [InboxID] {

@@ -26,7 +26,7 @@ enum RevocationRepository {
         ) { $0.time(0) }
     }
 
-    /// What was revoked lately; the table is small, and read when another process wrote.
+    /// The revocations after a time. The table is small, and read when another process wrote.
     static func after(_ time: Timestamp, in connection: Connection) throws -> [Revocation] {
         try connection.all("SELECT app, user_id, not_before FROM revocations WHERE not_before > ?1", time) {
             Revocation(app: $0.text(0), userID: $0.text(1), notBefore: $0.time(2))

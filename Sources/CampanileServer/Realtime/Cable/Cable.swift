@@ -6,7 +6,7 @@ import NIOPosix
 import NIOWebSocket
 import Synchronization
 
-/// What the cable needs of the application. Both calls come on the cable's thread and must not block.
+/// The application, as the cable needs it. Both calls come on the cable's thread and must not block.
 protocol CableAuthority: Sendable {
     /// Subscribes to a stream. News come to `listener` until its subscription is cancelled, the present badge
     /// first; whatever is committed after this call has returned is among them.
@@ -20,7 +20,7 @@ protocol CableAuthority: Sendable {
     func left(_ visitor: CableVisitor?)
 }
 
-/// How many connections there are and were. Readable from any thread.
+/// Counts of present and past connections. Readable from any thread.
 final class CableCounts: Sendable {
     private let openNow = Atomic<Int>(0)
     private let acceptedEver = Atomic<Int>(0)
@@ -160,7 +160,7 @@ final class Cable: Sendable {
         }
     }
 
-    /// What the kernel shall do for us. None of it is vital: a socket that refuses works without.
+    /// Sets options of a socket. None of them is vital: a socket that refuses one works without it.
     private static func prepare(_ descriptor: Int32) {
         func set(_ level: Int32, _ name: Int32, _ value: Int32) {
             var value = value

@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// What a client says in ActionCable's protocol.
+/// A client's message in ActionCable's protocol.
 enum CableCommand: Equatable {
     /// The identifier is a text of the client's choice that holds JSON. It is the subscription's name on both sides and
     /// compared byte by byte, never written anew.

@@ -43,9 +43,9 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isHearingHeld = false
     private var dialogue: CableDialogue
     private var listeners: [CableListener] = []
-    /// What its listeners were told and have not been sent, in bytes. Under the turns' lock.
+    /// Bytes that its subscriptions were given and that are not sent yet. Under the turns' lock.
     var waitingBytes = 0
-    /// What waits until the socket takes more.
+    /// Frames that wait until the socket takes more.
     var stalled: [(parcel: CableParcel, listener: CableListener)] = []
     /// What a client with a full socket had not taken at a ping, and how many pings came since without its taking any of it.
     private var lag: (unsent: Int, pings: Int)?

@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// Who opened a connection: what a verified user token says.
+/// The user who opened a connection, by a verified user token.
 struct CableVisitor: Sendable, Equatable {
     let user: UserKey
     /// The life of the token; the connection doesn't outlive it.
@@ -15,7 +15,7 @@ struct CableStream: Sendable, Hashable {
     let user: UserKey
 }
 
-/// What a connection has to do next, in order.
+/// The next actions of a connection, in order.
 enum CableStep: Equatable {
     /// Send one text message.
     case say([UInt8])

@@ -10,13 +10,13 @@ struct CableFrames {
         let identifier: [UInt8]
     }
 
-    /// What an entry costs beside its bytes, about.
+    /// The cost of an entry beside its bytes, about.
     private static let entryBytes = 256
 
     private var frames: [Key: ByteBuffer] = [:]
     /// The oldest first.
     private var order = Line<Key>()
-    /// What keeping them costs.
+    /// The cost of keeping them, in bytes.
     private(set) var bytes = 0
 
     mutating func frame(_ message: Int, of news: StreamNews, under identifier: [UInt8]) -> ByteBuffer {

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOWebSocket
 
-/// What a client has done and is still to be answered, in order, and how much it has done since the last ping.
+/// A client's unanswered messages, in order, and the amount of its messages since the last ping.
 struct CableInbox {
     /// What a client did.
     enum Act {

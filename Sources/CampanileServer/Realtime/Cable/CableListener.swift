@@ -10,7 +10,7 @@ final class CableListener: StreamListener, @unchecked Sendable {
     var subscription: (any StreamSubscription)?
     /// What arrives after it was cancelled must not reach the client.
     var isCancelled = false
-    /// What it was told and has not been sent; nil: nothing.
+    /// The batches that are not sent yet; nil: none.
     var parcel: CableParcel?
 
     init(number: Int, stream: CableStream, identifier: [UInt8], connection: CableConnection) {

@@ -2,7 +2,7 @@ import CampanileCore
 import Logging
 import Synchronization
 
-/// What a connection may have too much of. Beyond it a subscription is rejected.
+/// A limit of a connection. A subscription beyond it is rejected.
 enum CableLimit: Hashable, CaseIterable {
     case identifier
     case subscriptions

@@ -1,7 +1,7 @@
 import CampanileCore
 import NIOCore
 
-/// What all cable connections share: their thread, the clockwork that pings them, and the turns that they take.
+/// The thread of all cable connections, the timer that pings them, and the turns that they take.
 ///
 /// Sendable: but for the turns, which are, and the counts, which are atomic, everything that changes is touched on the event
 /// loop only.

@@ -1,8 +1,8 @@
-/// What a listener was told and has not been sent.
+/// The batches that a subscriber was given and that are not sent yet.
 ///
 /// Sendable: the mail is touched under the lock of `CableTurns`, the rest on the cable's thread only.
 final class CableParcel: @unchecked Sendable {
-    /// What the hub has left, and the cable's thread has not taken yet.
+    /// The batches that the hub left, and that the cable's thread has not taken yet.
     struct Mail {
         private(set) var news: [StreamNews] = []
         /// Why nothing follows.
@@ -52,7 +52,7 @@ final class CableParcel: @unchecked Sendable {
 
     var isEmpty: Bool { hand.isEmpty && end == nil }
 
-    /// What is to be sent now.
+    /// The message to be sent now.
     var first: (news: StreamNews, message: Int)? { hand.first.map { ($0, next) } }
 
     /// - Returns: the bytes of news that are not sent any more, because there are newer ones.

@@ -1,4 +1,4 @@
-/// What holds for all cable connections.
+/// The settings of all cable connections.
 final class CableRules: Sendable {
     let pattern: StreamNamePattern
     /// Whether a connection without a user token is welcome; it may subscribe to signed streams only.

@@ -35,7 +35,7 @@ final class CableTurns: @unchecked Sendable {
     private let box = Mutex(Box())
     private var turns = TurnQueue<CableErrand>()
     private var frames = CableFrames()
-    /// What was done since the last break, in bytes.
+    /// The work since the last break, in bytes.
     private var cost = 0
     private var isOnBreak = false
     private var isTakingTurns = false
