@@ -66,7 +66,7 @@ unit: setup ## Build everything for debugging and run the Swift tests
 # Suites of CampanileServerTests, by how their names begin: CampanileCore's, the inbox's, the deliveries', and the house's rules.
 QUICK_SUITES = Identifier Timestamp JSONValue DeepLinkForm DeepLinkTree DeepLinkProperty AppVersion HouseRules Layer RowMapping \
 	Badge NeverZero Native LargeInbox Idempotency NotificationAPI EventRecording \
-	Alert BusyDevice ClosedLane CourierLane DeviceRegistry DueLane Explanation LaneBook OutcomePolicy PlaceInFlight TokenMortality
+	Alert BusyDevice StoppedLane DeliveryLane DeviceRegistry DueLane Explanation LaneHealth OutcomePolicy PlaceInFlight DeadTokenGuard
 space := $(subst ,, )
 
 quick: ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's rules: under a minute when little was changed

@@ -114,7 +114,7 @@ class Bench:
 
     def post(self) -> None:
         """Unbound to processors: a durable write waits for the disk, wrk needs next to nothing, and the writer, the
-        courier and the daemon's threads are meant to work side by side."""
+        delivery worker and the daemon's threads are meant to work side by side."""
         names = users(self.plan.users)
         servers = {"floor": self.programs.floor(self._floor_database("post-floor"), pinned=False),
                    "groups": self.programs.floor(self._floor_database("post-groups"), label="floor in groups", pinned=False, groups=True),

@@ -13,7 +13,7 @@ package final class App: Sendable {
     /// All routes.
     let routes: [Route<Endpoint>]
     let database: Database
-    let courier: Courier
+    let deliveryWorker: DeliveryWorker
     /// The providers: APNs, FCM and the sandbox.
     package let providers: PushProviders
 
@@ -70,33 +70,33 @@ package final class App: Sendable {
         self.providers = providers
         if provider == nil { try providers.apply(configuration) }
         let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
-        let courier = Courier(
+        let deliveryWorker = DeliveryWorker(
             database: database, world: world, badgePushes: badgePushes, options: delivery, lease: lease,
             providers: { provider ?? providers.provider(app: $0.app, kind: $0.provider) }, ids: ids, logger: logger)
-        self.courier = courier
+        self.deliveryWorker = deliveryWorker
         let streamTokens = StreamTokens(key: try await App.streamTokenKey(database, world: world))
         let authenticator = Authenticator(
             verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: streamTokens,
             streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
             world: world)
-        let board = BadgeBoard(capacity: Limits.rememberedBadges)
+        let badgeCache = BadgeCache(capacity: Limits.rememberedBadges)
         let realtime = try Realtime(
             database: database, policy: badgePushes.policy, streams: configuration.streams, cable: configuration.cable,
             world: world, logger: logger)
         self.realtime = realtime
         database.onCommit { changed in
             let inboxes = changed.map { InboxID($0) }
-            board.takeOff(inboxes)
+            badgeCache.invalidate(inboxes)
             realtime.noticed(inboxes)
         }
         database.onDisplacement { App.tell($0, configuration.database, logger) }
         database.onLogTrouble { App.tell($0, configuration.database, logger) }
         let proxies = TrustedProxies(configuration.trustedProxies)
         let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
-        health = HealthResource(database: database, world: world, conditions: { courier.conditions }, logger: logger)
+        health = HealthResource(database: database, world: world, conditions: { deliveryWorker.conditions }, logger: logger)
         let streamInboxes = StreamInboxes(database: database, world: world)
         routes = Routes(
-            database: database, world: world, badgePushes: badgePushes, board: board, ids: ids, courier: courier,
+            database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache, ids: ids, deliveryWorker: deliveryWorker,
             streams: StreamResource(
                 world: world, realtime: realtime, inboxes: streamInboxes, tokens: streamTokens, origins: origins),
             cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),
@@ -112,8 +112,8 @@ package final class App: Sendable {
             completed: { accessLog.write($0, $1, $2) })
         database.onForeignChange {
             authenticator.forgetAll()
-            board.takeOffAll()
-            courier.wake()
+            badgeCache.invalidateAll()
+            deliveryWorker.wake()
             realtime.noticedForeignChange()
         }
         realtime.start()
@@ -126,13 +126,13 @@ package final class App: Sendable {
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
         let housekeeping = Housekeeping(database: database, world: world, logger: logger)
         watch = CredentialWatch(
-            configuration: configuration, providers: providers, courier: courier, logger: logger)
-        let leaseWalk = LeaseWalk(
+            configuration: configuration, providers: providers, deliveryWorker: deliveryWorker, logger: logger)
+        let leaseRecovery = LeaseRecovery(
             database: database, lease: lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger)
         work = [
-            Task { await courier.run() },
+            Task { await deliveryWorker.run() },
             Task {
-                await App.walk(leaseWalk, courier: courier, logger: logger)
+                await App.walk(leaseRecovery, deliveryWorker: deliveryWorker, logger: logger)
                 await housekeeping.run()
             },
             Task { [watch] in await watch.run() },
@@ -213,8 +213,8 @@ package final class App: Sendable {
         }
     }
 
-    private static func walk(_ walk: LeaseWalk, courier: Courier, logger: Logger) async {
-        let released = await walk.run { courier.wake() }
+    private static func walk(_ walk: LeaseRecovery, deliveryWorker: DeliveryWorker, logger: Logger) async {
+        let released = await walk.run { deliveryWorker.wake() }
         guard released > 0 else { return }
         logger.notice(
             "Pushes that were in flight when the last server ended go again.", metadata: ["devices": "\(released)"])
@@ -241,7 +241,7 @@ package final class App: Sendable {
         try watch.use(configuration)
     }
 
-    /// Stops accepting, answers what is in flight, lets the courier settle, and leaves the database in one file.
+    /// Stops accepting, answers what is in flight, lets the delivery worker settle, and leaves the database in one file.
     package func stop() async {
         health.startDraining()
         // Nobody may come back to a server that refuses: an answer ends an EventSource for good, a closed port doesn't, nor does a
@@ -252,7 +252,7 @@ package final class App: Sendable {
         if !isQuiet { logger.warning("Requests were still in flight when the server stopped.") }
         // After the requests: the last of them may still have opened one.
         await realtime.stop()
-        courier.stop()
+        deliveryWorker.stop()
         for task in work.dropFirst() { task.cancel() }
         // What hangs on a provider is left to its lease: the next process sends it again.
         if await !App.finish(work, within: App.courierStop) {
@@ -316,10 +316,10 @@ extension UserTokenVerifier {
 
 extension Routes {
     fileprivate init(
-        database: Database, world: World, badgePushes: BadgePushes, board: BadgeBoard, ids: UUIDv7Generator,
-        courier: Courier, streams: StreamResource, cable: CableResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
+        database: Database, world: World, badgePushes: BadgePushes, badgeCache: BadgeCache, ids: UUIDv7Generator,
+        deliveryWorker: DeliveryWorker, streams: StreamResource, cable: CableResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
     ) {
-        let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, board: board)
+        let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
         let registry = DeviceRegistry(database: database, badgePushes: badgePushes)
         let nativeRequests = NativeRequests(configured: configuration.nativeUserAgents)
         self.init(
@@ -328,7 +328,7 @@ extension Routes {
                 clearsOnNativeList: configuration.badge.clearOnNativeList),
             notifications: NotificationResource(
                 world: world,
-                publisher: Publisher(database: database, ids: ids, badgePushes: badgePushes, courier: courier), inboxes: inboxes,
+                publisher: Publisher(database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: deliveryWorker), inboxes: inboxes,
                 rules: PerApp(configuration, configuration.notificationRules)),
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),

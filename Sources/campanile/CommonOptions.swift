@@ -35,8 +35,8 @@ struct CommonOptions: ParsableArguments {
 
     /// What a command does beside a server or without one.
     /// - Parameter isMade: whether the database is made if it isn't there.
-    func operations(_ configuration: Configuration, isMade: Bool = true) throws -> Operations {
-        try Operations(configuration, isMade: isMade, world: .live)
+    func operations(_ configuration: Configuration, isMade: Bool = true) throws -> OperatorCommands {
+        try OperatorCommands(configuration, isMade: isMade, world: .live)
     }
 }
 

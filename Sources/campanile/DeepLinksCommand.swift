@@ -37,7 +37,7 @@ struct DeepLinksCommand: AsyncParsableCommand {
 extension CommonOptions {
     /// What the configuration says for an app. Of one that it doesn't name it says so: the name may be misspelt.
     fileprivate func rules(of app: String) throws -> NotificationRules {
-        try Operations.check(app)
+        try OperatorCommands.check(app)
         let configuration = try load()
         if app != AppName.standard, configuration.apps[app] == nil {
             say("The configuration has no app \(app): what its top level says counts.")

@@ -15,7 +15,7 @@ struct Migrate: AsyncParsableCommand {
     func run() async throws {
         let configuration = try common.load()
         if check {
-            let pending = try Operations.pendingMigrations(configuration)
+            let pending = try OperatorCommands.pendingMigrations(configuration)
             for name in pending { print(name) }
             say(pending.isEmpty ? "The database is up to date." : "\(pending.count) pending.")
             if !pending.isEmpty { throw ExitCode(1) }

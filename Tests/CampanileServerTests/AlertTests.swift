@@ -287,7 +287,7 @@ import Testing
         #expect(try fixture.states(of: second) == [.owed])
         fixture.provider.answer { _ in .accepted }
         gate.withLock { $0.forEach { $0.resume() } }
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1", "alert a 2"])
         #expect(try fixture.states(of: first) == [.accepted])
         #expect(try fixture.states(of: second) == [.accepted])

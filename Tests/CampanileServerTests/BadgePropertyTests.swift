@@ -164,7 +164,7 @@ private struct BadgeWalk {
     }
 
     private mutating func send() async throws {
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         arrive()
     }
 

@@ -41,11 +41,11 @@ import Testing
             return (badge["count"]?.int, badge["unread_count"]?.int)
         }
 
-        /// The pushes in words, newest first, once there are as many as expected and the courier has come to rest.
+        /// The pushes in words, newest first, once there are as many as expected and the delivery worker has come to rest.
         func pushes(_ expected: Int) async throws -> [String] {
             while true {
                 let pushes = try await server.client.get("/sandbox/pushes?user_id=alice", as: producer).json["pushes"]?.array
-                let isQuiet = try server.app.courier.isQuiet
+                let isQuiet = try server.app.deliveryWorker.isQuiet
                 guard let pushes, pushes.count >= expected, isQuiet else {
                     await Task.yield()
                     continue

@@ -16,7 +16,7 @@ import Testing
         try await fixture.register("a")
         fixture.provider.answer { _ in busy }
         let first = try await fixture.create()
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1"])
         fixture.provider.forget()
         fixture.provider.answer { _ in .accepted }
@@ -35,22 +35,22 @@ import Testing
         for _ in 0..<3 {
             fixture.clock.advance(seconds: 100)
             all.append(try await fixture.create())
-            try await fixture.courier.sendDue()
+            try await fixture.deliveryWorker.sendDue()
         }
         _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         fixture.clock.advance(seconds: 299)
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.isEmpty)
         fixture.clock.advance(seconds: 1)
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(Self.alerts(fixture) == all)
         #expect(fixture.provider.messages.last?.summary == "badge a 0")
 
         // What was is over: the next one goes at once.
         fixture.provider.forget()
         try await fixture.create()
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 5"])
     }
 
@@ -59,7 +59,7 @@ import Testing
         let (fixture, _) = try await Self.busy(claimsAtCreation: true)
         try await fixture.register("b")
         try await fixture.create()
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.map(\.summary) == ["alert b 2"])
     }
 
@@ -68,7 +68,7 @@ import Testing
         let fixture = try Fixture(claimsAtCreation: true)
         try await fixture.register("a")
         try await fixture.create()
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         fixture.provider.answer { _ in Self.busy }
         _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
         #expect(try await fixture.sent() == ["badge a 0"])
@@ -76,7 +76,7 @@ import Testing
         fixture.provider.forget()
         fixture.clock.advance(seconds: 590)
         try await fixture.create()
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.isEmpty)
         fixture.clock.advance(seconds: 10)
         #expect(try await fixture.sent() == ["alert a 2"])
@@ -113,10 +113,10 @@ import Testing
     func clockSetBack() async throws {
         let (fixture, _) = try await Self.busy(claimsAtCreation: true)
         fixture.clock.advance(seconds: -3_600)
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         try await fixture.create()
         fixture.clock.advance(seconds: 599)
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.isEmpty)
         fixture.clock.advance(seconds: 1)
         #expect(try await fixture.sent() == ["alert a 2", "alert a 2"])
@@ -149,7 +149,7 @@ import Testing
         let bob = User(app: "default", userID: "bob")
         try await fixture.register("a", bob)
         try await fixture.create(bob)
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.isEmpty)
         fixture.clock.advance(seconds: 600)
         #expect(try await fixture.sent() == ["alert a 1"])
@@ -162,7 +162,7 @@ import Testing
         for _ in 0..<owed { try await fixture.create() }
         let push = try #require(try await fixture.claimDue().first)
         let answered = AnsweredPush(push: push, answer: Self.busy, at: fixture.clock.now)
-        let settlements = Settlements(badgePushes: fixture.badgePushes, policy: OutcomePolicy(), random: { 0 })
+        let settlements = DeliverySettlements(badgePushes: fixture.badgePushes, policy: OutcomePolicy(), random: { 0 })
         fixture.clock.advance(seconds: 1)
         let written = try await fixture.database.write { transaction -> Int64 in
             let count: (Connection) throws -> Int64 = { try $0.first("SELECT total_changes()") { $0.int(0) } ?? 0 }

@@ -30,7 +30,7 @@ import Testing
 
     @Test func answersTheRequestAndWelcomes() async throws {
         let fixture = CableFixture()
-        let client = try await fixture.connect(fixture.visitor())
+        let client = try await fixture.connect(fixture.cableUser())
         #expect(
             try await client.head() == [
                 "HTTP/1.1 101 Switching Protocols", "Upgrade: websocket", "Connection: Upgrade",
@@ -109,7 +109,7 @@ import Testing
         try await client.send(ClientFrame.command("unsubscribe", Self.notifications) + ClientFrame.bytes(9, [1]))
         #expect(try await client.frame() == .pong([1]))
         #expect(fixture.board.listening == 0)
-        former.forEach { $0.deliver(StreamNews(.notifications, [StreamMessage(event: "x", id: 9, data: [0x31])])) }
+        former.forEach { $0.deliver(EventBatch(.notifications, [StreamMessage(event: "x", id: 9, data: [0x31])])) }
         former.forEach { $0.end(.revoked) }
         try await fixture.settle()
         try await client.send(ClientFrame.bytes(9, [2]))
@@ -135,7 +135,7 @@ import Testing
     @Test("doesn't outlive its token", arguments: [true, false])
     func expiry(_ cookie: Bool) async throws {
         let fixture = CableFixture()
-        let client = try await fixture.connect(fixture.visitor(seconds: 60, cookie: cookie))
+        let client = try await fixture.connect(fixture.cableUser(seconds: 60, cookie: cookie))
         _ = try await client.head()
         _ = try await client.frame()
         fixture.clock.advance(milliseconds: 59_999)
@@ -149,7 +149,7 @@ import Testing
 
     @Test func asksTheClientToComeBackWhenItHasLivedLongEnough() async throws {
         let fixture = CableFixture()
-        let client = try await fixture.connect(fixture.visitor(), lifetimeMilliseconds: 9_000)
+        let client = try await fixture.connect(fixture.cableUser(), lifetimeMilliseconds: 9_000)
         _ = try await client.head()
         _ = try await client.frame()
         try await fixture.cable.tick(3 * Limits.cablePingSlots)
@@ -162,7 +162,7 @@ import Testing
     @Test func endsTheConnectionsOfOneUserAndNoOthers() async throws {
         let fixture = CableFixture(signedStreamsOnly: true)
         let concerned = try await fixture.welcomed()
-        let other = try await fixture.connect(fixture.visitor("18"))
+        let other = try await fixture.connect(fixture.cableUser("18"))
         let nobody = try await fixture.connect(nil)
         for client in [other, nobody] {
             _ = try await client.head()
@@ -213,7 +213,7 @@ import Testing
         try await fixture.untilEmpty()
         #expect(fixture.board.listening == 0)
         #expect(fixture.board.left == ["17"])
-        kept.forEach { $0.deliver(StreamNews(.notifications, [StreamMessage(event: "x", id: 9, data: [0x31])])) }
+        kept.forEach { $0.deliver(EventBatch(.notifications, [StreamMessage(event: "x", id: 9, data: [0x31])])) }
         try await fixture.settle()
         await fixture.stop()
     }
@@ -260,7 +260,7 @@ import Testing
         #expect(try await goodbyes == [Self.disconnection("server_restart", true), Self.disconnection("server_restart", true)])
         #expect(fixture.board.left == ["17", "17"])
         #expect(fixture.board.listening == 0)
-        let late = try await fixture.connect(fixture.visitor("late"))
+        let late = try await fixture.connect(fixture.cableUser("late"))
         #expect(try await late.frame() == nil)
         #expect(fixture.board.left == ["17", "17", "late"])
     }

@@ -133,7 +133,7 @@ struct CableServerTests {
             let plain = try await server.client.get("/cable", as: alice)
             #expect(plain.status == 426 && plain.code == "upgrade_required")
             #expect(plain.header("sec-websocket-version") == "13" && plain.header("upgrade") == "websocket")
-            #expect(server.app.realtime.seats.takenCount == 0)
+            #expect(server.app.realtime.quota.takenCount == 0)
         }
     }
 
@@ -153,8 +153,8 @@ struct CableServerTests {
         }
     }
 
-    @Test("a stop asks every client to come back; a connection that is gone gives its seat back")
-    func seats() async throws {
+    @Test("a stop asks every client to come back; a connection that is gone gives its slot back")
+    func quota() async throws {
         let server = try await RunningServer { $0.streams.perUser = 1 }
         let alice = try await server.user()
         do {
@@ -164,7 +164,7 @@ struct CableServerTests {
                 port: server.client.port, headers: ["Authorization": alice])
             #expect(refused.first == "HTTP/1.1 429 Too Many Requests")
         }
-        while server.app.realtime.seats.takenCount > 0 { await Task.yield() }
+        while server.app.realtime.quota.takenCount > 0 { await Task.yield() }
         let client = try await connect(server, as: alice)
         _ = try await client.said()
         async let stopped: Void = server.stop()

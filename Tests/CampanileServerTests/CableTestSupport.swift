@@ -203,12 +203,12 @@ final class StreamBoard: CableAuthority {
     }
 
     private struct State {
-        var listeners: [Int: (entry: Entry, listener: any StreamListener)] = [:]
+        var listeners: [Int: (entry: Entry, listener: any Subscriber)] = [:]
         var log: [Entry] = []
         var cancelled = 0
         var left: [String] = []
         var count: Int64 = 3
-        var errands: [String: @Sendable (any StreamListener) -> Void] = [:]
+        var errands: [String: @Sendable (any Subscriber) -> Void] = [:]
     }
 
     private let state = Mutex(State())
@@ -219,11 +219,11 @@ final class StreamBoard: CableAuthority {
     /// The users of the connections that left.
     var left: [String] { state.withLock { $0.left } }
     /// The listeners, also for a test that keeps one longer than it should.
-    var listeners: [any StreamListener] { state.withLock { $0.listeners.values.map(\.listener) } }
+    var listeners: [any Subscriber] { state.withLock { $0.listeners.values.map(\.listener) } }
 
     /// The present badge is the first news, as the hub promises.
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, listener: any StreamListener
+        to stream: CableStream, of owner: TurnOwner, subscriber listener: any Subscriber
     ) -> any StreamSubscription {
         let (kind, user) = (stream.kind, stream.user)
         let entry = Entry(kind: kind, app: user.app.text, userID: user.userID.text)
@@ -232,17 +232,17 @@ final class StreamBoard: CableAuthority {
             state.listeners[state.log.count] = (entry, listener)
             return (state.log.count, state.count)
         }
-        listener.deliver(StreamNews(kind, [StreamBoard.badge(count, id: count, kind)]))
+        listener.deliver(EventBatch(kind, [StreamBoard.badge(count, id: count, kind)]))
         if let errand = state.withLock({ $0.errands.removeValue(forKey: user.userID.text) }) { errand(listener) }
         return Place(board: self, number: number)
     }
 
     /// Something to do when this user subscribes: on the cable's thread, so that the cable does nothing meanwhile.
-    func onSubscription(of userID: String, _ errand: @escaping @Sendable (any StreamListener) -> Void) {
+    func onSubscription(of userID: String, _ errand: @escaping @Sendable (any Subscriber) -> Void) {
         state.withLock { $0.errands[userID] = errand }
     }
 
-    func left(_ visitor: CableVisitor?) { state.withLock { $0.left.append(visitor?.user.userID.text ?? "nobody") } }
+    func left(_ cableUser: CableUser?) { state.withLock { $0.left.append(cableUser?.user.userID.text ?? "nobody") } }
 
     /// The user's badge changes.
     func change(_ userID: String, to count: Int64) {
@@ -251,7 +251,7 @@ final class StreamBoard: CableAuthority {
             return state.listeners.values.filter { $0.entry.userID == userID }
         }
         for (entry, listener) in concerned {
-            listener.deliver(StreamNews(entry.kind, [StreamBoard.badge(count, id: count, entry.kind)]))
+            listener.deliver(EventBatch(entry.kind, [StreamBoard.badge(count, id: count, entry.kind)]))
         }
     }
 
@@ -259,8 +259,8 @@ final class StreamBoard: CableAuthority {
         let concerned = state.withLock { state in
             state.listeners.values.filter { $0.entry.userID == userID && $0.entry.kind == .notifications }
         }
-        let news = StreamNews(.notifications, messages)
-        for (_, listener) in concerned { listener.deliver(news) }
+        let batch = EventBatch(.notifications, messages)
+        for (_, listener) in concerned { listener.deliver(batch) }
     }
 
     func end(_ userID: String, _ reason: StreamEnd) {
@@ -298,24 +298,24 @@ final class CableFixture: Sendable {
         return "{\"channel\":\"Turbo::StreamsChannel\",\"signed_stream_name\":\"\(signed)\"}"
     }
 
-    func visitor(_ userID: String = "17", seconds: Int64 = 3_600, cookie: Bool = false) -> CableVisitor {
-        CableVisitor(
+    func cableUser(_ userID: String = "17", seconds: Int64 = 3_600, cookie: Bool = false) -> CableUser {
+        CableUser(
             user: UserKey(app: "default", userID: userID), life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: clock.now.milliseconds + seconds * 1_000)),
             tokenCameInCookie: cookie)
     }
 
     /// A connection whose request has been read by somebody else.
-    func connect(_ visitor: CableVisitor?, lifetimeMilliseconds: Int64? = nil) async throws -> WebSocketClient {
+    func connect(_ cableUser: CableUser?, lifetimeMilliseconds: Int64? = nil) async throws -> WebSocketClient {
         let (client, server) = try connectedSockets()
         cable.accept(
-            descriptor: server, upgrade: try CableUpgrade.sample(), requestID: "r-1", visitor: visitor,
+            descriptor: server, upgrade: try CableUpgrade.sample(), requestID: "r-1", cableUser: cableUser,
             lifetimeMilliseconds: lifetimeMilliseconds)
         return client
     }
 
     /// A connection of a user that has been welcomed.
     func welcomed(_ userID: String = "17") async throws -> WebSocketClient {
-        let client = try await connect(visitor(userID))
+        let client = try await connect(cableUser(userID))
         _ = try await client.head()
         guard try await client.frame() == .text("{\"type\":\"welcome\"}") else {
             throw WebSocketClient.Broken(reason: "no welcome")

@@ -31,7 +31,7 @@ struct CableTurnTests {
     ) async throws -> WebSocketClient {
         fixture.board.onSubscription(of: "starter") { listener in
             work()
-            guard let loop = (listener as? CableListener)?.connection.loop else { return }
+            guard let loop = (listener as? CableSubscriber)?.connection.loop else { return }
             loop.eventLoop.execute { for _ in 0..<Limits.cablePingSlots { loop.tick() } }
         }
         let starter = try await fixture.welcomed("starter")
@@ -42,7 +42,7 @@ struct CableTurnTests {
     /// Tells a user who doesn't read more than the sockets take.
     /// - Returns: how many notifications.
     private static func tellUntilStalled(_ fixture: CableFixture, _ userID: String) async throws -> Int {
-        let listeners = fixture.board.listeners.compactMap { $0 as? CableListener }
+        let listeners = fixture.board.listeners.compactMap { $0 as? CableSubscriber }
         var told = 0
         while true {
             told += 1
@@ -57,7 +57,7 @@ struct CableTurnTests {
 
     private static func isPing(_ frame: ReceivedFrame?) -> Bool { frame?.json?["type"] == "ping" }
 
-    @Test("news of one who has very many wait for another's, and for the pings")
+    @Test("messages of one who has very many wait for another's, and for the pings")
     func turns() async throws {
         let fixture = CableFixture()
         var many: [WebSocketClient] = []
@@ -145,12 +145,12 @@ struct CableTurnTests {
         await fixture.stop()
     }
 
-    @Test("who reads slowly, less than makes room for more news, is not cut off")
+    @Test("who reads slowly, less than makes room for more messages, is not cut off")
     func slowReader() async throws {
         let fixture = CableFixture()
         let client = try await Self.subscribed(fixture, "17")
         _ = try await Self.tellUntilStalled(fixture, "17")
-        let connection = try #require(fixture.board.listeners.first as? CableListener).connection
+        let connection = try #require(fixture.board.listeners.first as? CableSubscriber).connection
         func unsent() async throws -> Int { try await connection.loop.eventLoop.submit { connection.unsent }.get() }
         try await fixture.cable.tick(2 * Limits.cablePingSlots)
         let former = try await unsent()
@@ -235,9 +235,9 @@ struct CableTurnTests {
     func overload() async throws {
         let fixture = CableFixture()
         let (client, other) = (try await Self.subscribed(fixture, "17"), try await Self.subscribed(fixture, "18"))
-        let news = Limits.cableWaitingBytes / 10_000 + 1
+        let batch = Limits.cableWaitingBytes / 10_000 + 1
         let starter = try await Self.withThread(fixture) { [board = fixture.board] in
-            for id in 1...news { board.tell("17", [Self.created(Int64(id), bytes: 10_000)]) }
+            for id in 1...batch { board.tell("17", [Self.created(Int64(id), bytes: 10_000)]) }
             board.tell("18", [Self.created(1)])
         }
         #expect(try await other.frame()?.json?["message"]?["id"] == "1")
@@ -286,12 +286,12 @@ struct CableTurnTests {
         await fixture.stop()
     }
 
-    @Test("the frames of a piece of news are made once for each identifier")
+    @Test("the frames of a batch are made once for each identifier")
     func frames() {
         var frames = CableFrames()
-        let news = StreamNews(.notifications, [Self.created(1), Self.created(2)])
+        let batch = EventBatch(.notifications, [Self.created(1), Self.created(2)])
         func address(_ message: Int, _ identifier: String) -> UnsafeRawPointer? {
-            frames.frame(message, of: news, under: Array(identifier.utf8)).withUnsafeReadableBytes { $0.baseAddress }
+            frames.frame(message, of: batch, under: Array(identifier.utf8)).withUnsafeReadableBytes { $0.baseAddress }
         }
         let addresses = [(0, "a"), (1, "a"), (0, "b"), (1, "b")].map { address($0.0, $0.1) }
         #expect(Set(addresses).count == 4)
@@ -303,10 +303,10 @@ struct CableTurnTests {
         var frames = CableFrames()
         let identifiers = (0..<200).map { Array("\($0)".utf8) + [UInt8](repeating: UInt8(ascii: "<"), count: 4_000) }
         var most = 0
-        for news in [Self.created(1), Self.created(2)].map({ StreamNews(.notifications, [$0]) }) {
+        for batch in [Self.created(1), Self.created(2)].map({ EventBatch(.notifications, [$0]) }) {
             for identifier in identifiers {
-                let frame = frames.frame(0, of: news, under: identifier)
-                let text = CableText.news(news.messages[0], kind: .notifications, identifier: identifier)
+                let frame = frames.frame(0, of: batch, under: identifier)
+                let text = CableText.message(batch.messages[0], kind: .notifications, identifier: identifier)
                 #expect(Array(frame.readableBytesView.suffix(text.count)) == text)
                 most = max(most, frames.bytes)
             }

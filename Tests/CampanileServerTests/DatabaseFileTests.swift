@@ -73,7 +73,7 @@ import Testing
         let other = try name.make(for: first.folder)
         var configuration = Configuration()
         configuration.database = other
-        let operations = try Operations(configuration, world: first.world)
+        let operations = try OperatorCommands(configuration, world: first.world)
         let key = "Bearer " + (try operations.createKey(name: "linked", app: AppName.standard))
         operations.close()
         #expect(try await first.client.post("/notifications", Self.create, as: key).status == 201)
@@ -99,8 +99,8 @@ import Testing
             #expect(error?.description.contains("\(name)") == true && error?.description.contains("2 hard links") == true)
             var configuration = Configuration()
             configuration.database = name
-            #expect(throws: OperatorError.self) { try Operations(configuration, world: first.world) }
-            #expect(throws: OperatorError.self) { try Operations.pendingMigrations(configuration) }
+            #expect(throws: OperatorError.self) { try OperatorCommands(configuration, world: first.world) }
+            #expect(throws: OperatorError.self) { try OperatorCommands.pendingMigrations(configuration) }
         }
         #expect(unlink(other) == 0)
         let second = try await RunningServer(folder: first.folder)
@@ -125,7 +125,7 @@ import Testing
             }
         }
         let before = try Data(contentsOf: URL(fileURLWithPath: folder.database))
-        let operations = try Operations(configuration, world: .live)
+        let operations = try OperatorCommands(configuration, world: .live)
         for number in 0..<5 { _ = try operations.createKey(name: "key-\(number)", app: AppName.standard) }
         operations.close()
         let command = try Store.open(folder.database, world: .live).database

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the courier looks for: which lanes have something due, and when.
+/// What the delivery worker looks for: which lanes have something due, and when.
 @Suite struct DueLaneTests {
     @Test("every lane with something due is found once, with its first moment, and none that has a push in flight alone")
     func lanes() async throws {
@@ -18,7 +18,7 @@ import Testing
             try await fixture.create(user)
         }
         // In the lane of FCM the app "a" has nothing due any more.
-        let claims = Claims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, lease: 9)
+        let claims = DeliveryClaims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, lease: 9)
         let now = fixture.clock.now
         let claimed = try await fixture.database.write {
             try claims.claim(Lane(app: "a", provider: .fcm), limit: 10, looks: 10, in: $0)

@@ -8,7 +8,7 @@ import Testing
 @testable import CampanileServer
 
 /// A client that keeps a copy of the inbox from nothing but what it is told.
-private final class Replica: StreamListener {
+private final class Replica: Subscriber {
     struct State: Sendable {
         /// Whether it was read, by notification.
         var entries: [String: Bool] = [:]
@@ -23,9 +23,9 @@ private final class Replica: StreamListener {
 
     init(_ state: State = State()) { self.state = Mutex(state) }
 
-    func deliver(_ news: StreamNews) {
+    func deliver(_ batch: EventBatch) {
         state.withLock { state in
-            for message in news.messages { Replica.apply(message, to: &state) }
+            for message in batch.messages { Replica.apply(message, to: &state) }
         }
     }
 
@@ -80,7 +80,7 @@ private struct Station {
             loop.perform {
                 done.resume(
                     with: Result {
-                        try hub.join(inbox, .notifications, listener, lastEventID: last.map(String.init))
+                        try hub.subscribe(inbox, .notifications, listener, lastEventID: last.map(String.init))
                     })
             }
         }
@@ -89,7 +89,7 @@ private struct Station {
     func leave(_ inbox: InboxID, _ listener: Replica) async {
         await withCheckedContinuation { continuation in
             loop.perform {
-                hub.leave(inbox, .notifications, listener)
+                hub.unsubscribe(inbox, .notifications, listener)
                 continuation.resume()
             }
         }

@@ -28,7 +28,7 @@ struct LookalikeTests {
     }
 
     @Test("each of two users has streams of its own")
-    func seats() async throws {
+    func quota() async throws {
         try await withServer({ $0.streams.perUser = 1 }) { server in
             let (one, other) = (try await server.user(Self.composed), try await server.user(Self.decomposed))
             let first = try await server.stream("/badge/stream", as: one)
@@ -88,12 +88,12 @@ struct LookalikeTests {
 
     @Test("a stream's name without an app is the connection's app only for the very user of its token")
     func streamName() {
-        let visitor = CableVisitor(
+        let visitor = CableUser(
             user: UserKey(app: "shop", userID: Self.composed),
             life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: 1_000)), tokenCameInCookie: false)
-        let dialogue = CableDialogueTests.dialogue(visitor)
+        let actionCable = ActionCableProtocolTests.actionCable(visitor)
         for (user, app) in [(Self.composed, "shop"), (Self.decomposed, "default")] {
-            let steps = dialogue.subscribe(CableFixture.turbo("notifications:\(user)"))
+            let steps = actionCable.subscribe(CableFixture.turbo("notifications:\(user)"))
             guard case .listen(_, let stream, _)? = steps.first else {
                 Issue.record("it doesn't listen")
                 continue

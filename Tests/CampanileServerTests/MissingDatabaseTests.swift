@@ -17,7 +17,7 @@ import Testing
     func looking() throws {
         let configuration = try configuration()
         let error = #expect(throws: OperatorError.self) {
-            try Operations(configuration, isMade: false, world: .live)
+            try OperatorCommands(configuration, isMade: false, world: .live)
         }
         #expect(error?.description == "There is no database \(configuration.database). Name it with --database.")
         #expect(!FileManager.default.fileExists(atPath: configuration.database))

@@ -39,7 +39,7 @@ import Testing
             try await fixture.database.write { try create(in: $0) }
         }
 
-        /// How many of the pushes were claimed where they were created: they are in flight until the courier settles them.
+        /// How many of the pushes were claimed where they were created: they are in flight until the delivery worker settles them.
         func claimed(_ created: [Publisher.Created]) throws -> Int {
             try created.flatMap { try fixture.states(of: $0.id) }.count { $0 == .sending }
         }
@@ -52,7 +52,7 @@ import Testing
         let claimed = try crowd.claimed(created)
         #expect(claimed > 0)
         #expect(claimed <= Limits.pushesInFlightPerLane)
-        try await crowd.fixture.courier.sendDue()
+        try await crowd.fixture.deliveryWorker.sendDue()
         for one in created { #expect(try crowd.fixture.states(of: one.id).allSatisfy { $0 == .accepted }) }
     }
 
@@ -67,7 +67,7 @@ import Testing
                 }
             }
         }
-        #expect(try crowd.fixture.courier.isQuiet)
+        #expect(try crowd.fixture.deliveryWorker.isQuiet)
         let (fresh, count) = (try await Crowd(), try await crowd.claimed(crowd.create()))
         #expect(try await count == fresh.claimed(fresh.create()))
     }
@@ -107,21 +107,21 @@ import Testing
         _ = try await creation.value
         await #expect(throws: Failure.self) { try await spoiled.value }
         #expect(runs.count.load(ordering: .relaxed) == 2)
-        try await crowd.fixture.courier.sendDue()
+        try await crowd.fixture.deliveryWorker.sendDue()
         let (fresh, again) = (try await Crowd(), try await crowd.claimed(crowd.create()))
         #expect(again > 0)
         #expect(try await again == fresh.claimed(fresh.create()), "no place is lost")
     }
 
-    @Test("the courier that is stopped waits for what was claimed and isn't sent yet")
+    @Test("the delivery worker that is stopped waits for what was claimed and isn't sent yet")
     func stopped() async throws {
         let crowd = try await Crowd()
-        let courier = crowd.fixture.courier
+        let deliveryWorker = crowd.fixture.deliveryWorker
         _ = try await crowd.create()
-        let isQuiet = try courier.isQuiet
+        let isQuiet = try deliveryWorker.isQuiet
         #expect(!isQuiet)
-        courier.stop()
-        await courier.run()
-        #expect(try courier.isQuiet)
+        deliveryWorker.stop()
+        await deliveryWorker.run()
+        #expect(try deliveryWorker.isQuiet)
     }
 }

@@ -130,7 +130,7 @@ private struct Workshop {
             let configuration = workshop.configuration()
             try workshop.providers.apply(configuration)
             let watch = CredentialWatch(
-                configuration: configuration, providers: workshop.providers, courier: bench.courier,
+                configuration: configuration, providers: workshop.providers, deliveryWorker: bench.deliveryWorker,
                 logger: workshop.log.logger)
             let warning = "warning The configuration has no credentials any more for an app that had some"
             try watch.use(configuration)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// The whole way: a call over HTTP, the courier, the real providers over HTTP/2 and TLS, and the simulator's phones, which
+/// The whole way: a call over HTTP, the delivery worker, the real providers over HTTP/2 and TLS, and the simulator's phones, which
 /// share no code with the providers.
 @Suite("Pushes to simulated phones", .serialized)
 struct PushSimulationTests {
@@ -70,7 +70,7 @@ struct PushSimulationTests {
             try server.reload()
             // The push's own wait for a mended configuration.
             server.clock.advance(seconds: 60)
-            server.app.courier.wake()
+            server.app.deliveryWorker.wake()
             while providers.simulator.device(Self.iPhone)?.received ?? 0 == 0 { await Task.yield() }
             try await server.quiet()
             #expect(try await server.deliveries(id, as: producer).map { $0["state"]?.string } == ["accepted"])
@@ -113,7 +113,7 @@ struct PushSimulationTests {
             providers.simulator.setFaults([])
             for _ in 0..<6 {
                 server.clock.advance(seconds: 300)
-                server.app.courier.wake()
+                server.app.deliveryWorker.wake()
                 try await server.quiet()
             }
             let phone = try #require(providers.simulator.device(Self.iPhone))
@@ -159,7 +159,7 @@ extension RunningServer {
 
     /// Waits until nothing is due now, in flight or unsettled.
     fileprivate func quiet() async throws {
-        while try !app.courier.isQuiet { await Task.yield() }
+        while try !app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     fileprivate func deliveries(_ id: String, as producer: String) async throws -> [JSONValue] {

@@ -29,8 +29,8 @@ import Testing
         }
     }
 
-    /// Waits for what was claimed at the creation, and lets the courier send the rest.
-    private func send(_ fixture: Fixture) async throws { try await fixture.courier.sendDue() }
+    /// Waits for what was claimed at the creation, and lets the delivery worker send the rest.
+    private func send(_ fixture: Fixture) async throws { try await fixture.deliveryWorker.sendDue() }
 
     @Test("an older app gets the push without its link, another one with it", arguments: [
         (nil, false), ("2.0.9", false), ("2.1-beta", false), ("2.1", true), ("2.10", true),
@@ -143,7 +143,7 @@ import Testing
         #expect(records.map(\.attempts) == [1])
     }
 
-    @Test("each of many devices gets what its own version can show, at the creation and by the courier", arguments: [false, true])
+    @Test("each of many devices gets what its own version can show, at the creation and by the delivery worker", arguments: [false, true])
     func manyDevices(claimsAtCreation: Bool) async throws {
         let fixture = try fixture(claimsAtCreation: claimsAtCreation)
         let letters = "abcdefghijkl"
@@ -182,9 +182,9 @@ import Testing
         let fixture = try Fixture(options: DeliveryOptions(rules: PerApp(all: rules)), claimsAtCreation: claimsAtCreation)
         try await fixture.register("a")
         try await fixture.create(category: "NOTICE")
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         try await fixture.create(category: "OTHER")
-        try await fixture.courier.sendDue()
+        try await fixture.deliveryWorker.sendDue()
         let alerts = fixture.provider.messages.compactMap { message -> PushAlert? in
             if case .alert(let alert) = message.kind { alert } else { nil }
         }

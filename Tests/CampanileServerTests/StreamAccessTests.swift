@@ -18,7 +18,7 @@ struct StreamAccessTests {
                 #expect(try await server.client.get(target, as: try server.producer(target)).status == 403)
             }
             #expect(try await server.client.get("/badge/stream").header("www-authenticate")?.hasPrefix("Bearer") == true)
-            #expect(server.app.realtime.seats.takenCount == 0)
+            #expect(server.app.realtime.quota.takenCount == 0)
         }
     }
 
@@ -159,14 +159,14 @@ struct StreamAccessTests {
             #expect(fourth.status == 503 && fourth.header("retry-after") != nil)
             for stream in streams { _ = try await stream.next() }
             streams[0].close()
-            while server.app.realtime.seats.takenCount == 3 { await Task.yield() }
+            while server.app.realtime.quota.takenCount == 3 { await Task.yield() }
             #expect(try await server.stream("/badge/stream", as: bob).status == 200)
             for stream in streams { stream.close() }
         }
     }
 
-    @Test("a server that holds no stream any more has given back every seat")
-    func seats() async throws {
+    @Test("a server that holds no stream any more has given back every slot")
+    func quota() async throws {
         try await withServer { server in
             let alice = try await server.user()
             for _ in 0..<20 {
@@ -174,7 +174,7 @@ struct StreamAccessTests {
                 _ = try await stream.next()
                 stream.close()
             }
-            while server.app.realtime.seats.takenCount > 0 { await Task.yield() }
+            while server.app.realtime.quota.takenCount > 0 { await Task.yield() }
             #expect(server.app.realtime.shards.allSatisfy { $0.loop.statistics.open == 0 })
         }
     }

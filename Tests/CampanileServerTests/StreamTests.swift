@@ -91,7 +91,7 @@ struct StreamTests {
             let answer = try await server.client.send("HEAD", "/badge/stream", as: try await server.user())
             #expect(answer.status == 200)
             #expect(answer.header("content-type") == "text/event-stream; charset=utf-8")
-            #expect(server.app.realtime.seats.takenCount == 0)
+            #expect(server.app.realtime.quota.takenCount == 0)
         }
     }
 
@@ -296,7 +296,7 @@ struct StreamTests {
             server.app.realtime.tick()
             #expect(try await stream.next() == nil)
             #expect(try await server.client.get("/badge/stream", as: short).status == 401)
-            #expect(server.app.realtime.seats.takenCount == 1)
+            #expect(server.app.realtime.quota.takenCount == 1)
             other.close()
         }
     }

@@ -13,8 +13,8 @@ struct CableResource: Sendable {
         let upgrade = try upgrade(request)
         let user = try CableResource.user(identity)
         if realtime.isEnding { throw ClientError.unavailable("The server is stopping.") }
-        let seat = try realtime.seats.take(user?.user)
-        let (requestID, visitor) = (request.id, user.map(CableVisitor.init))
+        let slot = try realtime.quota.take(user?.user)
+        let (requestID, cableUser) = (request.id, user.map(CableUser.init))
         let lifetime = Int64(StreamLifetime.nanoseconds(world) / 1_000_000)
         return .later {
             // Recorded before it can subscribe. If nothing can be written now, the subscription tries again.
@@ -22,9 +22,9 @@ struct CableResource: Sendable {
             return Response(takeOver: 101) { [realtime] socket in
                 guard let descriptor = socket.release() else { return }
                 // Given back when the connection is gone.
-                seat.handOver()
+                slot.handOver()
                 realtime.cable.accept(
-                    descriptor: descriptor, upgrade: upgrade, requestID: requestID, visitor: visitor,
+                    descriptor: descriptor, upgrade: upgrade, requestID: requestID, cableUser: cableUser,
                     lifetimeMilliseconds: lifetime)
             }
         }
@@ -56,7 +56,7 @@ struct CableResource: Sendable {
     }
 }
 
-extension CableVisitor {
+extension CableUser {
     init(_ user: StreamUser) {
         self.init(user: user.user.key, life: user.user.life, tokenCameInCookie: user.mayHaveNewerToken)
     }

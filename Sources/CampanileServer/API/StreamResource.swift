@@ -42,7 +42,7 @@ struct StreamResource: Sendable {
         let shard = realtime.nextShard()
         // Not answered: the client takes it for a broken connection, and comes back to the next server.
         if shard.hub.isEnding { return .now(Response(takeOver: 503) { $0.close() }) }
-        let seat = try realtime.seats.take(user.user)
+        let slot = try realtime.quota.take(user.user)
         headers.append(.init("X-Request-Id", .text(request.id)))
         let head = ResponseHead.bytes(status: 200, reason: "OK", headers + [.init("Connection", "close")])
         // A page that makes a new EventSource has no header for it.
@@ -51,7 +51,7 @@ struct StreamResource: Sendable {
         return .later {
             let inbox = try await inboxes.find(user.user, isRecorded: kind == .notifications)
             let opening = EventStreamSession.Opening(
-                user: user, seat: seat, inbox: inbox, kind: kind, lastEventID: lastEventID, head: head)
+                user: user, slot: slot, inbox: inbox, kind: kind, lastEventID: lastEventID, head: head)
             return Response(takeOver: 200) { [world] socket in
                 shard.hub.admit(.user(opening.user.user.key)) {
                     EventStreamSession.open(opening, on: socket, loop: shard.loop, hub: shard.hub, world: world)

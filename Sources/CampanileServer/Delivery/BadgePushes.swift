@@ -2,7 +2,7 @@ package import CampanileCore
 import SQLEngine
 
 /// The one mechanism that sends clearings (count 0) and syncs (count n): a badge push is owed to a device whose told count
-/// differs from the badge's. Every event of the inbox calls `countChanged`; the courier asks `owes` again before it sends
+/// differs from the badge's. Every event of the inbox calls `countChanged`; the delivery worker asks `owes` again before it sends
 /// and after every answer, so that nothing outdated goes out and nothing owed is forgotten.
 package struct BadgePushes: Sendable {
     let policy: BadgePolicy
@@ -10,7 +10,7 @@ package struct BadgePushes: Sendable {
     let androidData: Bool
     /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
     let neverZeroWhileOthersRemain: Bool
-    /// Wakes the courier. A wake-up may be lost: what is owed stands in the database.
+    /// Wakes the delivery worker. A wake-up may be lost: what is owed stands in the database.
     let signal = WakeSignal()
 
     package init(
@@ -87,11 +87,11 @@ package struct BadgePushes: Sendable {
             }
             if changed != device { try DeviceTokenRepository.store(changed, in: transaction) }
         }
-        if isAnyOwed { wakeCourier(after: transaction) }
+        if isAnyOwed { wakeDeliveryWorker(after: transaction) }
     }
 
     /// The transaction made a push due.
-    func wakeCourier(after transaction: Transaction) {
+    func wakeDeliveryWorker(after transaction: Transaction) {
         transaction.afterCommit { [signal] in signal.wake() }
     }
 

@@ -10,13 +10,13 @@ final class CredentialWatch: Sendable {
 
     private let configuration: Mutex<Configuration>
     private let providers: PushProviders
-    private let courier: Courier
+    private let deliveryWorker: DeliveryWorker
     private let logger: Logger
 
-    init(configuration: Configuration, providers: PushProviders, courier: Courier, logger: Logger) {
+    init(configuration: Configuration, providers: PushProviders, deliveryWorker: DeliveryWorker, logger: Logger) {
         self.configuration = Mutex(configuration)
         self.providers = providers
-        self.courier = courier
+        self.deliveryWorker = deliveryWorker
         self.logger = logger
     }
 
@@ -29,7 +29,7 @@ final class CredentialWatch: Sendable {
             return isChanged
         }
         // Also what waits for another reason than a wrong key is worth a try, since somebody asks.
-        courier.tryAgain()
+        deliveryWorker.tryAgain()
         logger.notice("The push credentials were read again.", metadata: ["changed": "\(isChanged)"])
         for lane in providers.kept(without: new) {
             logger.warning(
@@ -49,7 +49,7 @@ final class CredentialWatch: Sendable {
     func look() {
         do {
             guard try configuration.withLock({ try providers.apply($0) }) else { return }
-            courier.tryAgain()
+            deliveryWorker.tryAgain()
             logger.notice("The push credentials were replaced.")
         } catch {
             logger.debug("The push credentials can't be used; the present ones stay.", metadata: ["error": "\(error)"])

@@ -46,7 +46,7 @@ package struct Explanation: Sendable {
     static func answers(_ delivery: DeliveryReport) -> JSONValue {
         if let text = delivery.answers, let answers = try? JSONValue(parsing: Array(text.utf8)) { return answers }
         guard delivery.state == .accepted, let at = delivery.settledAt else { return .array([]) }
-        return .array([Settlements.json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)])
+        return .array([DeliverySettlements.json(PushAnswer(outcome: .accepted, status: 200, reason: nil), at: at)])
     }
 
     // MARK: For people
@@ -73,7 +73,7 @@ package struct Explanation: Sendable {
     }
 
     private func lines(_ delivery: DeliveryReport) -> [String] {
-        let token = delivery.token.map(Courier.hint) ?? "a device that left"
+        let token = delivery.token.map(DeliveryWorker.hint) ?? "a device that left"
         let provider = delivery.provider.map { ", \($0)" } ?? ""
         let times = delivery.attempts == 1 ? "1 attempt" : "\(delivery.attempts) attempts"
         var next = ""

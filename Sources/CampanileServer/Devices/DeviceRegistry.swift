@@ -25,7 +25,7 @@ struct DeviceRegistry: Sendable {
             try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
             if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
             // What is owed to it may be due in another lane now.
-            badgePushes.wakeCourier(after: transaction)
+            badgePushes.wakeDeliveryWorker(after: transaction)
             return (device, false)
         }
     }

@@ -10,7 +10,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var attempted: Bool
     var badgeDueAt: Timestamp?
     var badgeAttempts: Int64
-    /// When the courier should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
+    /// When the delivery worker should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
     private(set) var dueAt: Timestamp?
     /// The server's start that has a push in flight to the device; 0: none.
     var lease: Int64

@@ -85,7 +85,7 @@ package enum Limits {
     /// Revocations of so long ago are looked at again: another process' clock may differ.
     static let revocationOverlapMilliseconds: Int64 = 60_000
 
-    // The courier
+    // The delivery worker
     /// In flight together; from there on each lane has only its reserved places.
     static let pushesInFlight = 2_048
     static let pushesInFlightPerLane = 1_000
@@ -93,9 +93,9 @@ package enum Limits {
     /// Devices claimed, and answers settled, in one transaction.
     static let claimedDevices = 256
     static let settledAnswers = 512
-    /// Writes in one transaction from which on the courier makes pauses.
+    /// Writes in one transaction from which on the delivery worker makes pauses.
     static let busyWriter = 8
-    static let courierPauseMilliseconds: Int64 = 10
+    static let deliveryPauseMilliseconds: Int64 = 10
     static let syncDelayMilliseconds: Int64 = 2_000
     static let deliveryAttempts = 7
     static let unansweredMilliseconds: Int64 = 5_000
@@ -122,7 +122,7 @@ package enum Limits {
     static let deadTokensTolerated = 10
     static let sparingMilliseconds: Int64 = 10 * 60_000
     /// Rows walked in one transaction when a start looks for the leases of an earlier one.
-    static let leaseWalkRows: Int64 = 10_000
+    static let leaseRecoveryRows: Int64 = 10_000
 
     // A cable connection (ActionCable over WebSocket)
     static let cableSubscriptions = 100

@@ -6,7 +6,7 @@ struct Inboxes: Sendable {
     let database: Database
     let world: World
     let badgePushes: BadgePushes
-    let board: BadgeBoard
+    let badgeCache: BadgeCache
 
     private var policy: BadgePolicy { badgePushes.policy }
 
@@ -15,7 +15,7 @@ struct Inboxes: Sendable {
     /// The badge for a user who only asks for it: from memory, if it was read since it last changed.
     func badge(_ user: User) throws -> Badge {
         guard let inbox = try user.knownInbox ?? database.read({ try user.inbox(in: $0) }) else { return .none }
-        return try board.badge(inbox) {
+        return try badgeCache.badge(inbox) {
             try database.read { try InboxRepository.badge(inbox, policy, in: $0) }
         }
     }

@@ -13,15 +13,15 @@ package struct Publisher: Sendable {
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
     /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
-    let courier: Courier?
+    let deliveryWorker: DeliveryWorker?
     private let idempotency = Idempotency()
     private let reserved = Reserved()
 
-    package init(database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, courier: Courier? = nil) {
+    package init(database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil) {
         self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
-        self.courier = courier
+        self.deliveryWorker = deliveryWorker
     }
 
     /// A notification as it was created.
@@ -134,7 +134,7 @@ package struct Publisher: Sendable {
     }
 
     /// An alert for each device. Where nothing else is owed to a device and its lane runs, the push is claimed here and
-    /// now: that spares the courier a transaction, and the device the wait for it.
+    /// now: that spares the delivery worker a transaction, and the device the wait for it.
     /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
     private func oweAlerts(
         _ created: Created, inbox: InboxID, app: String, badge: Badge, mayClaim: Bool, in transaction: Transaction
@@ -145,13 +145,13 @@ package struct Publisher: Sendable {
                 notification: created.id, inbox: inbox, reason: .noDevices, in: transaction)
         }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
-        let terms = mayClaim && !devices.isEmpty ? courier?.claims.rules[app].terms(of: created.notification.content) : nil
+        let terms = mayClaim && !devices.isEmpty ? deliveryWorker?.claims.rules[app].terms(of: created.notification.content) : nil
         var isOwed = false
         for device in devices {
             var schedule = device.schedule
-            if let terms, let courier, schedule.isFree(at: transaction.now),
-                try courier.send(in: Lane(app: app, provider: device.target.provider), after: transaction, {
-                    try courier.claims.claim(
+            if let terms, let deliveryWorker, schedule.isFree(at: transaction.now),
+                try deliveryWorker.send(in: Lane(app: app, provider: device.target.provider), after: transaction, {
+                    try deliveryWorker.claims.claim(
                         device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
                         in: transaction)
                 })
@@ -164,7 +164,7 @@ package struct Publisher: Sendable {
             schedule.look(at: transaction.now)
             if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
         }
-        if isOwed { badgePushes.wakeCourier(after: transaction) }
+        if isOwed { badgePushes.wakeDeliveryWorker(after: transaction) }
     }
 }
 

@@ -4,25 +4,25 @@ import Logging
 import SQLEngine
 import Synchronization
 
-/// The cable's way into the hubs: each subscription is a listener in one of them.
+/// The cable's way into the hubs: each subscription is a subscriber in one of them.
 final class CableStreams: CableAuthority {
     private let inboxes: StreamInboxes
     private let shards: [Realtime.Shard]
-    private let seats: StreamSeats
+    private let quota: StreamQuota
     private let logger: Logger
 
-    init(inboxes: StreamInboxes, shards: [Realtime.Shard], seats: StreamSeats, logger: Logger) {
+    init(inboxes: StreamInboxes, shards: [Realtime.Shard], quota: StreamQuota, logger: Logger) {
         self.inboxes = inboxes
         self.shards = shards
-        self.seats = seats
+        self.quota = quota
         self.logger = logger
     }
 
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, listener: any StreamListener
+        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber
     ) -> any StreamSubscription {
         let kind = stream.kind
-        let subscription = CableSubscription(kind, listener, of: owner, in: shards.home(of: stream.user))
+        let subscription = CableSubscription(kind, subscriber, of: owner, in: shards.home(of: stream.user))
         do {
             if let known = try inboxes.known(stream.user, isRecorded: kind == .notifications) {
                 // From the newest event of this moment on, whenever the hub comes to it.
@@ -31,7 +31,7 @@ final class CableStreams: CableAuthority {
                 make(stream.user, for: subscription)
             }
         } catch {
-            fail(error, listener)
+            fail(error, subscriber)
         }
         return subscription
     }
@@ -43,17 +43,17 @@ final class CableStreams: CableAuthority {
                 let inbox = try await inboxes.make(user, isRecorded: subscription.kind == .notifications)
                 subscription.join(inbox, from: nil)
             } catch {
-                fail(error, subscription.listener)
+                fail(error, subscription.subscriber)
             }
         }
     }
 
-    private func fail(_ error: any Error, _ listener: any StreamListener) {
+    private func fail(_ error: any Error, _ subscriber: any Subscriber) {
         logger.warning("A cable's subscription can't be read now.", metadata: ["error": "\(error)"])
-        listener.end(.overloaded)
+        subscriber.end(.overloaded)
     }
 
-    func left(_ visitor: CableVisitor?) { seats.giveBack(visitor?.user) }
+    func left(_ cableUser: CableUser?) { quota.giveBack(cableUser?.user) }
 }
 
 extension [Realtime.Shard] {
@@ -65,16 +65,16 @@ extension [Realtime.Shard] {
 /// One subscription of a cable connection.
 private final class CableSubscription: StreamSubscription {
     let kind: StreamKind
-    let listener: any StreamListener
+    let subscriber: any Subscriber
     private let owner: TurnOwner
     private let shard: Realtime.Shard
     /// The inbox that it listens to; written and read on the shard's thread only.
     private let inbox = Mutex<InboxID?>(nil)
     private let isCancelled = Atomic<Bool>(false)
 
-    init(_ kind: StreamKind, _ listener: any StreamListener, of owner: TurnOwner, in shard: Realtime.Shard) {
+    init(_ kind: StreamKind, _ subscriber: any Subscriber, of owner: TurnOwner, in shard: Realtime.Shard) {
         self.kind = kind
-        self.listener = listener
+        self.subscriber = subscriber
         self.owner = owner
         self.shard = shard
     }
@@ -83,11 +83,11 @@ private final class CableSubscription: StreamSubscription {
         shard.hub.admit(owner) { [self] in
             guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
             do {
-                try shard.hub.join(inbox, kind, listener, lastEventID: sequence.map(String.init))
+                try shard.hub.subscribe(inbox, kind, subscriber, lastEventID: sequence.map(String.init))
                 self.inbox.withLock { $0 = inbox }
             } catch {
                 shard.hub.noteUnreadable(error)
-                listener.end(.overloaded)
+                subscriber.end(.overloaded)
             }
         }
     }
@@ -96,7 +96,7 @@ private final class CableSubscription: StreamSubscription {
         isCancelled.store(true, ordering: .sequentiallyConsistent)
         shard.loop.perform { [self] in
             guard let inbox = inbox.withLock({ $0 }) else { return }
-            shard.hub.leave(inbox, kind, listener)
+            shard.hub.unsubscribe(inbox, kind, subscriber)
         }
     }
 }

@@ -39,7 +39,7 @@ struct EventFeed: Sendable {
         }
     }
 
-    /// The same without a limit, and in the same moment what somebody who joins the audience is told first: so that the one
+    /// The same without a limit, and in the same moment what somebody who joins the subscribers is told first: so that the one
     /// goes on where the other ends.
     /// - Parameter lastEventID: what the client says it saw last; nil: it comes newly.
     func join(

@@ -4,7 +4,7 @@ import HTTPEngine
 /// One open stream of server-sent events: its connection, and what it is told.
 ///
 /// Sendable: `stream` is written and read on the loop's thread only; the rest never changes.
-final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner, @unchecked Sendable {
+final class EventStreamSession: StreamSession, Subscriber, EventStreamOwner, @unchecked Sendable {
     let user: StreamUser?
     let endsAt: UInt64
     private let inbox: InboxID
@@ -12,13 +12,13 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
     private let hub: Hub
     private let world: World
     /// Given back with this object.
-    private let seat: StreamSeats.Seat
+    private let slot: StreamQuota.Slot
     private var stream: EventStream?
 
     /// The client's wishes when it opened the stream.
     struct Opening: Sendable {
         let user: StreamUser
-        let seat: StreamSeats.Seat
+        let slot: StreamQuota.Slot
         let inbox: InboxID
         let kind: StreamKind
         let lastEventID: String?
@@ -28,7 +28,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
 
     private init(_ opening: Opening, hub: Hub, world: World, endsAt: UInt64) {
         user = opening.user
-        seat = opening.seat
+        slot = opening.slot
         inbox = opening.inbox
         kind = opening.kind
         self.hub = hub
@@ -44,7 +44,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
         session.stream = stream
         stream.send(StreamBytes(opening.head + ServerSentEvents.retry(Limits.streamRetryMilliseconds)))
         do {
-            try hub.join(opening.inbox, opening.kind, session, lastEventID: opening.lastEventID)
+            try hub.subscribe(opening.inbox, opening.kind, session, lastEventID: opening.lastEventID)
             hub.open(session)
         } catch {
             // The head is on its way: the client comes back, as after any interruption.
@@ -53,7 +53,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
         }
     }
 
-    func deliver(_ news: StreamNews) { stream?.send(news.eventStream) }
+    func deliver(_ batch: EventBatch) { stream?.send(batch.eventStream) }
 
     func end(_ reason: StreamEnd) {
         switch reason {
@@ -69,7 +69,7 @@ final class EventStreamSession: StreamSession, StreamListener, EventStreamOwner,
 
     func eventStream(_ stream: EventStream, endedWith reason: EventStreamEnd) {
         self.stream = nil
-        hub.leave(inbox, kind, self)
+        hub.unsubscribe(inbox, kind, self)
         hub.close(self)
     }
 }

@@ -28,7 +28,7 @@ final class Hub: @unchecked Sendable {
     private let logger: Logger
 
     // The loop's thread only.
-    private var audiences: [InboxID: Audience] = [:]
+    private var subscribersByInbox: [InboxID: Subscribers] = [:]
     private var sessions: [ObjectIdentifier: any StreamSession] = [:]
     /// Streams that are to open.
     private var newcomers = TurnQueue<@Sendable () -> Void>()
@@ -86,7 +86,7 @@ final class Hub: @unchecked Sendable {
     func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
 
     /// Opens a stream, on the loop's thread: one at a time and in turns, because each reads the database, and may be told
-    /// much that it missed, while others' news wait for the thread.
+    /// much that it missed, while others' batches wait for the thread.
     func admit(_ owner: TurnOwner, _ open: @escaping @Sendable () -> Void) {
         loop.perform { [self] in
             newcomers.add(open, of: owner)
@@ -163,44 +163,44 @@ final class Hub: @unchecked Sendable {
 // MARK: - Listening, on the loop's thread
 
 extension Hub {
-    /// From now on the listener is told what happens in an inbox; first of all the present state.
+    /// From now on the subscriber is told what happens in an inbox; first of all the present state.
     /// - Parameter lastEventID: for notifications, what the client saw last.
     /// - Throws: `SQLError` when the database can't be read; nobody listens then.
-    func join(_ inbox: InboxID, _ kind: StreamKind, _ listener: any StreamListener, lastEventID: String? = nil) throws {
+    func subscribe(_ inbox: InboxID, _ kind: StreamKind, _ subscriber: any Subscriber, lastEventID: String? = nil) throws {
         // Before the database is read: what is committed from here on is noticed.
         calls.withLock { _ = $0.heard.insert(inbox) }
-        var audience = audiences[inbox] ?? Audience()
+        var subscribers = subscribersByInbox[inbox] ?? Subscribers()
         let opening: [StreamMessage]
         do {
             if kind == .notifications {
-                let joined = try feed.join(inbox, after: audience.position, lastEventID: lastEventID)
+                let joined = try feed.join(inbox, after: subscribers.position, lastEventID: lastEventID)
                 // The others first: they are then told up to where the new one begins.
-                audience.tell(joined.look)
-                audience.position.sequence = joined.look.position.sequence
+                subscribers.tell(joined.look)
+                subscribers.position.sequence = joined.look.position.sequence
                 opening = joined.opening
             } else {
-                let look = try feed.look(inbox, after: audience.position)
-                audience.tell(look)
+                let look = try feed.look(inbox, after: subscribers.position)
+                subscribers.tell(look)
                 opening = [kind == .badge ? look.badgeMessage : look.turboMessage]
             }
         } catch {
-            forgetIfUnheard(inbox, audience)
+            forgetIfUnheard(inbox, subscribers)
             throw error
         }
-        audience.add(listener, kind)
-        audiences[inbox] = audience
-        listener.deliver(StreamNews(kind, opening))
+        subscribers.add(subscriber, kind)
+        subscribersByInbox[inbox] = subscribers
+        subscriber.deliver(EventBatch(kind, opening))
     }
 
-    func leave(_ inbox: InboxID, _ kind: StreamKind, _ listener: any StreamListener) {
-        guard var audience = audiences[inbox] else { return }
-        audience.remove(listener, kind)
-        audiences[inbox] = audience.isEmpty ? nil : audience
-        forgetIfUnheard(inbox, audience)
+    func unsubscribe(_ inbox: InboxID, _ kind: StreamKind, _ subscriber: any Subscriber) {
+        guard var subscribers = subscribersByInbox[inbox] else { return }
+        subscribers.remove(subscriber, kind)
+        subscribersByInbox[inbox] = subscribers.isEmpty ? nil : subscribers
+        forgetIfUnheard(inbox, subscribers)
     }
 
-    private func forgetIfUnheard(_ inbox: InboxID, _ audience: Audience) {
-        guard audience.isEmpty else { return }
+    private func forgetIfUnheard(_ inbox: InboxID, _ subscribers: Subscribers) {
+        guard subscribers.isEmpty else { return }
         calls.withLock { _ = $0.heard.remove(inbox) }
     }
 
@@ -216,7 +216,7 @@ extension Hub {
         guard anyChanged else { return tell(Array(changed)[...]) }
         revocationLooks = Limits.revocationLooks
         endRevoked()
-        tell(Array(audiences.keys)[...])
+        tell(Array(subscribersByInbox.keys)[...])
     }
 
     /// A few at a time: others wait for this thread too.
@@ -227,12 +227,12 @@ extension Hub {
     }
 
     private func tell(_ inbox: InboxID) {
-        guard var audience = audiences[inbox] else { return }
+        guard var subscribers = subscribersByInbox[inbox] else { return }
         do {
-            let look = try feed.look(inbox, after: audience.position)
-            // Taken out while it is told, so that a listener that leaves meanwhile finds the audience as it will be.
-            audience.tell(look)
-            audiences[inbox]?.position = audience.position
+            let look = try feed.look(inbox, after: subscribers.position)
+            // Taken out while it is told, so that a subscriber that leaves meanwhile finds the subscribers as they will be.
+            subscribers.tell(look)
+            subscribersByInbox[inbox]?.position = subscribers.position
             // What doesn't go in one look goes in the next, after what others wait for.
             if look.hasMore { loop.perform { self.tell(inbox) } }
         } catch {

@@ -16,7 +16,7 @@ final class Realtime: Sendable {
     }
 
     let shards: [Shard]
-    let seats: StreamSeats
+    let quota: StreamQuota
     let cable: Cable
     private let wheel: ShardWheel
     private let hasEnded = Atomic<Bool>(false)
@@ -32,7 +32,7 @@ final class Realtime: Sendable {
                 "The system allows fewer open files than streams.total needs: raise the limit (nofile).",
                 metadata: ["streams.total": "\(streams.total)", "streams": "\(total)"])
         }
-        seats = StreamSeats(perUser: streams.perUser, total: total)
+        quota = StreamQuota(perUser: streams.perUser, total: total)
         let processors = sysconf(Int32(_SC_NPROCESSORS_ONLN))
         let shards = (0..<min(max(1, processors), Limits.streamThreads)).map { number in
             Shard(
@@ -42,12 +42,12 @@ final class Realtime: Sendable {
         self.shards = shards
         wheel = ShardWheel(shards)
         let authority = CableStreams(
-            inboxes: StreamInboxes(database: database, world: world), shards: shards, seats: seats, logger: logger)
+            inboxes: StreamInboxes(database: database, world: world), shards: shards, quota: quota, logger: logger)
         let rules = try CableRules(cable, logger: logger, now: world.now)
         self.cable = Cable(rules: rules, authority: authority, logger: logger, now: world.now)
         shards.first?.hub.onRevocations { [weak cable = self.cable] revoked in
-            cable?.end(.revoked) { visitor in
-                visitor.life.isRevoked(by: revoked[visitor.user])
+            cable?.end(.revoked) { cableUser in
+                cableUser.life.isRevoked(by: revoked[cableUser.user])
             }
         }
     }

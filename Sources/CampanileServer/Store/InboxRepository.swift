@@ -61,7 +61,7 @@ enum InboxRepository {
         try found(id, in: connection).state
     }
 
-    /// The only place where a badge changes; it tells the database which inbox it was (`BadgeBoard`).
+    /// The only place where a badge changes; it tells the database which inbox it was (`BadgeCache`).
     static func store(_ state: InboxState, _ id: InboxID, in transaction: Transaction) throws {
         transaction.changed(id.rawValue)
         _ = try transaction.connection.run(

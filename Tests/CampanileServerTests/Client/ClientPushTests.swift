@@ -39,7 +39,7 @@ private struct Ranking: DeepLinkScreen {
     func show(in coordinator: Screens, animated: Bool) { coordinator.shown.append("Ranking \(generation)") }
 }
 
-/// The whole way: a producer's call, the courier, Apple's payload as the simulator took it, and the app that is tapped.
+/// The whole way: a producer's call, the delivery worker, Apple's payload as the simulator took it, and the app that is tapped.
 @Suite("A push on its way into an app", .serialized, .timeLimit(.minutes(2)))
 struct ClientPushTests {
     private static let tree = DeepLinkTree([
@@ -111,7 +111,7 @@ struct ClientPushTests {
     }
 
     private func settle(_ server: RunningServer) async throws {
-        while try !server.app.courier.isQuiet { await Task.yield() }
+        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     @Test("a producer's link reaches the phone as it was written, and a tap makes its screens, reads it and sets the number")

@@ -62,7 +62,7 @@ extension PushMessage {
     }
 }
 
-/// The inbox, the devices and the courier on a real SQLite file, without HTTP. The courier goes when the test says.
+/// The inbox, the devices and the delivery worker on a real SQLite file, without HTTP. The delivery worker goes when the test says.
 struct Fixture: Sendable {
     let folder = TemporaryFolder()
     let clock = HandClock()
@@ -74,11 +74,11 @@ struct Fixture: Sendable {
     let inboxes: Inboxes
     let registry: DeviceRegistry
     let provider = RecordingProvider()
-    let courier: Courier
+    let deliveryWorker: DeliveryWorker
     /// The number of this fixture's start.
     static let lease: Int64 = 2
 
-    /// - Parameter claimsAtCreation: whether creating hands its pushes to the courier right away, as a running server does.
+    /// - Parameter claimsAtCreation: whether creating hands its pushes to the delivery worker right away, as a running server does.
     init(
         _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false,
         neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
@@ -90,15 +90,15 @@ struct Fixture: Sendable {
         badgePushes = BadgePushes(
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
             neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
-        let board = BadgeBoard(capacity: 1_000)
-        database.onCommit { board.takeOff($0.map { InboxID($0) }) }
-        inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, board: board)
+        let badgeCache = BadgeCache(capacity: 1_000)
+        database.onCommit { badgeCache.invalidate($0.map { InboxID($0) }) }
+        inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
         registry = DeviceRegistry(database: database, badgePushes: badgePushes)
-        courier = Courier(
+        deliveryWorker = DeliveryWorker(
             database: database, world: world, badgePushes: badgePushes, options: options, lease: Fixture.lease,
             providers: { [provider] _ in provider }, ids: ids,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        publisher = Publisher(database: database, ids: ids, badgePushes: badgePushes, courier: claimsAtCreation ? courier : nil)
+        publisher = Publisher(database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil)
     }
 
     let alice = User(app: "default", userID: "alice")
@@ -129,9 +129,9 @@ struct Fixture: Sendable {
         return try await publisher.publish(new, app: (user ?? alice).app)[0].id
     }
 
-    /// What the courier would claim now, claimed and not sent: the state in which a server may be killed.
+    /// What the delivery worker would claim now, claimed and not sent: the state in which a server may be killed.
     func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
-        let claims = Claims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, lease: lease)
+        let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, lease: lease)
         return try await database.write { transaction in
             try DeviceTokenRepository.dueLanes(in: transaction.connection).flatMap {
                 try claims.claim($0.lane, limit: 10, looks: 10, in: transaction)
@@ -141,7 +141,7 @@ struct Fixture: Sendable {
 
     /// What a start does about the pushes of the start before it.
     func releaseLeases(resendsUnanswered: Bool = true) async throws -> Int {
-        await LeaseWalk(
+        await LeaseRecovery(
             database: database, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         ).run()
@@ -163,10 +163,10 @@ struct Fixture: Sendable {
         return try await inboxes.acknowledge(.open, user, device: device)
     }
 
-    /// Lets the courier send what is due, and tells in words what it sent.
+    /// Lets the delivery worker send what is due, and tells in words what it sent.
     func sent() async throws -> [String] {
         provider.forget()
-        try await courier.sendDue()
+        try await deliveryWorker.sendDue()
         return provider.messages.map(\.summary).sorted()
     }
 }

@@ -37,7 +37,7 @@ final class RunningServer: Sendable {
     }
 
     /// What an operator does beside it: another connection, as the command line's.
-    func operations() throws -> Operations { try Operations(configuration, world: world) }
+    func operations() throws -> OperatorCommands { try OperatorCommands(configuration, world: world) }
 
     func producer(_ name: String = "tests", app: String = AppName.standard) throws -> String {
         let operations = try operations()

@@ -8,16 +8,16 @@ import Synchronization
 
 /// The application, as the cable needs it. Both calls come on the cable's thread and must not block.
 protocol CableAuthority: Sendable {
-    /// Subscribes to a stream. News come to `listener` until its subscription is cancelled, the present badge
+    /// Subscribes to a stream. News come to `subscriber` until its subscription is cancelled, the present badge
     /// first; whatever is committed after this call has returned is among them.
     /// - Parameter owner: for whom it is done, while others wait.
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, listener: any StreamListener
+        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber
     ) -> any StreamSubscription
 
     /// A connection that was given to `accept` is gone; said once for each. (On the caller's thread if the cable has been
     /// shut down.)
-    func left(_ visitor: CableVisitor?)
+    func left(_ cableUser: CableUser?)
 }
 
 /// Counts of present and past connections. Readable from any thread.
@@ -74,10 +74,10 @@ final class Cable: Sendable {
     /// authority hears when the connection is gone.
     /// - Parameters:
     ///   - descriptor: a connected stream socket whose request has been read and not been answered. It is closed here.
-    ///   - visitor: nil when no valid user token came with the request.
+    ///   - cableUser: nil when no valid user token came with the request.
     ///   - lifetimeMilliseconds: after which the client is asked to come back; nil: without end.
     func accept(
-        descriptor: Int32, upgrade: CableUpgrade, requestID: String, visitor: CableVisitor?,
+        descriptor: Int32, upgrade: CableUpgrade, requestID: String, cableUser: CableUser?,
         lifetimeMilliseconds: Int64? = nil
     ) {
         // The lock is held until the thread has been asked, so that it can't have ended in between.
@@ -86,12 +86,12 @@ final class Cable: Sendable {
             Cable.prepare(descriptor)
             let pings = lifetimeMilliseconds.map { Int(max(1, $0 / Limits.cablePingMilliseconds)) }
             let head = ByteBuffer(bytes: upgrade.head(requestID: requestID))
-            take(descriptor, CableConnection(loop: loop, descriptor: descriptor, head: head, visitor: visitor, pings: pings))
+            take(descriptor, CableConnection(loop: loop, descriptor: descriptor, head: head, cableUser: cableUser, pings: pings))
             return true
         }
         guard !isAccepted else { return }
         Glibc.close(descriptor)
-        authority.left(visitor)
+        authority.left(cableUser)
     }
 
     private func take(_ descriptor: Int32, _ connection: CableConnection) {
@@ -119,7 +119,7 @@ final class Cable: Sendable {
 
     /// Ends the connections of users who may not listen any more, or whose tokens are revoked.
     /// - Parameter isConcerned: called on the cable's thread.
-    func end(_ reason: StreamEnd, of isConcerned: @escaping @Sendable (CableVisitor) -> Bool) {
+    func end(_ reason: StreamEnd, of isConcerned: @escaping @Sendable (CableUser) -> Bool) {
         phase.withLock { phase in
             guard case .running(let loop, _) = phase else { return }
             loop.eventLoop.execute { loop.end(reason, of: isConcerned) }

@@ -4,7 +4,7 @@ import NIOCore
 import NIOWebSocket
 
 /// One cable connection: the end of its channel's pipeline. Frames come from NIO's decoder; what they mean is decided by
-/// `WebSocketReceiver` and `CableDialogue`, and done here.
+/// `WebSocketReceiver` and `ActionCableProtocol`, and done here.
 ///
 /// Sendable: it is made by the thread that accepts and then touched on the cable's thread only, but for the waiting bytes,
 /// which are the turns'.
@@ -25,9 +25,9 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     let loop: CableLoop
-    let visitor: CableVisitor?
+    let cableUser: CableUser?
     /// For whom its commands are done.
-    var owner: TurnOwner { visitor.map { .user($0.user) } ?? .strangers }
+    var owner: TurnOwner { cableUser.map { .user($0.user) } ?? .strangers }
     /// Where it stands in the loop's wheel.
     var slot = 0
     var place = 0
@@ -41,12 +41,12 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isReadHeld = false
     /// Whether what the client said waits until the socket takes more.
     private var isHearingHeld = false
-    private var dialogue: CableDialogue
-    private var listeners: [CableListener] = []
+    private var actionCable: ActionCableProtocol
+    private var subscribers: [CableSubscriber] = []
     /// Bytes that its subscriptions were given and that are not sent yet. Under the turns' lock.
     var waitingBytes = 0
     /// Frames that wait until the socket takes more.
-    var stalled: [(parcel: CableParcel, listener: CableListener)] = []
+    var stalled: [(parcel: CableParcel, subscriber: CableSubscriber)] = []
     /// What a client with a full socket had not taken at a ping, and how many pings came since without its taking any of it.
     private var lag: (unsent: Int, pings: Int)?
     /// Until the connection has lived long enough; nil: without end.
@@ -54,13 +54,13 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isUnflushed = false
 
     /// - Parameter pings: after so many the client is asked to come back anew.
-    init(loop: CableLoop, descriptor: CInt, head: ByteBuffer, visitor: CableVisitor?, pings: Int?) {
+    init(loop: CableLoop, descriptor: CInt, head: ByteBuffer, cableUser: CableUser?, pings: Int?) {
         self.loop = loop
         self.descriptor = descriptor
         self.head = head
-        self.visitor = visitor
+        self.cableUser = cableUser
         pingsLeft = pings
-        dialogue = CableDialogue(rules: loop.rules, visitor: visitor)
+        actionCable = ActionCableProtocol(rules: loop.rules, cableUser: cableUser)
     }
 
     // MARK: - What the loop asks
@@ -73,7 +73,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         case .closing(let left): left <= 1 ? hangUp() : (phase = .closing(pingsLeft: left - 1))
         case .failed(let left): left <= 1 ? hangUp() : (phase = .failed(pingsLeft: left - 1))
         case .open:
-            if let visitor, visitor.life.expiresAt <= now { return end(.expired) }
+            if let cableUser, cableUser.life.expiresAt <= now { return end(.expired) }
             if let pingsLeft {
                 guard pingsLeft > 1 else { return end(.lifetime) }
                 self.pingsLeft = pingsLeft - 1
@@ -85,19 +85,19 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         }
     }
 
-    /// Sends news, unless the socket hasn't taken what was sent before. Who calls flushes.
+    /// Sends batches, unless the socket hasn't taken what was sent before. Who calls flushes.
     /// - Returns: false: they are to be offered again, when `stalled` is resumed.
-    func takes(_ news: ByteBuffer) -> Bool {
+    func takes(_ frame: ByteBuffer) -> Bool {
         guard case .open = phase else { return true }
         guard isWritable else { return false }
-        send(news)
+        send(frame)
         return true
     }
 
     /// Tells the client why, and closes.
     func end(_ reason: StreamEnd) {
         guard case .open = phase else { return }
-        perform(dialogue.end(reason))
+        perform(actionCable.end(reason))
     }
 
     /// What the client has not taken: what its system has not acknowledged, and what waits here.
@@ -125,12 +125,12 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     func abandon() {
         guard case .opening = phase else { return }
         phase = .closed
-        loop.authority.left(visitor)
+        loop.authority.left(cableUser)
     }
 
     // MARK: - The steps
 
-    private func perform(_ steps: [CableStep]) {
+    private func perform(_ steps: [ActionCableAction]) {
         for step in steps {
             guard case .open = phase else { return }
             switch step {
@@ -144,19 +144,19 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     private func listen(_ number: Int, to stream: CableStream, as identifier: [UInt8]) {
-        let listener = CableListener(number: number, stream: stream, identifier: identifier, connection: self)
-        listeners.append(listener)
-        listener.subscription = loop.authority.subscribe(to: stream, of: listener.owner, listener: listener)
+        let subscriber = CableSubscriber(number: number, stream: stream, identifier: identifier, connection: self)
+        subscribers.append(subscriber)
+        subscriber.subscription = loop.authority.subscribe(to: stream, of: subscriber.owner, subscriber: subscriber)
     }
 
     private func stopListening(_ number: Int) {
-        guard let index = listeners.firstIndex(where: { $0.number == number }) else { return }
-        listeners.remove(at: index).cancel()
+        guard let index = subscribers.firstIndex(where: { $0.number == number }) else { return }
+        subscribers.remove(at: index).cancel()
     }
 
     private func stopListening() {
-        let former = listeners
-        listeners = []
+        let former = subscribers
+        subscribers = []
         former.forEach { $0.cancel() }
         resume()
     }
@@ -265,7 +265,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private func obey(_ act: CableInbox.Act) {
         switch act {
         case .said(.nothing): break
-        case .said(.text(let text)): perform(dialogue.hear(text))
+        case .said(.text(let text)): perform(actionCable.hear(text))
         case .said(.ping(let payload)):
             send(WebSocketFrameWriter.pong(payload))
             flush()
@@ -293,7 +293,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         loop.enter(self)
         if let head { send(head) }
         head = nil
-        perform(dialogue.open())
+        perform(actionCable.open())
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -329,6 +329,6 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         phase = .closed
         stopListening()
         loop.leave(self)
-        loop.authority.left(visitor)
+        loop.authority.left(cableUser)
     }
 }

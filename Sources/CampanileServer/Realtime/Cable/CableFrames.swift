@@ -1,11 +1,11 @@
 import NIOCore
 
-/// The frames of news that were made last, each once for an identifier: the connections of one page's readers share the
-/// identifier, and get the same bytes. What is kept is bounded for all together, and nothing is kept with the news: they may
+/// The frames of batches that were made last, each once for an identifier: the connections of one page's readers share the
+/// identifier, and get the same bytes. What is kept is bounded for all together, and nothing is kept with the batches: they may
 /// wait for one slow client long after all others have them.
 struct CableFrames {
     private struct Key: Hashable {
-        let news: UInt64
+        let batch: UInt64
         let message: Int
         let identifier: [UInt8]
     }
@@ -19,10 +19,10 @@ struct CableFrames {
     /// The cost of keeping them, in bytes.
     private(set) var bytes = 0
 
-    mutating func frame(_ message: Int, of news: StreamNews, under identifier: [UInt8]) -> ByteBuffer {
-        let key = Key(news: news.number, message: message, identifier: identifier)
+    mutating func frame(_ message: Int, of batch: EventBatch, under identifier: [UInt8]) -> ByteBuffer {
+        let key = Key(batch: batch.number, message: message, identifier: identifier)
         if let known = frames[key] { return known }
-        let text = CableText.news(news.messages[message], kind: news.kind, identifier: identifier)
+        let text = CableText.message(batch.messages[message], kind: batch.kind, identifier: identifier)
         let made = WebSocketFrameWriter.text(text)
         keep(made, key)
         return made

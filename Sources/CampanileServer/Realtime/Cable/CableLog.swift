@@ -56,7 +56,7 @@ final class CableLog: Sendable {
 
     func rejected(_ limit: CableLimit) { tell(.limit(limit), "A cable subscription was rejected: \(limit.sentence)") }
 
-    /// A signature that is not right looks the same as no news, on the page and in the browser's console: so it is said here.
+    /// A signature that is not right looks the same as no message, on the page and in the browser's console: so it is said here.
     func unverified(_ key: SignedStreamName.Key?) {
         guard let setting = key?.setting else {
             return tell(

@@ -64,8 +64,8 @@ final class CableLoop: @unchecked Sendable {
     }
 
     /// Ends the connections of those who are concerned; a connection without a token is nobody's.
-    func end(_ reason: StreamEnd, of isConcerned: (CableVisitor) -> Bool) {
-        for connection in wheel.joined() where connection.visitor.map(isConcerned) ?? false { connection.end(reason) }
+    func end(_ reason: StreamEnd, of isConcerned: (CableUser) -> Bool) {
+        for connection in wheel.joined() where connection.cableUser.map(isConcerned) ?? false { connection.end(reason) }
     }
 
     /// Tells every client to come back, and waits until all have said goodbye.

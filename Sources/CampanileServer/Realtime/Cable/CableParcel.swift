@@ -4,20 +4,20 @@
 final class CableParcel: @unchecked Sendable {
     /// The batches that the hub left, and that the cable's thread has not taken yet.
     struct Mail {
-        private(set) var news: [StreamNews] = []
+        private(set) var batch: [EventBatch] = []
         /// Why nothing follows.
         private(set) var end: StreamEnd?
 
-        var isEmpty: Bool { news.isEmpty && end == nil }
+        var isEmpty: Bool { batch.isEmpty && end == nil }
 
         /// - Returns: by how much the waiting bytes have grown.
-        mutating func put(_ further: StreamNews) -> Int {
-            guard further.kind.isAbsolute, let last = news.last else {
-                news.append(further)
+        mutating func put(_ further: EventBatch) -> Int {
+            guard further.kind.isAbsolute, let last = batch.last else {
+                batch.append(further)
                 return further.bytes
             }
             // A number that was not sent yet is not sent any more: there is a newer one.
-            news = [further]
+            batch = [further]
             return further.bytes - last.bytes
         }
 
@@ -26,16 +26,16 @@ final class CableParcel: @unchecked Sendable {
         /// Keeps nothing. What is not sent has left a gap, so nothing may follow it.
         /// - Returns: by how much the waiting bytes have shrunk.
         mutating func giveUp() -> Int {
-            let bytes = news.reduce(0) { $0 + $1.bytes }
-            news = []
+            let bytes = batch.reduce(0) { $0 + $1.bytes }
+            batch = []
             end = .overloaded
             return bytes
         }
 
-        /// The news, which are the taker's from now on.
-        mutating func take() -> [StreamNews] {
-            defer { news = [] }
-            return news
+        /// The batches, which are the taker's from now on.
+        mutating func take() -> [EventBatch] {
+            defer { batch = [] }
+            return batch
         }
     }
 
@@ -46,19 +46,19 @@ final class CableParcel: @unchecked Sendable {
     var isStalled = false
     /// Why nothing follows what is in hand.
     private(set) var end: StreamEnd?
-    private var hand = Line<StreamNews>()
+    private var hand = Line<EventBatch>()
     /// Of the first in hand, the message that is sent next.
     private var next = 0
 
     var isEmpty: Bool { hand.isEmpty && end == nil }
 
     /// The message to be sent now.
-    var first: (news: StreamNews, message: Int)? { hand.first.map { ($0, next) } }
+    var first: (batch: EventBatch, message: Int)? { hand.first.map { ($0, next) } }
 
-    /// - Returns: the bytes of news that are not sent any more, because there are newer ones.
-    func add(_ news: [StreamNews], _ end: StreamEnd?) -> Int {
+    /// - Returns: the bytes of batches that are not sent any more, because there are newer ones.
+    func add(_ batch: [EventBatch], _ end: StreamEnd?) -> Int {
         var outdated = 0
-        for further in news {
+        for further in batch {
             if further.kind.isAbsolute { outdated += drop() }
             hand.append(further)
         }
@@ -67,11 +67,11 @@ final class CableParcel: @unchecked Sendable {
     }
 
     /// The first message was sent.
-    /// - Returns: the bytes of the news that were finished by that.
+    /// - Returns: the bytes of the batches that were finished by that.
     func advance() -> Int {
-        guard let news = hand.first else { return 0 }
+        guard let batch = hand.first else { return 0 }
         next += 1
-        guard next >= news.messages.count else { return 0 }
+        guard next >= batch.messages.count else { return 0 }
         next = 0
         return hand.popFirst()?.bytes ?? 0
     }
@@ -80,7 +80,7 @@ final class CableParcel: @unchecked Sendable {
     /// - Returns: its bytes.
     func drop() -> Int {
         var bytes = 0
-        while let news = hand.popFirst() { bytes += news.bytes }
+        while let batch = hand.popFirst() { bytes += batch.bytes }
         next = 0
         return bytes
     }

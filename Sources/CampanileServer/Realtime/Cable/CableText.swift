@@ -14,7 +14,7 @@ enum CableText {
     static func rejection(_ identifier: [UInt8]) -> [UInt8] { about(identifier, ",\"type\":\"reject_subscription\"}") }
 
     /// A stream's message as the channel of this kind carries it.
-    static func news(_ message: StreamMessage, kind: StreamKind, identifier: [UInt8]) -> [UInt8] {
+    static func message(_ message: StreamMessage, kind: StreamKind, identifier: [UInt8]) -> [UInt8] {
         var bytes = about(identifier, ",\"message\":")
         switch kind {
         case .badge: bytes += message.data

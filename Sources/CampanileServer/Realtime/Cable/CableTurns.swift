@@ -5,24 +5,24 @@ import Synchronization
 enum CableErrand: Sendable {
     /// Do what the client said first.
     case hear(CableConnection)
-    /// Send what a listener was told.
-    case bring(CableParcel, to: CableListener)
+    /// Send what a subscriber was told.
+    case bring(CableParcel, to: CableSubscriber)
 }
 
 /// What is done for the connections, in turns and with breaks in which sockets are read and clients are pinged: for whoever
 /// has much of it others don't wait.
 ///
-/// Sendable: the box, the parcels' mail, the listeners' parcels and the connections' waiting bytes are touched under the
+/// Sendable: the box, the parcels' mail, the subscribers' parcels and the connections' waiting bytes are touched under the
 /// box's lock; everything else is touched on the event loop only.
 final class CableTurns: @unchecked Sendable {
-    enum Letter: Sendable {
-        case news(StreamNews)
+    enum HubMessage: Sendable {
+        case batch(EventBatch)
         case end(StreamEnd)
     }
 
     private struct Box: Sendable {
         /// Those with mail that the thread doesn't know of.
-        var arrivals: [(parcel: CableParcel, listener: CableListener)] = []
+        var arrivals: [(parcel: CableParcel, subscriber: CableSubscriber)] = []
         /// The thread ends, and nobody may ask anything of it any more.
         var isClosed = false
     }
@@ -45,22 +45,22 @@ final class CableTurns: @unchecked Sendable {
     // MARK: - From any thread
 
     /// Never waits.
-    func post(_ letter: Letter, to listener: CableListener) {
+    func post(_ message: HubMessage, to subscriber: CableSubscriber) {
         let mustCall = box.withLock { box in
-            let parcel = listener.parcel ?? CableParcel()
+            let parcel = subscriber.parcel ?? CableParcel()
             guard !box.isClosed, parcel.mail.end == nil else { return false }
-            listener.parcel = parcel
-            let isKnown = !parcel.mail.news.isEmpty
-            switch letter {
-            case .news(let news):
-                listener.connection.waitingBytes += parcel.mail.put(news)
-                if listener.connection.waitingBytes > Limits.cableWaitingBytes {
-                    listener.connection.waitingBytes -= parcel.mail.giveUp()
+            subscriber.parcel = parcel
+            let isKnown = !parcel.mail.batch.isEmpty
+            switch message {
+            case .batch(let batch):
+                subscriber.connection.waitingBytes += parcel.mail.put(batch)
+                if subscriber.connection.waitingBytes > Limits.cableWaitingBytes {
+                    subscriber.connection.waitingBytes -= parcel.mail.giveUp()
                 }
             case .end(let reason): parcel.mail.finish(reason)
             }
             guard !isKnown || parcel.mail.end != nil else { return false }
-            box.arrivals.append((parcel, listener))
+            box.arrivals.append((parcel, subscriber))
             // One call serves everything that comes before it is served.
             return box.arrivals.count == 1
         }
@@ -82,7 +82,7 @@ final class CableTurns: @unchecked Sendable {
             defer { box.arrivals = [] }
             return box.arrivals
         }
-        for (parcel, listener) in arrivals { queue(parcel, to: listener) }
+        for (parcel, subscriber) in arrivals { queue(parcel, to: subscriber) }
         takeTurns()
     }
 
@@ -94,20 +94,20 @@ final class CableTurns: @unchecked Sendable {
 
     /// Their socket takes more, or is gone.
     /// - Parameter connection: if what its client said waits, too.
-    func resume(_ stalled: [(parcel: CableParcel, listener: CableListener)], hearing connection: CableConnection?) {
+    func resume(_ stalled: [(parcel: CableParcel, subscriber: CableSubscriber)], hearing connection: CableConnection?) {
         if let connection { turns.add(.hear(connection), of: connection.owner) }
-        for (parcel, listener) in stalled {
+        for (parcel, subscriber) in stalled {
             parcel.isStalled = false
-            queue(parcel, to: listener)
+            queue(parcel, to: subscriber)
         }
         // Not now: this may come out of a turn's own flush.
         takeBreak()
     }
 
-    private func queue(_ parcel: CableParcel, to listener: CableListener) {
+    private func queue(_ parcel: CableParcel, to subscriber: CableSubscriber) {
         guard !parcel.isQueued else { return }
         parcel.isQueued = true
-        turns.add(.bring(parcel, to: listener), of: listener.owner)
+        turns.add(.bring(parcel, to: subscriber), of: subscriber.owner)
     }
 
     private func takeTurns() {
@@ -119,9 +119,9 @@ final class CableTurns: @unchecked Sendable {
             case .hear(let connection):
                 cost += Limits.cableCommandCost
                 if connection.obey() { turns.add(errand, of: connection.owner) }
-            case .bring(let parcel, let listener):
-                cost += bring(parcel, to: listener)
-                served.append(listener.connection)
+            case .bring(let parcel, let subscriber):
+                cost += bring(parcel, to: subscriber)
+                served.append(subscriber.connection)
             }
         }
         // What came together leaves together.
@@ -143,50 +143,50 @@ final class CableTurns: @unchecked Sendable {
     // MARK: - News
 
     /// - Returns: what it cost, in bytes.
-    private func bring(_ parcel: CableParcel, to listener: CableListener) -> Int {
+    private func bring(_ parcel: CableParcel, to subscriber: CableSubscriber) -> Int {
         parcel.isQueued = false
-        let (news, end) = box.withLock { _ in (parcel.mail.take(), parcel.mail.end) }
-        var done = parcel.add(news, end)
+        let (batch, end) = box.withLock { _ in (parcel.mail.take(), parcel.mail.end) }
+        var done = parcel.add(batch, end)
         var cost = 0
-        if listener.isCancelled {
+        if subscriber.isCancelled {
             done += parcel.drop()
         } else {
-            while cost < Limits.cableTurnBytes, let (news, message) = parcel.first {
-                let frame = frames.frame(message, of: news, under: listener.identifier)
-                guard listener.connection.takes(frame) else { break }
+            while cost < Limits.cableTurnBytes, let (batch, message) = parcel.first {
+                let frame = frames.frame(message, of: batch, under: subscriber.identifier)
+                guard subscriber.connection.takes(frame) else { break }
                 cost += max(frame.readableBytes, Limits.cableFrameCost)
                 done += parcel.advance()
             }
-            done += carryOn(parcel, to: listener, isTaken: cost > 0)
+            done += carryOn(parcel, to: subscriber, isTaken: cost > 0)
         }
-        settle(parcel, of: listener, done)
+        settle(parcel, of: subscriber, done)
         return cost
     }
 
     /// Decides what becomes of what is left after a turn.
     /// - Parameter isTaken: whether the socket took anything.
     /// - Returns: the bytes of what is not sent any more.
-    private func carryOn(_ parcel: CableParcel, to listener: CableListener, isTaken: Bool) -> Int {
+    private func carryOn(_ parcel: CableParcel, to subscriber: CableSubscriber, isTaken: Bool) -> Int {
         if let end = parcel.end, parcel.first == nil || !isTaken {
-            listener.connection.end(end)
+            subscriber.connection.end(end)
             return parcel.drop()
         }
         if parcel.first == nil { return 0 }
         if isTaken {
-            queue(parcel, to: listener)
+            queue(parcel, to: subscriber)
         } else if !parcel.isStalled {
             parcel.isStalled = true
-            listener.connection.stalled.append((parcel, listener))
+            subscriber.connection.stalled.append((parcel, subscriber))
         }
         return 0
     }
 
-    /// So many bytes don't wait any more. A parcel with nothing in it is let go: there are very many listeners, and mostly they
+    /// So many bytes don't wait any more. A parcel with nothing in it is let go: there are very many subscribers, and mostly they
     /// hear nothing.
-    private func settle(_ parcel: CableParcel, of listener: CableListener, _ bytes: Int) {
+    private func settle(_ parcel: CableParcel, of subscriber: CableSubscriber, _ bytes: Int) {
         box.withLock { _ in
-            listener.connection.waitingBytes -= bytes
-            if listener.parcel === parcel, parcel.isEmpty, parcel.mail.isEmpty { listener.parcel = nil }
+            subscriber.connection.waitingBytes -= bytes
+            if subscriber.parcel === parcel, parcel.isEmpty, parcel.mail.isEmpty { subscriber.parcel = nil }
         }
     }
 }

@@ -5,7 +5,7 @@ import Testing
 @testable import CampanileServer
 
 /// When dead tokens are believed to be dead.
-@Suite struct TokenMortalityTests {
+@Suite struct DeadTokenGuardTests {
     private static let start = Timestamp(milliseconds: 1_795_000_000_000)
     private static let many = Limits.deadTokensTolerated + 10
 
@@ -33,106 +33,106 @@ import Testing
 
     @Test("few deaths are believed, and nobody counts tokens for them")
     func few() {
-        var mortality = TokenMortality(share: 0.1)
-        let verdict = mortality.judge(Self.dead(Limits.deadTokensTolerated - 1), now: Self.start) { _, _ in
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let verdict = deadTokenGuard.judge(Self.dead(Limits.deadTokensTolerated - 1), now: Self.start) { _, _ in
             Issue.record("few deaths ask for no count")
             return false
         }
-        #expect(verdict == TokenMortality.Verdict())
+        #expect(verdict == DeadTokenGuard.Verdict())
     }
 
     @Test("a mass of deaths in an app of few tokens is not believed; the alarm is told once")
     func mass() {
-        var mortality = TokenMortality(share: 0.1)
-        let first = mortality.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
-        #expect(first == TokenMortality.Verdict(spared: ["a"], alarms: ["a": Self.many]))
-        let second = mortality.judge(Self.dead(3), now: Self.later(1_000)) { _, _ in false }
-        #expect(second == TokenMortality.Verdict(spared: ["a"]))
-        let third = mortality.judge([], now: Self.later(2_000)) { _, _ in false }
-        #expect(third == TokenMortality.Verdict(spared: ["a"]), "also while nothing else dies")
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let first = deadTokenGuard.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
+        #expect(first == DeadTokenGuard.Verdict(spared: ["a"], alarms: ["a": Self.many]))
+        let second = deadTokenGuard.judge(Self.dead(3), now: Self.later(1_000)) { _, _ in false }
+        #expect(second == DeadTokenGuard.Verdict(spared: ["a"]))
+        let third = deadTokenGuard.judge([], now: Self.later(2_000)) { _, _ in false }
+        #expect(third == DeadTokenGuard.Verdict(spared: ["a"]), "also while nothing else dies")
     }
 
     @Test("an app of many tokens may lose as many: the share decides", arguments: [(0.1, 10), (0.5, 2), (0.25, 4)])
     func manyTokens(_ share: Double, _ tokensPerDeath: Int) {
-        var mortality = TokenMortality(share: share)
+        var deadTokenGuard = DeadTokenGuard(share: share)
         var asked: [Int] = []
-        let verdict = mortality.judge(Self.dead(Self.many), now: Self.start) { app, count in
+        let verdict = deadTokenGuard.judge(Self.dead(Self.many), now: Self.start) { app, count in
             #expect(app == "a")
             asked.append(count)
             return true
         }
-        #expect(verdict == TokenMortality.Verdict())
+        #expect(verdict == DeadTokenGuard.Verdict())
         #expect(asked == [Self.many * tokensPerDeath])
     }
 
     @Test("deaths add up within a minute, and a new minute begins anew")
     func minutes() {
         let half = Limits.deadTokensTolerated - 1
-        var mortality = TokenMortality(share: 0.1)
-        _ = mortality.judge(Self.dead(half), now: Self.start) { _, _ in false }
-        let inTime = mortality.judge(Self.dead(half), now: Self.later(59_999)) { _, _ in false }
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        _ = deadTokenGuard.judge(Self.dead(half), now: Self.start) { _, _ in false }
+        let inTime = deadTokenGuard.judge(Self.dead(half), now: Self.later(59_999)) { _, _ in false }
         #expect(inTime.spared == ["a"])
         #expect(inTime.alarms == ["a": 2 * half])
 
-        mortality = TokenMortality(share: 0.1)
-        _ = mortality.judge(Self.dead(half), now: Self.start) { _, _ in false }
-        let nextMinute = mortality.judge(Self.dead(half), now: Self.later(60_000)) { _, _ in false }
-        #expect(nextMinute == TokenMortality.Verdict())
+        deadTokenGuard = DeadTokenGuard(share: 0.1)
+        _ = deadTokenGuard.judge(Self.dead(half), now: Self.start) { _, _ in false }
+        let nextMinute = deadTokenGuard.judge(Self.dead(half), now: Self.later(60_000)) { _, _ in false }
+        #expect(nextMinute == DeadTokenGuard.Verdict())
     }
 
     @Test("sparing ends after its time, and the next mass is told again")
     func sparingEnds() {
-        var mortality = TokenMortality(share: 0.1)
-        _ = mortality.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
-        let last = mortality.judge([], now: Self.later(Limits.sparingMilliseconds - 1)) { _, _ in false }
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        _ = deadTokenGuard.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
+        let last = deadTokenGuard.judge([], now: Self.later(Limits.sparingMilliseconds - 1)) { _, _ in false }
         #expect(last.spared == ["a"])
-        let over = mortality.judge([], now: Self.later(Limits.sparingMilliseconds)) { _, _ in false }
-        #expect(over == TokenMortality.Verdict())
-        let one = mortality.judge(Self.dead(1), now: Self.later(Limits.sparingMilliseconds)) { _, _ in false }
-        #expect(one == TokenMortality.Verdict(), "a single death is believed again")
-        let again = mortality.judge(
+        let over = deadTokenGuard.judge([], now: Self.later(Limits.sparingMilliseconds)) { _, _ in false }
+        #expect(over == DeadTokenGuard.Verdict())
+        let one = deadTokenGuard.judge(Self.dead(1), now: Self.later(Limits.sparingMilliseconds)) { _, _ in false }
+        #expect(one == DeadTokenGuard.Verdict(), "a single death is believed again")
+        let again = deadTokenGuard.judge(
             Self.dead(Self.many), now: Self.later(Limits.sparingMilliseconds + 60_000)
         ) { _, _ in false }
-        #expect(again == TokenMortality.Verdict(spared: ["a"], alarms: ["a": Self.many]))
+        #expect(again == DeadTokenGuard.Verdict(spared: ["a"], alarms: ["a": Self.many]))
     }
 
     @Test("another mass while an app is spared lengthens its time without another alarm")
     func sparingGoesOn() {
-        var mortality = TokenMortality(share: 0.1)
-        _ = mortality.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        _ = deadTokenGuard.judge(Self.dead(Self.many), now: Self.start) { _, _ in false }
         let half = Limits.sparingMilliseconds / 2
-        let second = mortality.judge(Self.dead(Self.many), now: Self.later(half)) { _, _ in false }
-        #expect(second == TokenMortality.Verdict(spared: ["a"]))
-        let still = mortality.judge([], now: Self.later(half + Limits.sparingMilliseconds - 1)) { _, _ in false }
+        let second = deadTokenGuard.judge(Self.dead(Self.many), now: Self.later(half)) { _, _ in false }
+        #expect(second == DeadTokenGuard.Verdict(spared: ["a"]))
+        let still = deadTokenGuard.judge([], now: Self.later(half + Limits.sparingMilliseconds - 1)) { _, _ in false }
         #expect(still.spared == ["a"])
     }
 
     @Test("when most of the dead are tokens of other apps, the lane they came through is named")
     func foreign() {
-        var mortality = TokenMortality(share: 0.1)
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
         // The lane works for others.
         let accepted = Self.answers(.accepted, 20, provider: .fcm)
         let mostly = accepted + Self.answers(.tokenForeign, 12, provider: .fcm) + Self.dead(8)
-        let verdict = mortality.judge(mostly, now: Self.start) { _, _ in false }
+        let verdict = deadTokenGuard.judge(mostly, now: Self.start) { _, _ in false }
         #expect(verdict.foreign == [Lane(app: "a", provider: .fcm): 12])
         #expect(verdict.spared == ["a"])
 
-        mortality = TokenMortality(share: 0.1)
+        deadTokenGuard = DeadTokenGuard(share: 0.1)
         let hardly = accepted + Self.answers(.tokenForeign, 5, provider: .fcm) + Self.dead(15)
-        let other = mortality.judge(hardly, now: Self.start) { _, _ in false }
+        let other = deadTokenGuard.judge(hardly, now: Self.start) { _, _ in false }
         #expect(other.foreign.isEmpty)
         #expect(other.spared == ["a"])
 
-        mortality = TokenMortality(share: 0.1)
-        let ofMany = mortality.judge(mostly, now: Self.start) { _, _ in true }
-        #expect(ofMany == TokenMortality.Verdict(), "an app of many tokens may also hold some of other apps")
+        deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let ofMany = deadTokenGuard.judge(mostly, now: Self.start) { _, _ in true }
+        #expect(ofMany == DeadTokenGuard.Verdict(), "an app of many tokens may also hold some of other apps")
     }
 
     @Test("where nothing is accepted, a wrong topic is found out however slowly the pushes come, at the price of two tokens")
     func slowlyForeign() {
-        var mortality = TokenMortality(share: 0.1)
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
         for number in 1...20 {
-            let verdict = mortality.judge(
+            let verdict = deadTokenGuard.judge(
                 Self.answers(.tokenForeign, 1, provider: .fcm), now: Self.later(Int64(number) * 3_600_000)
             ) { _, _ in true }
             #expect(verdict.spared == (number <= 2 ? [] : ["a"]))
@@ -142,9 +142,9 @@ import Testing
 
     @Test("the other apps' tokens die as they did before")
     func otherApps() {
-        var mortality = TokenMortality(share: 0.1)
-        let verdict = mortality.judge(Self.dead(Self.many) + Self.dead(3, app: "b"), now: Self.start) { _, _ in false }
-        #expect(verdict == TokenMortality.Verdict(spared: ["a"], alarms: ["a": Self.many]))
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let verdict = deadTokenGuard.judge(Self.dead(Self.many) + Self.dead(3, app: "b"), now: Self.start) { _, _ in false }
+        #expect(verdict == DeadTokenGuard.Verdict(spared: ["a"], alarms: ["a": Self.many]))
     }
 
     @Test("no other answer counts as a death", arguments: [
@@ -152,8 +152,8 @@ import Testing
         .unavailable(afterMilliseconds: nil), .unprocessed, .unanswered, .rejected, .misconfigured,
     ])
     func others(_ outcome: PushOutcome) {
-        var mortality = TokenMortality(share: 0.1)
-        let verdict = mortality.judge(Self.answers(outcome, 100), now: Self.start) { _, _ in false }
-        #expect(verdict == TokenMortality.Verdict())
+        var deadTokenGuard = DeadTokenGuard(share: 0.1)
+        let verdict = deadTokenGuard.judge(Self.answers(outcome, 100), now: Self.start) { _, _ in false }
+        #expect(verdict == DeadTokenGuard.Verdict())
     }
 }

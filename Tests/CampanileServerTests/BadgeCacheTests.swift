@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-@Suite struct BadgeBoardTests {
+@Suite struct BadgeCacheTests {
     private final class Count: Sendable {
         let value = Atomic<Int64>(0)
     }
@@ -16,43 +16,43 @@ import Testing
 
     @Test("a badge is read once and remembered until it changes")
     func remembers() {
-        let board = BadgeBoard(capacity: 100)
-        #expect(board.badge(7) { badge(1) } == badge(1))
-        #expect(board.badge(7) { badge(2) } == badge(1))
-        board.takeOff([7])
-        #expect(board.badge(7) { badge(2) } == badge(2))
-        board.takeOffAll()
-        #expect(board.badge(7) { badge(3) } == badge(3))
+        let badgeCache = BadgeCache(capacity: 100)
+        #expect(badgeCache.badge(7) { badge(1) } == badge(1))
+        #expect(badgeCache.badge(7) { badge(2) } == badge(1))
+        badgeCache.invalidate([7])
+        #expect(badgeCache.badge(7) { badge(2) } == badge(2))
+        badgeCache.invalidateAll()
+        #expect(badgeCache.badge(7) { badge(3) } == badge(3))
     }
 
     @Test("what was read before a change is not remembered after it")
     func overtaken() {
-        let board = BadgeBoard(capacity: 100)
-        let old = board.badge(7) {
-            board.takeOff([7])
+        let badgeCache = BadgeCache(capacity: 100)
+        let old = badgeCache.badge(7) {
+            badgeCache.invalidate([7])
             return badge(1)
         }
         #expect(old == badge(1))
-        #expect(board.badge(7) { badge(2) } == badge(2))
-        let older = board.badge(8) {
-            board.takeOffAll()
+        #expect(badgeCache.badge(7) { badge(2) } == badge(2))
+        let older = badgeCache.badge(8) {
+            badgeCache.invalidateAll()
             return badge(1)
         }
         #expect(older == badge(1))
-        #expect(board.badge(8) { badge(2) } == badge(2))
+        #expect(badgeCache.badge(8) { badge(2) } == badge(2))
     }
 
     @Test("it holds no more than its capacity")
     func bounded() {
-        let board = BadgeBoard(capacity: 16)
+        let badgeCache = BadgeCache(capacity: 16)
         let reads = Mutex(0)
         for inbox in 0..<100 {
-            _ = board.badge(InboxID(Int64(inbox) * 16)) {
+            _ = badgeCache.badge(InboxID(Int64(inbox) * 16)) {
                 reads.withLock { $0 += 1 }
                 return badge(1)
             }
         }
-        _ = board.badge(0) {
+        _ = badgeCache.badge(0) {
             reads.withLock { $0 += 1 }
             return badge(1)
         }

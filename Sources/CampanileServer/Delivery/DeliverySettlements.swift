@@ -12,7 +12,7 @@ struct AnsweredPush: Sendable {
 }
 
 /// Settling: notes what the provider said and what the device was told, and computes what is owed to it next.
-struct Settlements: Sendable {
+struct DeliverySettlements: Sendable {
     let badgePushes: BadgePushes
     let policy: OutcomePolicy
     let random: @Sendable () -> UInt64
@@ -59,18 +59,18 @@ struct Settlements: Sendable {
         switch decision {
         case .settle(let state):
             try DeliveryRepository.settle(
-                notification: delivery.notificationID, device: device, state, answer: Settlements.text(answered),
+                notification: delivery.notificationID, device: device, state, answer: DeliverySettlements.text(answered),
                 in: transaction)
         case .retry(var dueAt, let isCounted) where inbox == delivery.inbox:
             // Due since it was created, it keeps its place before those that were created after it.
             if isBusy { dueAt = min(transaction.now, Timestamp(milliseconds: delivery.notificationID.milliseconds)) }
             try DeliveryRepository.retry(
                 notification: delivery.notificationID, device: device, dueAt: dueAt, isCounted: isCounted,
-                answer: Settlements.text(answered), in: transaction)
+                answer: DeliverySettlements.text(answered), in: transaction)
         // The token died, or moved or left while the push was under way: it must not reach the next owner.
         case .retry, .dropDevice:
             try DeliveryRepository.settle(
-                notification: delivery.notificationID, device: device, .gone, answer: Settlements.text(answered),
+                notification: delivery.notificationID, device: device, .gone, answer: DeliverySettlements.text(answered),
                 in: transaction)
         }
     }

@@ -6,7 +6,7 @@ import Synchronization
 /// What stands here is what the database says, because a change takes the badge off before its writer is answered, and a
 /// badge that was read before a change is not put up after it: whoever puts one up says at which count of changes it began
 /// to read. Another process' change takes everything off, as soon as it is noticed.
-final class BadgeBoard: Sendable {
+final class BadgeCache: Sendable {
     private struct Shard: Sendable {
         var badges: [InboxID: Badge] = [:]
         /// The number of changes so far.
@@ -42,7 +42,7 @@ final class BadgeBoard: Sendable {
     }
 
     /// The badges of these inboxes may have changed.
-    func takeOff(_ inboxes: [InboxID]) {
+    func invalidate(_ inboxes: [InboxID]) {
         for inbox in inboxes {
             cells[Int(truncatingIfNeeded: inbox.rawValue & 15)].shard.withLock { shard in
                 shard.badges[inbox] = nil
@@ -51,7 +51,7 @@ final class BadgeBoard: Sendable {
         }
     }
 
-    func takeOffAll() {
+    func invalidateAll() {
         for cell in cells {
             cell.shard.withLock { shard in
                 shard.badges.removeAll(keepingCapacity: true)

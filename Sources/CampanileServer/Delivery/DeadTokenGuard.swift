@@ -3,7 +3,7 @@ import Push
 
 /// Counts how many tokens of an app die in a minute. A mass of dead tokens is a wrong configuration (another environment,
 /// another app's key): then none is believed to be dead, and none is deleted.
-struct TokenMortality: Sendable {
+struct DeadTokenGuard: Sendable {
     /// The judgement of a batch of answers.
     struct Verdict: Equatable, Sendable {
         /// Apps whose tokens are not deleted now.

@@ -4,11 +4,11 @@ import Push
 /// How many pushes each lane may have in flight, from what its provider answered: a lane that runs takes many, one whose
 /// provider is down or whose configuration is wrong takes a single one now and then, the probe. Kept in memory: after a
 /// restart every lane finds out anew.
-struct LaneBook: Sendable {
+struct LaneHealth: Sendable {
     /// A change of a lane's condition.
     enum Change: Equatable, Sendable {
-        case closed(LaneCondition)
-        case opened
+        case stopped(LaneCondition)
+        case recovered
     }
 
     private struct Entry: Sendable {
@@ -19,12 +19,12 @@ struct LaneBook: Sendable {
         /// Answers in a row that call the configuration wrong, and when a push was last accepted.
         var misconfigured = 0
         var acceptedAt: Timestamp?
-        /// Failed probes since the lane closed.
+        /// Failed probes since the lane stopped.
         var probes = 0
         var probeAt = Timestamp(milliseconds: 0)
         /// Whether what is in flight was sent to find out.
         var isProbing = false
-        /// Whether tokens of other apps closed it: then only a success opens it.
+        /// Whether tokens of other apps stopped it: then only a success starts it again.
         var isForeign = false
     }
 
@@ -52,10 +52,10 @@ struct LaneBook: Sendable {
         return entry.probeAt
     }
 
-    /// The apps with a lane that tokens of other apps closed: none of their tokens is at fault.
+    /// The apps with a lane that tokens of other apps stopped: none of their tokens is at fault.
     var foreignApps: Set<String> { Set(entries.filter { $0.value.isForeign }.map(\.key.app)) }
 
-    func isOpen(_ lane: Lane) -> Bool { entries[lane]?.condition == nil }
+    func isHealthy(_ lane: Lane) -> Bool { entries[lane]?.condition == nil }
 
     /// With many in flight everywhere, each lane keeps a few places, so that none is shut out by the others.
     private var limit: Int { inFlight < Limits.pushesInFlight ? Limits.pushesInFlightPerLane : Limits.pushesInFlightReserved }
@@ -85,13 +85,13 @@ struct LaneBook: Sendable {
         case .accepted, .acceptedElsewhere:
             entry.acceptedAt = now
             entry.misconfigured = 0
-            return open(&entry)
+            return recover(&entry)
         case .deviceBusy, .tokenGone, .rejected:
-            guard entry.isForeign else { return open(&entry) }
+            guard entry.isForeign else { return recover(&entry) }
             fallthrough
         case .tokenForeign:
             guard entry.isForeign, let condition = entry.condition else { return nil }
-            return close(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
+            return stop(&entry, .parked, condition.reason, after: nil, now: now, jitter: jitter)
         case .unavailable(let after): return failed(&entry, answer, after: after, now: now, jitter: jitter)
         case .unprocessed, .unanswered: return failed(&entry, answer, after: nil, now: now, jitter: jitter)
         case .misconfigured:
@@ -99,7 +99,7 @@ struct LaneBook: Sendable {
             entry.misconfigured += 1
             let isFlowing = entry.acceptedAt.map { now.milliseconds - $0.milliseconds < Limits.flowingMilliseconds } ?? false
             if entry.condition == nil, isFlowing, entry.misconfigured < Limits.misconfiguredInRow { return nil }
-            return close(
+            return stop(
                 &entry, .parked, answer.reason ?? "the provider gave no reason", after: nil, now: now, jitter: jitter)
         }
     }
@@ -109,7 +109,7 @@ struct LaneBook: Sendable {
         var entry = entries[lane, default: Entry()]
         entry.isForeign = true
         defer { entries[lane] = entry }
-        return close(&entry, .parked, reason, after: nil, now: now, jitter: jitter)
+        return stop(&entry, .parked, reason, after: nil, now: now, jitter: jitter)
     }
 
     /// Somebody changed the configuration: every lane may try at once.
@@ -120,14 +120,14 @@ struct LaneBook: Sendable {
         }
     }
 
-    private func open(_ entry: inout Entry) -> Change? {
+    private func recover(_ entry: inout Entry) -> Change? {
         entry.failures = 0
         entry.probes = 0
         entry.isForeign = false
         entry.isProbing = false
         guard entry.condition != nil else { return nil }
         entry.condition = nil
-        return .opened
+        return .recovered
     }
 
     private func failed(
@@ -135,16 +135,16 @@ struct LaneBook: Sendable {
     ) -> Change? {
         entry.failures += 1
         guard entry.condition != nil || entry.failures >= Limits.outageFailures else { return nil }
-        return close(
+        return stop(
             &entry, .outage, answer.reason ?? "the provider doesn't answer", after: after, now: now, jitter: jitter)
     }
 
-    private func close(
+    private func stop(
         _ entry: inout Entry, _ kind: LaneCondition.Kind, _ reason: String, after floor: Int64?, now: Timestamp,
         jitter: UInt64
     ) -> Change? {
         let isNew = entry.condition?.kind != kind || entry.condition?.reason != reason
-        // The answers to what was in flight when the lane closed are no probes.
+        // The answers to what was in flight when the lane stopped are no probes.
         if entry.isProbing || entry.condition == nil {
             entry.isProbing = false
             let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds
@@ -157,6 +157,6 @@ struct LaneBook: Sendable {
         let since = entry.condition?.kind == kind ? entry.condition?.since ?? now : now
         let condition = LaneCondition(kind: kind, reason: reason, since: since)
         entry.condition = condition
-        return .closed(condition)
+        return .stopped(condition)
     }
 }

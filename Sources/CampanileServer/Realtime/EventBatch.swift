@@ -11,7 +11,7 @@ enum StreamKind: Int, CaseIterable, Sendable {
     /// Everything that happens, the badge with it.
     case notifications
 
-    /// Whether the newest news say all that older ones said, so that who has not been sent those needs only these.
+    /// Whether the newest batches say all that older ones said, so that who has not been sent those needs only these.
     var isAbsolute: Bool { self != .notifications }
 }
 
@@ -28,11 +28,11 @@ struct StreamMessage: Sendable {
 /// Messages for all subscribers of one kind.
 ///
 /// Sendable: the messages never change; `eventStream` is made and read on the hub's thread only.
-final class StreamNews: @unchecked Sendable {
+final class EventBatch: @unchecked Sendable {
     private static let numbers = Atomic<UInt64>(0)
 
-    /// No other news have or had it.
-    let number = StreamNews.numbers.add(1, ordering: .relaxed).newValue
+    /// No other batches have or had it.
+    let number = EventBatch.numbers.add(1, ordering: .relaxed).newValue
     let kind: StreamKind
     let messages: [StreamMessage]
     /// The cost of keeping them, about: the bytes of their data, and a little for each.
@@ -63,9 +63,9 @@ enum StreamEnd: Sendable {
 }
 
 /// Receives an inbox's messages. Called on the hub's thread, and must not block.
-protocol StreamListener: AnyObject, Sendable {
+protocol Subscriber: AnyObject, Sendable {
     /// Batches come in order and without a gap; the first one is the present state.
-    func deliver(_ news: StreamNews)
+    func deliver(_ batch: EventBatch)
     /// No batch follows.
     func end(_ reason: StreamEnd)
 }
@@ -76,7 +76,7 @@ protocol StreamSubscription: AnyObject, Sendable {
     func cancel()
 }
 
-/// One connection with its listeners, as long as its user may have it.
+/// One connection with its subscribers, as long as its user may have it.
 protocol StreamSession: AnyObject, Sendable {
     /// Nil for a connection that only signed names give anything to.
     var user: StreamUser? { get }

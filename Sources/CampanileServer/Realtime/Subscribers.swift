@@ -1,22 +1,22 @@
 import CampanileCore
 
 /// The subscribers of one inbox. On the hub's thread only.
-struct Audience {
+struct Subscribers {
     /// The position up to which they were sent messages. The sequence is nil while none of them wants events.
     var position = EventFeed.Position(sequence: nil, version: -1)
-    private var listeners: [[ObjectIdentifier: any StreamListener]] = StreamKind.allCases.map { _ in [:] }
+    private var subscriberSets: [[ObjectIdentifier: any Subscriber]] = StreamKind.allCases.map { _ in [:] }
 
-    var isEmpty: Bool { listeners.allSatisfy(\.isEmpty) }
+    var isEmpty: Bool { subscriberSets.allSatisfy(\.isEmpty) }
 
-    func hasListeners(_ kind: StreamKind) -> Bool { !listeners[kind.rawValue].isEmpty }
+    func hasListeners(_ kind: StreamKind) -> Bool { !subscriberSets[kind.rawValue].isEmpty }
 
-    mutating func add(_ listener: any StreamListener, _ kind: StreamKind) {
-        listeners[kind.rawValue][ObjectIdentifier(listener)] = listener
+    mutating func add(_ subscriber: any Subscriber, _ kind: StreamKind) {
+        subscriberSets[kind.rawValue][ObjectIdentifier(subscriber)] = subscriber
     }
 
-    mutating func remove(_ listener: any StreamListener, _ kind: StreamKind) {
-        listeners[kind.rawValue][ObjectIdentifier(listener)] = nil
-        if kind == .notifications, listeners[kind.rawValue].isEmpty { position.sequence = nil }
+    mutating func remove(_ subscriber: any Subscriber, _ kind: StreamKind) {
+        subscriberSets[kind.rawValue][ObjectIdentifier(subscriber)] = nil
+        if kind == .notifications, subscriberSets[kind.rawValue].isEmpty { position.sequence = nil }
     }
 
     /// Sends what is new, and moves the position on.
@@ -32,9 +32,9 @@ struct Audience {
 
     /// The dictionary is copied by being held here: who is told may leave meanwhile.
     private func tell(_ kind: StreamKind, _ messages: @autoclosure () -> [StreamMessage]) {
-        let listeners = listeners[kind.rawValue]
-        guard !listeners.isEmpty else { return }
-        let news = StreamNews(kind, messages())
-        for listener in listeners.values { listener.deliver(news) }
+        let subscriberSets = subscriberSets[kind.rawValue]
+        guard !subscriberSets.isEmpty else { return }
+        let batch = EventBatch(kind, messages())
+        for subscriber in subscriberSets.values { subscriber.deliver(batch) }
     }
 }

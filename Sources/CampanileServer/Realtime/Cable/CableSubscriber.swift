@@ -1,7 +1,7 @@
 /// One subscription's ear in the hub: leaves what it hears for the cable's thread.
 ///
 /// Sendable: the parcel is touched under the turns' lock; what else changes is touched on the cable's thread only.
-final class CableListener: StreamListener, @unchecked Sendable {
+final class CableSubscriber: Subscriber, @unchecked Sendable {
     let number: Int
     let owner: TurnOwner
     let identifier: [UInt8]
@@ -20,7 +20,7 @@ final class CableListener: StreamListener, @unchecked Sendable {
         self.connection = connection
     }
 
-    func deliver(_ news: StreamNews) { connection.loop.turns.post(.news(news), to: self) }
+    func deliver(_ batch: EventBatch) { connection.loop.turns.post(.batch(batch), to: self) }
 
     func end(_ reason: StreamEnd) { connection.loop.turns.post(.end(reason), to: self) }
 

@@ -15,7 +15,7 @@ extension PushAnswer {
 private struct Desk {
     static let unavailable = PushAnswer.saying(.unavailable(afterMilliseconds: nil), "ServiceUnavailable")
 
-    var book = LaneBook()
+    var book = LaneHealth()
     var now = Timestamp(milliseconds: 1_795_000_000_000)
     let lane = Lane(app: "a", provider: .apns)
     let other = Lane(app: "b", provider: .apns)
@@ -28,13 +28,13 @@ private struct Desk {
 
     /// The answer to a push that was sent before.
     @discardableResult
-    mutating func hear(_ answer: PushAnswer) -> LaneBook.Change? {
+    mutating func hear(_ answer: PushAnswer) -> LaneHealth.Change? {
         book.answered(lane, answer, now: now, jitter: 0)
     }
 
     /// One push, sent and answered.
     @discardableResult
-    mutating func send(_ answer: PushAnswer) -> LaneBook.Change? {
+    mutating func send(_ answer: PushAnswer) -> LaneHealth.Change? {
         book.sent(lane)
         return hear(answer)
     }
@@ -43,7 +43,7 @@ private struct Desk {
         for _ in 0..<count { send(Desk.unavailable) }
     }
 
-    mutating func park(_ reason: String) -> LaneBook.Change? {
+    mutating func park(_ reason: String) -> LaneHealth.Change? {
         book.park(lane, reason, now: now, jitter: 0)
     }
 
@@ -53,7 +53,7 @@ private struct Desk {
 }
 
 /// How many pushes a lane may have in flight, by what its provider answered.
-@Suite struct LaneBookTests {
+@Suite struct LaneHealthTests {
     @Test("a lane begins with room, and loses as much of it as is in flight, alone")
     func room() {
         var desk = Desk()
@@ -77,14 +77,14 @@ private struct Desk {
         for _ in 1..<Limits.outageFailures {
             let change = desk.send(.saying(outcome, "no luck"))
             #expect(change == nil)
-            #expect(desk.book.isOpen(desk.lane))
+            #expect(desk.book.isHealthy(desk.lane))
         }
         let change = desk.send(.saying(outcome, "no luck"))
-        #expect(change == .closed(desk.condition(.outage, "no luck")))
-        #expect(!desk.book.isOpen(desk.lane))
+        #expect(change == .stopped(desk.condition(.outage, "no luck")))
+        #expect(!desk.book.isHealthy(desk.lane))
         #expect(desk.room == 0)
         #expect(desk.book.conditions == [desk.lane: desk.condition(.outage, "no luck")])
-        #expect(desk.book.isOpen(desk.other))
+        #expect(desk.book.isHealthy(desk.other))
     }
 
     @Test("an answer between the failures that shows a provider at work keeps a lane open", arguments: [
@@ -98,7 +98,7 @@ private struct Desk {
             let change = desk.send(.saying(sign))
             #expect(change == nil)
         }
-        #expect(desk.book.isOpen(desk.lane))
+        #expect(desk.book.isHealthy(desk.lane))
         #expect(desk.book.conditions.isEmpty)
     }
 
@@ -145,7 +145,7 @@ private struct Desk {
         var desk = Desk()
         desk.book.sent(desk.lane, 50)
         for _ in 0..<Limits.outageFailures { desk.hear(Desk.unavailable) }
-        #expect(!desk.book.isOpen(desk.lane))
+        #expect(!desk.book.isHealthy(desk.lane))
         for _ in Limits.outageFailures..<49 {
             let change = desk.hear(Desk.unavailable)
             #expect(change == nil)
@@ -164,13 +164,13 @@ private struct Desk {
         desk.fail(Limits.outageFailures + 4)
         desk.advance(milliseconds: 60_000)
         let change = desk.send(.accepted)
-        #expect(change == .opened)
+        #expect(change == .recovered)
         #expect(desk.room == Limits.pushesInFlightPerLane)
         #expect(desk.book.conditions.isEmpty)
         desk.fail(Limits.outageFailures - 1)
-        #expect(desk.book.isOpen(desk.lane))
+        #expect(desk.book.isHealthy(desk.lane))
         desk.fail(1)
-        #expect(!desk.book.isOpen(desk.lane))
+        #expect(!desk.book.isHealthy(desk.lane))
         #expect(desk.wait == 1_000)
     }
 
@@ -181,19 +181,19 @@ private struct Desk {
         var desk = Desk()
         let since = desk.now
         let first = desk.send(.saying(.misconfigured, "InvalidProviderToken"))
-        #expect(first == .closed(desk.condition(.parked, "InvalidProviderToken")))
+        #expect(first == .stopped(desk.condition(.parked, "InvalidProviderToken")))
         #expect(desk.room == 0)
         desk.advance(milliseconds: 1_000)
         let same = desk.send(.saying(.misconfigured, "InvalidProviderToken"))
         #expect(same == nil)
         desk.advance(milliseconds: 2_000)
         let changed = desk.send(.saying(.misconfigured, "TopicDisallowed"))
-        #expect(changed == .closed(LaneCondition(kind: .parked, reason: "TopicDisallowed", since: since)))
+        #expect(changed == .stopped(LaneCondition(kind: .parked, reason: "TopicDisallowed", since: since)))
         desk.advance(milliseconds: 4_000)
         let unnamed = desk.send(.saying(.misconfigured))
-        #expect(unnamed == .closed(LaneCondition(kind: .parked, reason: "the provider gave no reason", since: since)))
+        #expect(unnamed == .stopped(LaneCondition(kind: .parked, reason: "the provider gave no reason", since: since)))
         let mended = desk.send(.accepted)
-        #expect(mended == .opened)
+        #expect(mended == .recovered)
     }
 
     @Test("a parked lane is probed more and more seldom, every 15 minutes in the end")
@@ -213,14 +213,14 @@ private struct Desk {
         desk.fail()
         desk.advance(milliseconds: 5_000)
         let change = desk.send(.saying(.misconfigured, "BadTopic"))
-        #expect(change == .closed(desk.condition(.parked, "BadTopic")))
+        #expect(change == .stopped(desk.condition(.parked, "BadTopic")))
     }
 
     @Test("a lane parked for the tokens of other apps opens with a success and with nothing else")
     func parkedForForeignTokens() {
         var desk = Desk()
         let parked = desk.park("tokens of other apps")
-        #expect(parked == .closed(desk.condition(.parked, "tokens of other apps")))
+        #expect(parked == .stopped(desk.condition(.parked, "tokens of other apps")))
         let others: [PushOutcome] = [
             .tokenForeign, .tokenGone(since: nil), .rejected, .deviceBusy(afterMilliseconds: nil),
         ]
@@ -228,14 +228,14 @@ private struct Desk {
             desk.advance(milliseconds: 1_000_000)
             let change = desk.send(.saying(outcome))
             #expect(change == nil)
-            #expect(!desk.book.isOpen(desk.lane))
+            #expect(!desk.book.isHealthy(desk.lane))
         }
         let again = desk.park("tokens of other apps")
         #expect(again == nil)
         desk.advance(milliseconds: 1_000_000)
         #expect(desk.room == 1)
         let change = desk.send(.accepted)
-        #expect(change == .opened)
+        #expect(change == .recovered)
     }
 
     @Test("a token of another app alone closes nothing")
@@ -245,7 +245,7 @@ private struct Desk {
             let change = desk.send(.saying(.tokenForeign))
             #expect(change == nil)
         }
-        #expect(desk.book.isOpen(desk.lane))
+        #expect(desk.book.isHealthy(desk.lane))
     }
 
     @Test("after somebody changed the configuration every closed lane may try at once, and waits from the start again")
@@ -260,7 +260,7 @@ private struct Desk {
         desk.book.tryAgain(now: desk.now)
         #expect(desk.room == 1)
         #expect(desk.book.room(other, now: desk.now) == 1)
-        #expect(!desk.book.isOpen(desk.lane), "it only tries")
+        #expect(!desk.book.isHealthy(desk.lane), "it only tries")
         desk.send(Desk.unavailable)
         #expect(desk.wait == 1_000)
     }
@@ -306,7 +306,7 @@ private struct Desk {
         }
         for lane in waiting { _ = desk.book.answered(lane, .accepted, now: desk.now, jitter: 0) }
         #expect(desk.book.inFlight == 0)
-        for lane in lanes where desk.book.isOpen(lane) {
+        for lane in lanes where desk.book.isHealthy(lane) {
             #expect(desk.book.room(lane, now: desk.now) == Limits.pushesInFlightPerLane)
         }
     }

@@ -1,7 +1,7 @@
 import CampanileCore
 
 /// The user who opened a connection, by a verified user token.
-struct CableVisitor: Sendable, Equatable {
+struct CableUser: Sendable, Equatable {
     let user: UserKey
     /// The life of the token; the connection doesn't outlive it.
     let life: TokenLife
@@ -16,7 +16,7 @@ struct CableStream: Sendable, Hashable {
 }
 
 /// The next actions of a connection, in order.
-enum CableStep: Equatable {
+enum ActionCableAction: Equatable {
     /// Send one text message.
     case say([UInt8])
     /// Subscribe to a stream; `number` is the subscription's from now on and never another's.
@@ -29,7 +29,7 @@ enum CableStep: Equatable {
 
 /// One connection's conversation in ActionCable's protocol: texts in, steps out. It knows nothing of sockets, of time or
 /// of the hub.
-struct CableDialogue {
+struct ActionCableProtocol {
     private struct Subscription {
         let identifier: [UInt8]
         /// Nil: confirmed, but its stream is none of ours and carries nothing.
@@ -37,25 +37,25 @@ struct CableDialogue {
     }
 
     private let rules: CableRules
-    private let visitor: CableVisitor?
+    private let cableUser: CableUser?
     private var subscriptions: [Subscription] = []
     private var numbers = 0
     private var isOver = false
 
-    /// - Parameter visitor: nil when no valid user token came with the request.
-    init(rules: CableRules, visitor: CableVisitor?) {
+    /// - Parameter cableUser: nil when no valid user token came with the request.
+    init(rules: CableRules, cableUser: CableUser?) {
         self.rules = rules
-        self.visitor = visitor
+        self.cableUser = cableUser
     }
 
     /// The first words. A refused connection hears the reason as a message, because a browser's WebSocket shows no status.
-    mutating func open() -> [CableStep] {
-        guard visitor != nil || rules.signedStreamsOnly else { return farewell("unauthorized", reconnect: false) }
+    mutating func open() -> [ActionCableAction] {
+        guard cableUser != nil || rules.signedStreamsOnly else { return farewell("unauthorized", reconnect: false) }
         return [.say(CableText.welcome)]
     }
 
     /// What the client said. A text that is no command changes nothing: it may come from a newer client.
-    mutating func hear(_ text: [UInt8]) -> [CableStep] {
+    mutating func hear(_ text: [UInt8]) -> [ActionCableAction] {
         guard !isOver else { return [] }
         do throws(CableCommand.Mistake) {
             switch try CableCommand(parsing: text) {
@@ -72,10 +72,10 @@ struct CableDialogue {
     }
 
     /// The server ends the connection. A client that comes back to the same refusal must not come back: it is told so.
-    mutating func end(_ reason: StreamEnd) -> [CableStep] {
+    mutating func end(_ reason: StreamEnd) -> [ActionCableAction] {
         guard !isOver else { return [] }
         switch reason {
-        case .expired: return farewell("unauthorized", reconnect: visitor?.tokenCameInCookie ?? false)
+        case .expired: return farewell("unauthorized", reconnect: cableUser?.tokenCameInCookie ?? false)
         case .revoked: return farewell("unauthorized", reconnect: false)
         case .restarting, .lifetime: return farewell("server_restart", reconnect: true)
         case .overloaded:
@@ -84,7 +84,7 @@ struct CableDialogue {
         }
     }
 
-    private mutating func farewell(_ reason: String, reconnect: Bool) -> [CableStep] {
+    private mutating func farewell(_ reason: String, reconnect: Bool) -> [ActionCableAction] {
         isOver = true
         return [.say(CableText.disconnect(reason: reason, reconnect: reconnect)), .close(.normal)]
     }
@@ -97,7 +97,7 @@ struct CableDialogue {
         case refused(String)
     }
 
-    private mutating func subscribe(_ identifier: [UInt8]) -> [CableStep] {
+    private mutating func subscribe(_ identifier: [UInt8]) -> [ActionCableAction] {
         guard identifier.count <= Limits.cableIdentifierBytes else { return refuse(identifier, beyond: .identifier) }
         let known = subscriptions.firstIndex { $0.identifier == identifier }
         if known == nil, let limit = limit(beforeAdding: identifier) { return refuse(identifier, beyond: limit) }
@@ -114,7 +114,7 @@ struct CableDialogue {
             let former = known.map { subscriptions.remove(at: $0) }?.listening?.number
             numbers += 1
             subscriptions.append(Subscription(identifier: identifier, listening: (numbers, stream)))
-            let leave = former.map { [CableStep.stopListening(number: $0)] } ?? []
+            let leave = former.map { [ActionCableAction.stopListening(number: $0)] } ?? []
             // Listening begins before the confirmation goes out: a client that fetches the present state when it is
             // confirmed misses nothing that happens after its fetch.
             return leave + [
@@ -123,7 +123,7 @@ struct CableDialogue {
         }
     }
 
-    private mutating func unsubscribe(_ identifier: [UInt8]) -> [CableStep] {
+    private mutating func unsubscribe(_ identifier: [UInt8]) -> [ActionCableAction] {
         guard let index = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
             rules.log.noEffect("It unsubscribes from what it has not subscribed to.")
             return []
@@ -132,12 +132,12 @@ struct CableDialogue {
         return [.stopListening(number: number)]
     }
 
-    private func refuse(_ identifier: [UInt8], _ sentence: String) -> [CableStep] {
+    private func refuse(_ identifier: [UInt8], _ sentence: String) -> [ActionCableAction] {
         rules.log.noEffect(sentence)
         return [.say(CableText.rejection(identifier))]
     }
 
-    private func refuse(_ identifier: [UInt8], beyond limit: CableLimit) -> [CableStep] {
+    private func refuse(_ identifier: [UInt8], beyond limit: CableLimit) -> [ActionCableAction] {
         rules.log.rejected(limit)
         return [.say(CableText.rejection(identifier))]
     }
@@ -161,8 +161,8 @@ struct CableDialogue {
     private func judge(_ identifier: [UInt8]) -> Judgement {
         switch CableChannel(identifier: identifier) {
         case .notifications:
-            guard let visitor else { return .refused("NotificationsChannel needs a user token.") }
-            return .carries(CableStream(kind: .notifications, user: visitor.user))
+            guard let cableUser else { return .refused("NotificationsChannel needs a user token.") }
+            return .carries(CableStream(kind: .notifications, user: cableUser.user))
         case .turboStreams(let signedName):
             guard let name = rules.verify(signedName) else { return .refused("The stream's name is not signed with our key.") }
             guard let target = rules.pattern.target(of: name) else {
@@ -171,7 +171,7 @@ struct CableDialogue {
             }
             // The signature is the authority: it may name another user than the token does.
             // But where it names no app, a stranger's token must not choose one: the same id is somebody else there.
-            let own = visitor.flatMap { $0.user.userID == target.userID ? $0.user.app : nil }
+            let own = cableUser.flatMap { $0.user.userID == target.userID ? $0.user.app : nil }
             let app = target.app ?? own ?? ExactText(AppName.standard)
             return .carries(CableStream(kind: .badgeTurbo, user: UserKey(app: app, userID: target.userID)))
         case .unknown: return .refused("The channel is not known.")

@@ -2,7 +2,7 @@ package import CampanileCore
 import SQLEngine
 
 /// The work of the operator's commands, beside a running server or without one.
-package struct Operations: Sendable {
+package struct OperatorCommands: Sendable {
     /// The migrations that opening the database ran.
     package struct Schema: Sendable {
         package let from: Int32
@@ -43,7 +43,7 @@ package struct Operations: Sendable {
     package func createKey(name: String, app: String, kind: APIKeyKind = .producer) throws -> String {
         guard !name.isEmpty, name.utf8.count <= Limits.apiKeyNameBytes, name.utf8.allSatisfy({ $0 > 0x20 && $0 != 0x7F })
         else { throw OperatorError("The name must be 1 to \(Limits.apiKeyNameBytes) bytes without spaces.") }
-        try Operations.check(app)
+        try OperatorCommands.check(app)
         let key = APIKey.make(world)
         let hash = APIKey.hash(key.utf8)
         do {
@@ -76,7 +76,7 @@ package struct Operations: Sendable {
     /// Ends every token of a user that was issued before now, and the streams that were opened with one. A token issued
     /// in this same second counts as before: `iat` is in whole seconds.
     package func revoke(user: String, app: String) throws {
-        try Operations.check(app)
+        try OperatorCommands.check(app)
         if let mistake = UserID.mistake(user) { throw OperatorError("The user's id \(mistake.sentence)") }
         let next = Timestamp(milliseconds: (world.now().milliseconds / 1_000 + 1) * 1_000)
         try database.writeBlocking {
@@ -88,7 +88,7 @@ package struct Operations: Sendable {
 
     /// Creates a notification: the same checks and the same transaction as a producer's.
     package func notify(user: String, app: String, title: String, body: String) async throws -> UUIDv7 {
-        try Operations.check(app)
+        try OperatorCommands.check(app)
         let fields: [JSONValue.Member] = [
             .init("user_id", .string(user)), .init("title", .string(title)), .init("body", .string(body)),
         ]
@@ -135,7 +135,7 @@ extension Configuration {
     /// - Parameter lifetime: seconds from now.
     package func signToken(user: String, app: String, lifetime: Int64, world: World) throws -> String {
         if let mistake = UserID.mistake(user) { throw OperatorError("The user's id \(mistake.sentence)") }
-        try Operations.check(app)
+        try OperatorCommands.check(app)
         guard let secret = jwt.secret else { throw OperatorError("There is no jwt.secret to sign with.") }
         let now = world.now()
         return UserTokenSigner.sign(

@@ -6,7 +6,7 @@ import Testing
 @testable import CampanileServer
 
 /// What a lane that stands still does about alerts that have become pointless meanwhile.
-@Suite struct ClosedLaneTests {
+@Suite struct StoppedLaneTests {
     /// A parked lane to which many alerts are owed, one of each user; the probe is due.
     private static func parked(_ users: Int) async throws -> (bench: ImmediateCourier, users: [User], ids: [UUIDv7]) {
         let bench = try ImmediateCourier()
@@ -14,7 +14,7 @@ import Testing
         let users = try await bench.fixture.makeUsers(users, devicesEach: 1, app: "default")
         try await bench.fixture.create(users[0])
         #expect(try await bench.sent().count == 1)
-        #expect(bench.courier.conditions.map(\.condition.kind) == [.parked])
+        #expect(bench.deliveryWorker.conditions.map(\.condition.kind) == [.parked])
         var ids: [UUIDv7] = []
         for user in users.dropFirst() {
             bench.fixture.clock.advance(milliseconds: 1)
@@ -38,7 +38,7 @@ import Testing
             #expect(state == [index % 2 == 0 ? .superseded : .owed], "number \(index)")
         }
         bench.provider.answer { _ in .accepted }
-        bench.courier.tryAgain()
+        bench.deliveryWorker.tryAgain()
         fixture.clock.advance(seconds: 60)
         #expect(try await bench.sent().count == 21, "20 that waited and the first; nobody else was told anything")
     }
@@ -50,7 +50,7 @@ import Testing
         for (user, id) in zip(users, ids) { _ = try await fixture.inboxes.setRead(true, id, user, device: nil) }
         fixture.clock.advance(seconds: 1)
         let lane = Lane(app: "default", provider: .apns)
-        let claims = bench.courier.claims
+        let claims = bench.deliveryWorker.claims
         let claimed = try await fixture.database.write {
             try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, in: $0)
         }
@@ -63,7 +63,7 @@ import Testing
         let (bench, users, ids) = try await Self.parked(4)
         let fixture = bench.fixture
         bench.provider.answer { _ in .accepted }
-        bench.courier.tryAgain()
+        bench.deliveryWorker.tryAgain()
         fixture.clock.advance(seconds: 20)
         #expect(try await bench.sent().count == 4)
         bench.provider.answer { _ in .saying(.misconfigured, "InvalidProviderToken") }
@@ -79,7 +79,7 @@ import Testing
         #expect(try await bench.sent() == ["alert 0 2"], "the probe")
         #expect(try fixture.states(of: pointless) == [.superseded])
         bench.provider.answer { _ in .accepted }
-        bench.courier.tryAgain()
+        bench.deliveryWorker.tryAgain()
         fixture.clock.advance(seconds: 60)
         #expect(try await bench.sent() == ["alert 0 2", "alert 0 2", "badge 0 0"])
     }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// A provider that answers before `send` returns: what the courier does next depends on no thread.
+/// A provider that answers before `send` returns: what the delivery worker does next depends on no thread.
 final class ImmediateProvider: PushProvider {
     private struct State: Sendable {
         var messages: [PushMessage] = []
@@ -51,12 +51,12 @@ private struct KeptLogHandler: LogHandler {
     func log(event: LogEvent) { log.keep("\(event.level) \(event.message)") }
 }
 
-/// The fixture's inboxes and devices under a courier whose provider answers at once.
+/// The fixture's inboxes and devices under a delivery worker whose provider answers at once.
 struct ImmediateCourier: Sendable {
     let fixture: Fixture
     let provider: ImmediateProvider
     let log: KeptLog
-    let courier: Courier
+    let deliveryWorker: DeliveryWorker
 
     init(options: DeliveryOptions = DeliveryOptions()) throws {
         let fixture = try Fixture()
@@ -65,22 +65,22 @@ struct ImmediateCourier: Sendable {
         self.fixture = fixture
         self.provider = provider
         self.log = log
-        courier = Courier(
+        deliveryWorker = DeliveryWorker(
             database: fixture.database, world: fixture.world, badgePushes: fixture.badgePushes, options: options,
             lease: Fixture.lease, providers: { _ in provider }, ids: fixture.ids,
             logger: log.logger)
     }
 
-    /// Lets the courier send what is due, and tells in words what it sent.
+    /// Lets the delivery worker send what is due, and tells in words what it sent.
     func sent() async throws -> [String] {
         provider.forget()
-        try await courier.sendDue()
+        try await deliveryWorker.sendDue()
         return provider.messages.map(\.summary).sorted()
     }
 
-    /// What the courier says of the lanes that don't run, which is also what it wrote down for other processes.
+    /// What the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
     func conditions() throws -> [Lane: LaneCondition] {
-        let told = Dictionary(uniqueKeysWithValues: courier.conditions.map { ($0.lane, $0.condition) })
+        let told = Dictionary(uniqueKeysWithValues: deliveryWorker.conditions.map { ($0.lane, $0.condition) })
         let rows = try fixture.database.read { try LaneConditionRepository.all(in: $0) }
         let written = Dictionary(uniqueKeysWithValues: rows.map { ($0.lane, $0.condition) })
         #expect(written == told)
@@ -119,8 +119,8 @@ extension Fixture {
     }
 }
 
-/// The courier where an app, a provider or a device fails: what it does to that one, and not to the others.
-@Suite struct CourierLaneTests {
+/// The delivery worker where an app, a provider or a device fails: what it does to that one, and not to the others.
+@Suite struct DeliveryLaneTests {
     private static let unavailable = PushAnswer(
         outcome: .unavailable(afterMilliseconds: nil), status: 503, reason: "ServiceUnavailable")
 
@@ -213,7 +213,7 @@ extension Fixture {
         bench.provider.answer { _ in .accepted }
         fixture.clock.advance(seconds: 11)
         #expect(try await bench.sent().isEmpty, "nobody said that it was mended")
-        bench.courier.tryAgain()
+        bench.deliveryWorker.tryAgain()
         #expect(try await bench.sent() == ["alert b 1", "alert c 1", "alert d 1"])
         #expect(try fixture.states(of: id) == [.accepted, .accepted, .accepted])
         #expect(try bench.conditions().isEmpty)
@@ -274,7 +274,7 @@ extension Fixture {
         #expect(try await fixture.sent() == ["alert a 1", "alert d 1"])
         #expect(try fixture.registry.list(fixture.alice).map(\.token) == [Fixture.token("a")])
         #expect(try fixture.states(of: id) == [.accepted, .gone])
-        #expect(fixture.courier.conditions.isEmpty)
+        #expect(fixture.deliveryWorker.conditions.isEmpty)
     }
 
     @Test("where most tokens are another app's the lane is parked: for hours none is deleted and no attempt counts")
@@ -286,20 +286,20 @@ extension Fixture {
         let id = try await fixture.create(user)
         #expect(try await bench.sent().count == 30)
         let lane = Lane(app: "default", provider: .apns)
-        #expect(bench.courier.conditions.map { $0.condition.kind } == [.parked])
+        #expect(bench.deliveryWorker.conditions.map { $0.condition.kind } == [.parked])
         for _ in 0..<6 {
             fixture.clock.advance(seconds: 1_200)
             #expect(try await bench.sent().count <= 1, "one probe now and then")
         }
         #expect(try fixture.registry.list(user).count == 30)
         #expect(try fixture.attempts(of: [id]) == 0)
-        #expect(bench.courier.conditions.map { $0.lane } == [lane])
+        #expect(bench.deliveryWorker.conditions.map { $0.lane } == [lane])
         let written = try fixture.database.read { try LaneConditionRepository.all(in: $0) }
         #expect(written.map { $0.lane } == [lane])
 
         bench.provider.answer { _ in .accepted }
         fixture.clock.advance(seconds: 20)
-        bench.courier.tryAgain()
+        bench.deliveryWorker.tryAgain()
         #expect(try await bench.sent().count == 30)
         #expect(try fixture.states(of: id) == Array(repeating: DeliveryState.accepted, count: 30))
     }
@@ -381,7 +381,7 @@ extension Fixture {
         for _ in 0..<count { try await fixture.create() }
         try await fixture.create(bob)
         #expect(try await bench.sent().contains("alert b 1"))
-        #expect(bench.courier.conditions.isEmpty, "it is no outage")
+        #expect(bench.deliveryWorker.conditions.isEmpty, "it is no outage")
         fixture.clock.advance(seconds: 5)
         try await fixture.create(bob)
         #expect(try await bench.sent() == ["alert b 2"])

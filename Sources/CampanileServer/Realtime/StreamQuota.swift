@@ -1,22 +1,22 @@
 import Synchronization
 
 /// Limits the number of open streams: of one user, and in total.
-final class StreamSeats: Sendable {
+final class StreamQuota: Sendable {
     /// One open stream's slot. It is given back when it is deallocated, or by its new owner after `handOver`.
-    final class Seat: Sendable {
-        private let seats: StreamSeats
+    final class Slot: Sendable {
+        private let quota: StreamQuota
         private let user: UserKey?
         private let isHandedOver = Atomic<Bool>(false)
 
-        fileprivate init(_ seats: StreamSeats, _ user: UserKey?) {
-            self.seats = seats
+        fileprivate init(_ quota: StreamQuota, _ user: UserKey?) {
+            self.quota = quota
             self.user = user
         }
 
         /// Whoever takes it over calls `giveBack`.
         func handOver() { isHandedOver.store(true, ordering: .releasing) }
 
-        deinit { if !isHandedOver.load(ordering: .acquiring) { seats.giveBack(user) } }
+        deinit { if !isHandedOver.load(ordering: .acquiring) { quota.giveBack(user) } }
     }
 
     private struct Taken {
@@ -39,13 +39,13 @@ final class StreamSeats: Sendable {
 
     /// - Parameter user: nil for a connection without one, which counts in total only.
     /// - Throws: `ClientError` 429 for one too many of the user, 503 for one too many in total.
-    func take(_ user: User?) throws -> Seat {
+    func take(_ user: User?) throws -> Slot {
         let key = user?.key
         let problem: ClientError? = taken.withLock { taken in
             guard taken.total < total else {
                 return ClientError.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)
             }
-            // Whoever is known finds a seat, however many come that aren't.
+            // Whoever is known finds a slot, however many come that aren't.
             guard key != nil || taken.anonymous < max(1, total / 2) else {
                 return ClientError.unavailable("The server holds as many streams without a user as it may.", retryAfterSeconds: 5)
             }
@@ -60,7 +60,7 @@ final class StreamSeats: Sendable {
             return nil
         }
         if let problem { throw problem }
-        return Seat(self, key)
+        return Slot(self, key)
     }
 
     func giveBack(_ user: UserKey?) {

@@ -4,79 +4,79 @@ import Testing
 
 @testable import CampanileServer
 
-@Suite struct CableDialogueTests {
-    static let visitor = CableVisitor(
+@Suite struct ActionCableProtocolTests {
+    static let cableUser = CableUser(
         user: UserKey(app: "shop", userID: "17"), life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: 1_000)),
         tokenCameInCookie: false)
     static let notifications = "{\"channel\":\"NotificationsChannel\"}"
 
     /// A dialogue that says what it answers, so that an expectation can ask it.
     final class Talk {
-        private var dialogue: CableDialogue
-        init(_ dialogue: CableDialogue) { self.dialogue = dialogue }
+        private var actionCable: ActionCableProtocol
+        init(_ actionCable: ActionCableProtocol) { self.actionCable = actionCable }
 
-        func open() -> [CableStep] { dialogue.open() }
-        func hear(_ text: String) -> [CableStep] { dialogue.hear(Array(text.utf8)) }
-        func end(_ reason: StreamEnd) -> [CableStep] { dialogue.end(reason) }
-        func subscribe(_ identifier: String) -> [CableStep] { command("subscribe", identifier) }
-        func unsubscribe(_ identifier: String) -> [CableStep] { command("unsubscribe", identifier) }
+        func open() -> [ActionCableAction] { actionCable.open() }
+        func hear(_ text: String) -> [ActionCableAction] { actionCable.hear(Array(text.utf8)) }
+        func end(_ reason: StreamEnd) -> [ActionCableAction] { actionCable.end(reason) }
+        func subscribe(_ identifier: String) -> [ActionCableAction] { command("subscribe", identifier) }
+        func unsubscribe(_ identifier: String) -> [ActionCableAction] { command("unsubscribe", identifier) }
 
-        private func command(_ name: String, _ identifier: String) -> [CableStep] {
-            dialogue.hear(
+        private func command(_ name: String, _ identifier: String) -> [ActionCableAction] {
+            actionCable.hear(
                 JSONValue.object([.init("command", .string(name)), .init("identifier", .string(identifier))]).text)
         }
     }
 
-    static func dialogue(
-        _ visitor: CableVisitor? = visitor, signedStreamsOnly: Bool = false, key: SignedStreamName.Key? = CableFixture.key,
+    static func actionCable(
+        _ cableUser: CableUser? = cableUser, signedStreamsOnly: Bool = false, key: SignedStreamName.Key? = CableFixture.key,
         pattern: StreamNamePattern = .standard, log: KeptLog = KeptLog(), clock: HandClock = HandClock()
     ) -> Talk {
         let rules = CableRules(
             key: key, pattern: pattern, signedStreamsOnly: signedStreamsOnly,
             log: CableLog(log.logger) { clock.now })
-        return Talk(CableDialogue(rules: rules, visitor: visitor))
+        return Talk(ActionCableProtocol(rules: rules, cableUser: cableUser))
     }
 
-    static func say(_ text: String) -> CableStep { .say(Array(text.utf8)) }
+    static func say(_ text: String) -> ActionCableAction { .say(Array(text.utf8)) }
 
-    static func about(_ identifier: String, _ type: String) -> CableStep {
+    static func about(_ identifier: String, _ type: String) -> ActionCableAction {
         say("{\"identifier\":\(String(decoding: JSONValue.string(identifier).text, as: UTF8.self)),\"type\":\"\(type)\"}")
     }
 
-    static func listen(_ number: Int, _ kind: StreamKind, _ app: String, _ userID: String, _ identifier: String) -> CableStep {
+    static func listen(_ number: Int, _ kind: StreamKind, _ app: String, _ userID: String, _ identifier: String) -> ActionCableAction {
         .listen(number: number, CableStream(kind: kind, user: UserKey(app: app, userID: userID)), identifier: Array(identifier.utf8))
     }
 
     static let unauthorized = say("{\"type\":\"disconnect\",\"reason\":\"unauthorized\",\"reconnect\":false}")
 
     @Test func welcomesAUser() {
-        let dialogue = Self.dialogue()
-        #expect(dialogue.open() == [Self.say("{\"type\":\"welcome\"}")])
+        let actionCable = Self.actionCable()
+        #expect(actionCable.open() == [Self.say("{\"type\":\"welcome\"}")])
     }
 
     @Test func sendsAwayWhoHasNoTokenAndHearsNothingMoreOfThem() {
-        let dialogue = Self.dialogue(nil)
-        #expect(dialogue.open() == [Self.unauthorized, .close(.normal)])
-        #expect(dialogue.subscribe(CableFixture.turbo("notifications:17")) == [])
-        #expect(dialogue.end(.restarting) == [])
+        let actionCable = Self.actionCable(nil)
+        #expect(actionCable.open() == [Self.unauthorized, .close(.normal)])
+        #expect(actionCable.subscribe(CableFixture.turbo("notifications:17")) == [])
+        #expect(actionCable.end(.restarting) == [])
     }
 
     @Test func withSignedStreamsOnlyAConnectionWithoutATokenMaySubscribeToThoseOnly() {
-        let dialogue = Self.dialogue(nil, signedStreamsOnly: true)
-        #expect(dialogue.open() == [Self.say("{\"type\":\"welcome\"}")])
+        let actionCable = Self.actionCable(nil, signedStreamsOnly: true)
+        #expect(actionCable.open() == [Self.say("{\"type\":\"welcome\"}")])
         let turbo = CableFixture.turbo("notifications:17")
         #expect(
-            dialogue.subscribe(Self.notifications)
+            actionCable.subscribe(Self.notifications)
                 == [Self.about(Self.notifications, "reject_subscription")])
         #expect(
-            dialogue.subscribe(turbo)
+            actionCable.subscribe(turbo)
                 == [Self.listen(1, .badgeTurbo, "default", "17", turbo), Self.about(turbo, "confirm_subscription")])
     }
 
     @Test func listensBeforeItConfirms() {
-        let dialogue = Self.dialogue()
+        let actionCable = Self.actionCable()
         #expect(
-            dialogue.subscribe(Self.notifications) == [
+            actionCable.subscribe(Self.notifications) == [
                 Self.listen(1, .notifications, "shop", "17", Self.notifications),
                 Self.about(Self.notifications, "confirm_subscription"),
             ])
@@ -84,32 +84,32 @@ import Testing
 
     @Test func theSignatureIsTheAuthorityAndMayNameAnotherUser() throws {
         let identifier = CableFixture.turbo("notifications:42")
-        let dialogue = Self.dialogue()
+        let actionCable = Self.actionCable()
         // Without a word about the app, the token's counts for its own user only: the same id is somebody else there.
-        #expect(dialogue.subscribe(identifier).first == Self.listen(1, .badgeTurbo, "default", "42", identifier))
+        #expect(actionCable.subscribe(identifier).first == Self.listen(1, .badgeTurbo, "default", "42", identifier))
         let own = CableFixture.turbo("notifications:17")
-        #expect(dialogue.subscribe(own).first == Self.listen(2, .badgeTurbo, "shop", "17", own))
+        #expect(actionCable.subscribe(own).first == Self.listen(2, .badgeTurbo, "shop", "17", own))
         let named = CableFixture.turbo("other/42")
-        let other = Self.dialogue(pattern: try StreamNamePattern("{app}/{user_id}"))
+        let other = Self.actionCable(pattern: try StreamNamePattern("{app}/{user_id}"))
         #expect(other.subscribe(named).first == Self.listen(1, .badgeTurbo, "other", "42", named))
     }
 
     @Test func rejectsABadSignatureAndEveryNameWithoutAKey() {
         let identifier = CableFixture.turbo("notifications:17")
         let forged = identifier.replacing("\"}", with: "0\"}")
-        let dialogue = Self.dialogue()
-        #expect(dialogue.subscribe(forged) == [Self.about(forged, "reject_subscription")])
-        let keyless = Self.dialogue(key: nil)
+        let actionCable = Self.actionCable()
+        #expect(actionCable.subscribe(forged) == [Self.about(forged, "reject_subscription")])
+        let keyless = Self.actionCable(key: nil)
         #expect(keyless.subscribe(identifier) == [Self.about(identifier, "reject_subscription")])
     }
 
     @Test func confirmsASignedStreamOfAnotherKindThatCarriesNothing() {
         let identifier = CableFixture.turbo("messages:7")
-        let dialogue = Self.dialogue()
+        let actionCable = Self.actionCable()
         for _ in 0..<2 {
-            #expect(dialogue.subscribe(identifier) == [Self.about(identifier, "confirm_subscription")])
+            #expect(actionCable.subscribe(identifier) == [Self.about(identifier, "confirm_subscription")])
         }
-        #expect(dialogue.unsubscribe(identifier) == [])
+        #expect(actionCable.unsubscribe(identifier) == [])
     }
 
     @Test("rejects what is no channel", arguments: [
@@ -117,15 +117,15 @@ import Testing
         "{\"channel\":\"Turbo::StreamsChannel\",\"signed_stream_name\":17}", "[\"channel\"]",
     ])
     func noChannel(_ identifier: String) {
-        let dialogue = Self.dialogue()
-        #expect(dialogue.subscribe(identifier) == [Self.about(identifier, "reject_subscription")])
+        let actionCable = Self.actionCable()
+        #expect(actionCable.subscribe(identifier) == [Self.about(identifier, "reject_subscription")])
     }
 
     @Test func echoesTheIdentifierByteByByte() {
         // Spaces, order of keys, escapes and unknown keys are the client's own.
         let identifier = "{ \"z\":\"\\u00e9é<\\/&\", \"channel\" : \"NotificationsChannel\" }"
-        let dialogue = Self.dialogue()
-        let steps = dialogue.subscribe(identifier)
+        let actionCable = Self.actionCable()
+        let steps = actionCable.subscribe(identifier)
         guard case .say(let text)? = steps.last, let json = try? JSONValue(parsing: text) else {
             Issue.record("no confirmation")
             return
@@ -139,24 +139,24 @@ import Testing
         // Equal as Unicode texts, but not the same bytes.
         let composed = "{\"channel\":\"NotificationsChannel\",\"x\":\"\u{E9}\"}"
         let decomposed = "{\"channel\":\"NotificationsChannel\",\"x\":\"e\u{301}\"}"
-        let dialogue = Self.dialogue()
-        #expect(dialogue.subscribe(composed).count == 2)
+        let actionCable = Self.actionCable()
+        #expect(actionCable.subscribe(composed).count == 2)
         #expect(
-            dialogue.subscribe(decomposed).first
+            actionCable.subscribe(decomposed).first
                 == Self.listen(2, .notifications, "shop", "17", decomposed))
-        #expect(dialogue.unsubscribe(composed) == [.stopListening(number: 1)])
+        #expect(actionCable.unsubscribe(composed) == [.stopListening(number: 1)])
     }
 
     @Test func confirmsARepeatedSubscriptionAgainAndListensAnew() {
-        let dialogue = Self.dialogue()
-        _ = dialogue.subscribe(Self.notifications)
+        let actionCable = Self.actionCable()
+        _ = actionCable.subscribe(Self.notifications)
         #expect(
-            dialogue.subscribe(Self.notifications) == [
+            actionCable.subscribe(Self.notifications) == [
                 .stopListening(number: 1), Self.listen(2, .notifications, "shop", "17", Self.notifications),
                 Self.about(Self.notifications, "confirm_subscription"),
             ])
-        #expect(dialogue.unsubscribe(Self.notifications) == [.stopListening(number: 2)])
-        #expect(dialogue.unsubscribe(Self.notifications) == [])
+        #expect(actionCable.unsubscribe(Self.notifications) == [.stopListening(number: 2)])
+        #expect(actionCable.unsubscribe(Self.notifications) == [])
     }
 
     @Test("stays silent to what is no command, and goes on", arguments: [
@@ -166,20 +166,20 @@ import Testing
         "{\"command\":\"subscribe\",\"identifier\":\"\\ud800\"}",
     ])
     func noCommand(_ text: String) {
-        let dialogue = Self.dialogue()
-        #expect(dialogue.hear(text) == [])
-        #expect(dialogue.subscribe(Self.notifications).count == 2)
+        let actionCable = Self.actionCable()
+        #expect(actionCable.hear(text) == [])
+        #expect(actionCable.subscribe(Self.notifications).count == 2)
     }
 
     @Test func takesAHundredSubscriptionsAndNoMore() {
-        let dialogue = Self.dialogue()
+        let actionCable = Self.actionCable()
         func identifier(_ number: Int) -> String { CableFixture.turbo("notifications:\(number)") }
-        for number in 1...100 { #expect(dialogue.subscribe(identifier(number)).count == 2) }
+        for number in 1...100 { #expect(actionCable.subscribe(identifier(number)).count == 2) }
         #expect(
-            dialogue.subscribe(identifier(101)) == [Self.about(identifier(101), "reject_subscription")])
-        #expect(dialogue.subscribe(identifier(5)).count == 3, "a known one may be repeated")
-        #expect(dialogue.unsubscribe(identifier(6)).count == 1)
-        #expect(dialogue.subscribe(identifier(101)).count == 2)
+            actionCable.subscribe(identifier(101)) == [Self.about(identifier(101), "reject_subscription")])
+        #expect(actionCable.subscribe(identifier(5)).count == 3, "a known one may be repeated")
+        #expect(actionCable.unsubscribe(identifier(6)).count == 1)
+        #expect(actionCable.subscribe(identifier(101)).count == 2)
     }
 
     @Test func rejectsAnIdentifierOverFourKibibytes() {
@@ -187,10 +187,10 @@ import Testing
             let frame = "{\"channel\":\"NotificationsChannel\",\"x\":\"\"}"
             return frame.replacing("\"\"", with: "\"\(String(repeating: "x", count: bytes - frame.utf8.count))\"")
         }
-        let dialogue = Self.dialogue()
-        #expect(dialogue.subscribe(identifier(bytes: 4_096)).count == 2)
+        let actionCable = Self.actionCable()
+        #expect(actionCable.subscribe(identifier(bytes: 4_096)).count == 2)
         let long = identifier(bytes: 4_097)
-        #expect(dialogue.subscribe(long) == [Self.about(long, "reject_subscription")])
+        #expect(actionCable.subscribe(long) == [Self.about(long, "reject_subscription")])
     }
 
     static func variant(_ number: Int, bytes: Int = 0) -> String {
@@ -199,54 +199,54 @@ import Testing
     }
 
     @Test func takesFourSubscriptionsToOneStreamHoweverTheyAreWritten() {
-        let dialogue = Self.dialogue()
-        for number in 1...4 { #expect(dialogue.subscribe(Self.variant(number)).count == 2) }
-        #expect(dialogue.subscribe(Self.variant(5)) == [Self.about(Self.variant(5), "reject_subscription")])
-        #expect(dialogue.subscribe(Self.variant(4)).count == 3, "a known one may be repeated")
+        let actionCable = Self.actionCable()
+        for number in 1...4 { #expect(actionCable.subscribe(Self.variant(number)).count == 2) }
+        #expect(actionCable.subscribe(Self.variant(5)) == [Self.about(Self.variant(5), "reject_subscription")])
+        #expect(actionCable.subscribe(Self.variant(4)).count == 3, "a known one may be repeated")
         let own = CableFixture.turbo("notifications:17")
-        #expect(dialogue.subscribe(own).count == 2, "another kind of news is another stream")
-        #expect(dialogue.unsubscribe(Self.variant(1)).count == 1)
-        #expect(dialogue.subscribe(Self.variant(5)).count == 2)
+        #expect(actionCable.subscribe(own).count == 2, "another kind of news is another stream")
+        #expect(actionCable.unsubscribe(Self.variant(1)).count == 1)
+        #expect(actionCable.subscribe(Self.variant(5)).count == 2)
     }
 
     @Test func takesFourKibibytesOfIdentifiersForOneStream() {
-        let dialogue = Self.dialogue()
-        #expect(dialogue.subscribe(Self.variant(1, bytes: 2_000)).count == 2)
-        #expect(dialogue.subscribe(Self.variant(2, bytes: 2_096)).count == 2)
+        let actionCable = Self.actionCable()
+        #expect(actionCable.subscribe(Self.variant(1, bytes: 2_000)).count == 2)
+        #expect(actionCable.subscribe(Self.variant(2, bytes: 2_096)).count == 2)
         let third = Self.variant(3)
-        #expect(dialogue.subscribe(third) == [Self.about(third, "reject_subscription")])
-        #expect(dialogue.unsubscribe(Self.variant(1, bytes: 2_000)).count == 1)
-        #expect(dialogue.subscribe(third).count == 2)
+        #expect(actionCable.subscribe(third) == [Self.about(third, "reject_subscription")])
+        #expect(actionCable.unsubscribe(Self.variant(1, bytes: 2_000)).count == 1)
+        #expect(actionCable.subscribe(third).count == 2)
     }
 
     @Test func takes64KibibytesOfIdentifiersOnAConnectionAlsoOfStreamsThatCarryNothing() {
-        let dialogue = Self.dialogue()
+        let actionCable = Self.actionCable()
         func identifier(_ number: Int) -> String {
             let text = CableFixture.turbo("messages:\(number)")
             return text.dropLast() + ",\"x\":\"\(String(repeating: "x", count: 4_096 - text.utf8.count - 7))\"}"
         }
         #expect(identifier(10).utf8.count == 4_096)
         for number in 10..<26 {
-            #expect(dialogue.subscribe(identifier(number)) == [Self.about(identifier(number), "confirm_subscription")])
+            #expect(actionCable.subscribe(identifier(number)) == [Self.about(identifier(number), "confirm_subscription")])
         }
-        #expect(dialogue.subscribe(identifier(26)) == [Self.about(identifier(26), "reject_subscription")])
-        #expect(dialogue.unsubscribe(identifier(10)) == [])
-        #expect(dialogue.subscribe(identifier(26)) == [Self.about(identifier(26), "confirm_subscription")])
+        #expect(actionCable.subscribe(identifier(26)) == [Self.about(identifier(26), "reject_subscription")])
+        #expect(actionCable.unsubscribe(identifier(10)) == [])
+        #expect(actionCable.subscribe(identifier(26)) == [Self.about(identifier(26), "confirm_subscription")])
     }
 
     @Test func theLogNamesEachLimitOnceAMinute() {
         let (log, clock) = (KeptLog(), HandClock())
-        let dialogue = Self.dialogue(log: log, clock: clock)
+        let actionCable = Self.actionCable(log: log, clock: clock)
         let line = "warning A cable subscription was rejected: A connection has 4 subscriptions to one stream"
-        for number in 1...100 { _ = dialogue.subscribe(Self.variant(number)) }
+        for number in 1...100 { _ = actionCable.subscribe(Self.variant(number)) }
         #expect(log.count(line) == 1)
         clock.advance(milliseconds: 59_999)
-        _ = dialogue.subscribe(Self.variant(101))
+        _ = actionCable.subscribe(Self.variant(101))
         #expect(log.count(line) == 1)
         clock.advance(milliseconds: 1)
-        for number in 1...100 { _ = dialogue.subscribe(Self.variant(number)) }
+        for number in 1...100 { _ = actionCable.subscribe(Self.variant(number)) }
         #expect(log.count(line) == 2)
-        _ = dialogue.subscribe(Self.variant(1, bytes: 4_097))
+        _ = actionCable.subscribe(Self.variant(1, bytes: 4_097))
         #expect(log.count("warning A cable subscription was rejected: An identifier has more than 4096 bytes.") == 1)
     }
 
@@ -256,15 +256,15 @@ import Testing
         let line = "warning A signed stream name did not verify: it is forged, or "
         let keys = [SignedStreamName.Key("other".utf8), try SignedStreamName.Key(secretKeyBase: "other")]
         for (key, setting) in zip(keys, ["cable.signed_stream_key", "cable.secret_key_base"]) {
-            let dialogue = Self.dialogue(key: key, log: log, clock: clock)
-            for _ in 0..<10 { _ = dialogue.subscribe(signed) }
+            let actionCable = Self.actionCable(key: key, log: log, clock: clock)
+            for _ in 0..<10 { _ = actionCable.subscribe(signed) }
             #expect(log.count("\(line)\(setting) is not what the Rails application signs with.") == 1)
         }
-        let keyless = Self.dialogue(key: nil, log: log, clock: clock)
+        let keyless = Self.actionCable(key: nil, log: log, clock: clock)
         _ = keyless.subscribe(signed)
         #expect(log.count("warning A page subscribed to a signed stream, and no key is set to verify its name") == 1)
         let right = KeptLog()
-        _ = Self.dialogue(log: right, clock: clock).subscribe(signed)
+        _ = Self.actionCable(log: right, clock: clock).subscribe(signed)
         #expect(right.count("warning") == 0)
     }
 
@@ -274,23 +274,23 @@ import Testing
         (.lifetime, false, "server_restart", true),
     ])
     func ends(_ reason: StreamEnd, _ cookie: Bool, _ text: String, _ reconnect: Bool) {
-        let dialogue = Self.dialogue(
-            CableVisitor(user: UserKey(app: "shop", userID: "17"), life: Self.visitor.life, tokenCameInCookie: cookie))
+        let actionCable = Self.actionCable(
+            CableUser(user: UserKey(app: "shop", userID: "17"), life: Self.cableUser.life, tokenCameInCookie: cookie))
         #expect(
-            dialogue.end(reason) == [
+            actionCable.end(reason) == [
                 Self.say("{\"type\":\"disconnect\",\"reason\":\"\(text)\",\"reconnect\":\(reconnect)}"), .close(.normal),
             ])
-        #expect(dialogue.end(reason) == [])
+        #expect(actionCable.end(reason) == [])
     }
 
     @Test func justClosesWhenItCanNotKeepUp() {
-        let dialogue = Self.dialogue()
-        #expect(dialogue.end(.overloaded) == [.close(.tryAgainLater)])
+        let actionCable = Self.actionCable()
+        #expect(actionCable.end(.overloaded) == [.close(.tryAgainLater)])
     }
 
     @Test func carriesABadgeAsTheStringThatRailsBroadcasts() throws {
         let message = StreamMessage(event: "badge", id: 7, data: TurboStream.badge(3))
-        let text = CableText.news(message, kind: .badgeTurbo, identifier: Array("{\"a\":1}".utf8))
+        let text = CableText.message(message, kind: .badgeTurbo, identifier: Array("{\"a\":1}".utf8))
         #expect(
             String(decoding: text, as: UTF8.self)
                 == #"{"identifier":"{\"a\":1}","message":"\u003cturbo-stream action=\"update\" target=\"notification-badge-count\"\u003e\u003ctemplate\u003e3\u003c/template\u003e\u003c/turbo-stream\u003e"}"#)
@@ -304,7 +304,7 @@ import Testing
         let message = StreamMessage(event: "notification.created", id: 17, data: Array("{\"title\":\"Hi\"}".utf8))
         #expect(
             String(
-                decoding: CableText.news(message, kind: .notifications, identifier: Array("x".utf8)), as: UTF8.self)
+                decoding: CableText.message(message, kind: .notifications, identifier: Array("x".utf8)), as: UTF8.self)
                 == #"{"identifier":"x","message":{"event":"notification.created","id":"17","data":{"title":"Hi"}}}"#)
     }
 }

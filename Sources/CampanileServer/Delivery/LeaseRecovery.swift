@@ -3,7 +3,7 @@ import SQLEngine
 
 /// Frees what an earlier start of the server had in flight when it ended. It walks over the devices in small
 /// transactions, so that a start doesn't wait for it; until it comes by, a device of a dead lease is left alone.
-struct LeaseWalk: Sendable {
+struct LeaseRecovery: Sendable {
     let database: Database
     /// The number of this start.
     let lease: Int64
@@ -25,15 +25,15 @@ struct LeaseWalk: Sendable {
                 let end = try last ?? database.read { try DeviceTokenRepository.lastID(in: $0) }
                 last = end
                 guard first <= end else { break }
-                let count = try await release(DeviceID(first)...DeviceID(first + Limits.leaseWalkRows - 1))
+                let count = try await release(DeviceID(first)...DeviceID(first + Limits.leaseRecoveryRows - 1))
                 if count > 0 { isFree() }
                 released += count
-                first += Limits.leaseWalkRows
+                first += Limits.leaseRecoveryRows
             } catch {
                 logger.error(
                     "What the last server had in flight can't be freed now; it is tried again.",
                     metadata: ["error": "\(error)"])
-                try? await Task.sleep(for: LeaseWalk.pause)
+                try? await Task.sleep(for: LeaseRecovery.pause)
             }
         }
         return released

@@ -6,24 +6,24 @@ import Synchronization
 
 /// Sends what is owed: claims due devices lane by lane, sends, and settles the answers in groups. What is owed stands in the
 /// database, so a wake-up may be lost; what a crash left in flight carries the lease of a start that is over.
-package final class Courier: Sendable {
+package final class DeliveryWorker: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
-        var lanes: LaneBook
+        var lanes: LaneHealth
         /// Claimed by the transactions that created them, which are committed, and not sent yet.
         var handedOver: [ClaimedPush] = []
         /// Changes of whole lanes that are not written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
-        /// When the courier last looked at the clock.
+        /// When the delivery worker last looked at the clock.
         var lastLook: Timestamp?
         /// Between taking what was answered and knowing what was claimed.
         var isExchanging = false
 
-        mutating func note(_ change: LaneBook.Change?, _ lane: Lane) {
+        mutating func note(_ change: LaneHealth.Change?, _ lane: Lane) {
             switch change {
-            case .closed(let condition): changes[lane] = .some(condition)
-            case .opened: changes[lane] = .some(nil)
+            case .stopped(let condition): changes[lane] = .some(condition)
+            case .recovered: changes[lane] = .some(nil)
             case nil: return
             }
         }
@@ -36,9 +36,9 @@ package final class Courier: Sendable {
     private let world: World
     private let providers: @Sendable (Lane) -> any PushProvider
     /// For those who claim a push in the transaction that creates it.
-    let claims: Claims
-    private let settlements: Settlements
-    private let mortality: Mutex<TokenMortality>
+    let claims: DeliveryClaims
+    private let settlements: DeliverySettlements
+    private let deadTokenGuard: Mutex<DeadTokenGuard>
     private let logger: Logger
     private let state: Mutex<State>
     private let signal: WakeSignal
@@ -55,12 +55,12 @@ package final class Courier: Sendable {
         self.providers = providers
         signal = badgePushes.signal
         self.logger = logger
-        claims = Claims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
-        settlements = Settlements(
+        claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
+        settlements = DeliverySettlements(
             badgePushes: badgePushes, policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
             random: world.random)
-        state = Mutex(State(lanes: LaneBook(divisor: options.delayDivisor)))
-        mortality = Mutex(TokenMortality(share: options.deadTokenShare))
+        state = Mutex(State(lanes: LaneHealth(divisor: options.delayDivisor)))
+        deadTokenGuard = Mutex(DeadTokenGuard(share: options.deadTokenShare))
     }
 
     /// Looks for due pushes now.
@@ -95,7 +95,7 @@ package final class Courier: Sendable {
     /// Sends the push that `claim` makes, after the commit of the transaction that creates it.
     ///
     /// It takes a place in flight at once, and gives it back when there is no push or the transaction fails. That half of the
-    /// places is left keeps the bound: what the courier claims meanwhile, by what it saw before, finds room.
+    /// places is left keeps the bound: what the delivery worker claims meanwhile, by what it saw before, finds room.
     /// - Returns: whether a push goes; otherwise the device has to wait in the database, because the lane stands still, many are
     ///   in flight, or `claim` made none.
     func send(
@@ -113,7 +113,7 @@ package final class Courier: Sendable {
 
     private func takePlace(_ lane: Lane) -> Bool {
         state.withLock { state in
-            guard !state.isStopping, state.lanes.isOpen(lane),
+            guard !state.isStopping, state.lanes.isHealthy(lane),
                 state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
             else { return false }
             state.lanes.sent(lane)
@@ -159,7 +159,7 @@ package final class Courier: Sendable {
             }
             lookAgainAt = next
         } catch {
-            logger.error("The courier can't reach the database; it tries again in a second.", metadata: ["error": "\(error)"])
+            logger.error("The delivery worker can't reach the database; it tries again in a second.", metadata: ["error": "\(error)"])
             lookAgainAt = Timestamp(milliseconds: world.now().milliseconds + 1_000)
         }
         if isStopping, isIdle { return false }
@@ -186,7 +186,7 @@ package final class Courier: Sendable {
         }
     }
 
-    /// - Returns: what may be claimed now, and when there may be more without anybody waking the courier.
+    /// - Returns: what may be claimed now, and when there may be more without anybody waking the delivery worker.
     private func lookAround() throws -> (plan: Plan, next: Timestamp?) {
         guard !isStopping else { return ([], nil) }
         let due = try database.read { try DeviceTokenRepository.dueLanes(in: $0) }
@@ -207,17 +207,17 @@ package final class Courier: Sendable {
             let plan: Plan = rooms.map { lane, room in
                 let limit = min(room, share)
                 // A single push goes where a lane stands still: what needs none is settled along with it.
-                return (lane, limit, state.lanes.isOpen(lane) ? limit : share)
+                return (lane, limit, state.lanes.isHealthy(lane) ? limit : share)
             }
             return (plan, next.min())
         }
     }
 
-    /// While many others write, the courier comes less often and does more at a time: who waits for an answer
+    /// While many others write, the delivery worker comes less often and does more at a time: who waits for an answer
     /// goes first, and what is owed stands safe in the database.
     private func giveWay() async {
         guard database.lastGroup >= Limits.busyWriter, !isStopping else { return }
-        try? await Task.sleep(for: .milliseconds(Limits.courierPauseMilliseconds))
+        try? await Task.sleep(for: .milliseconds(Limits.deliveryPauseMilliseconds))
     }
 
     /// One transaction: settles what was answered and claims what is due.
@@ -252,8 +252,8 @@ package final class Courier: Sendable {
 
     /// - Returns: the apps none of whose tokens is believed to be dead.
     private func judge(_ answered: [AnsweredPush], now: Timestamp) throws -> Set<String> {
-        let verdict = try mortality.withLock { mortality in
-            try mortality.judge(answered, now: now) { app, count in
+        let verdict = try deadTokenGuard.withLock { deadTokenGuard in
+            try deadTokenGuard.judge(answered, now: now) { app, count in
                 try database.read { try DeviceTokenRepository.has(count, app: app, in: $0) }
             }
         }
@@ -331,12 +331,12 @@ package final class Courier: Sendable {
         }
     }
 
-    private func log(_ change: LaneBook.Change?, _ lane: Lane) {
+    private func log(_ change: LaneHealth.Change?, _ lane: Lane) {
         guard let change else { return }
         let metadata: Logger.Metadata = ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"]
         switch change {
-        case .closed(let condition): logger.error("\(condition.sentence(lane))", metadata: metadata)
-        case .opened: logger.notice("Pushes go again.", metadata: metadata)
+        case .stopped(let condition): logger.error("\(condition.sentence(lane))", metadata: metadata)
+        case .recovered: logger.notice("Pushes go again.", metadata: metadata)
         }
     }
 
@@ -357,7 +357,7 @@ package final class Courier: Sendable {
         logger.log(
             level: level, "A push was not accepted as it was sent.",
             metadata: [
-                "delivery": "\(answered.push.message.id)", "token": "\(Courier.hint(answered.push.message.device.token))",
+                "delivery": "\(answered.push.message.id)", "token": "\(DeliveryWorker.hint(answered.push.message.device.token))",
                 "outcome": "\(answered.answer.outcome)", "reason": "\(answered.answer.reason ?? "")",
             ])
     }
@@ -365,7 +365,7 @@ package final class Courier: Sendable {
 
 // MARK: - Step by step
 
-extension Courier {
+extension DeliveryWorker {
     /// Sends everything that is due now and settles it: what a test steps by, with the clock in its hand.
     package func sendDue() async throws {
         while true {

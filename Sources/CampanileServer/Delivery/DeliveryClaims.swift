@@ -2,7 +2,7 @@ import CampanileCore
 import Push
 import SQLEngine
 
-/// A push that the courier may send: its device is in flight until the answer is settled.
+/// A push that the delivery worker may send: its device is in flight until the answer is settled.
 package struct ClaimedPush: Sendable {
     let lane: Lane
     let message: PushMessage
@@ -26,7 +26,7 @@ package struct ClaimedPush: Sendable {
 }
 
 /// Claiming: decides in one transaction what goes to which device now. The badge in a push is the number of this moment.
-package struct Claims: Sendable {
+package struct DeliveryClaims: Sendable {
     let badgePushes: BadgePushes
     let makeID: @Sendable () -> UUIDv7
     /// The number of this start of the server: the device's lease while a push of it is in flight.
