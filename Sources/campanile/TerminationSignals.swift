@@ -10,6 +10,7 @@ final class TerminationSignals: @unchecked Sendable {
         var first: Int32?
         var waiter: CheckedContinuation<Int32, Never>?
         var hangup: (@Sendable () -> Void)?
+        var isHangupOwed = false
     }
 
     /// Signals whose default action ends the process. SIGUSR1 and SIGUSR2 come from tools that rotate logs, the timers' from
@@ -20,25 +21,35 @@ final class TerminationSignals: @unchecked Sendable {
     ]
 
     private let state = Mutex(State())
+    private let queue = DispatchQueue(label: "signals")
     private let sources: [any DispatchSourceSignal]
 
     init() {
         for number in TerminationSignals.ignored { signal(number, SIG_IGN) }
-        let queue = DispatchQueue(label: "signals")
         let numbers = [SIGTERM, SIGINT, SIGHUP]
-        sources = numbers.map { DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        sources = numbers.map { [queue] in DispatchSource.makeSignalSource(signal: $0, queue: queue) }
         for (number, source) in zip(numbers, sources) {
             source.setEventHandler { [weak self] in self?.received(number) }
             source.resume()
         }
     }
 
-    /// What a SIGHUP does from now on; until then it does nothing.
-    func onHangup(_ work: @escaping @Sendable () -> Void) { state.withLock { $0.hangup = work } }
+    /// What a SIGHUP does from now on. One that came before does it now: the start may have read what it is about already.
+    func onHangup(_ work: @escaping @Sendable () -> Void) {
+        let isOwed = state.withLock { state in
+            state.hangup = work
+            return state.isHangupOwed
+        }
+        if isOwed { queue.async(execute: work) }
+    }
 
     private func received(_ number: Int32) {
         if number == SIGHUP {
-            state.withLock { $0.hangup }?()
+            let work = state.withLock { state in
+                state.isHangupOwed = state.hangup == nil
+                return state.hangup
+            }
+            work?()
             return
         }
         let (isSecond, waiter) = state.withLock { state in
