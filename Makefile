@@ -17,8 +17,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick typecheck-ios tour contract trust-short bench-short \
-	browser bench crash powerloss faults jitter restarts fuzz generators clean
+.PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios tour contract trust-short \
+	bench-short browser bench crash powerloss faults jitter restarts fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -74,6 +74,12 @@ quick: ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's ru
 	$(SWIFT) build --build-tests
 	@echo "==> quick: some of the Swift tests"
 	$(SWIFT) test --skip-build --filter '^SQLEngineTests\.|^CampanileServerTests\.($(subst $(space),|,$(strip $(QUICK_SUITES))))'
+
+asan: setup ## The Swift tests under AddressSanitizer and LeakSanitizer, built apart
+	@SWIFT="$(SWIFT)" scripts/sanitize.sh address
+
+tsan: setup ## The Swift tests under ThreadSanitizer, built apart
+	@SWIFT="$(SWIFT)" scripts/sanitize.sh thread
 
 lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
 	@echo "==> lint: openapi.yaml"
