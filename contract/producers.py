@@ -32,6 +32,7 @@ PROBLEM = json.dumps({"type": "urn:campanile:problem:unavailable", "title": "Try
 # What follows the document's code in a program: it makes the call of its argument and prints how that ended.
 ENDINGS = {
     "python": """
+import sys
 sleeps, asked = [], json.loads(sys.argv[1])
 time.sleep = sleeps.append
 try:
