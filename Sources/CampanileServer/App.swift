@@ -108,7 +108,7 @@ package final class App: Sendable {
         let accessLog = AccessLog(sink: sink, world: world, proxies: proxies)
         server = HTTPServer(
             options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket),
-            handler: { dispatcher.answer($0) }, refuse: { dispatcher.refuse($0, $1) },
+            handler: { try dispatcher.answer($0) }, finish: { dispatcher.finish($0, $1) },
             completed: { accessLog.write($0, $1, $2) })
         database.onForeignChange {
             authenticator.forgetAll()

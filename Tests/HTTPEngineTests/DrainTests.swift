@@ -77,7 +77,7 @@ struct DrainTests {
             handler: { _ in
                 clock.meetDaemon()
                 return .now(Response(status: 200))
-            }, refuse: renderRefusal)
+            }, finish: finished)
         let port = try server.start()
         let (answer, isClosed) = try await offThePool {
             let idle = try RawClient(port: port)

@@ -73,7 +73,7 @@ struct IPAddressTests {
                 let text = request.peerAddress?.description ?? "none"
                 return .now(Response(status: 200, contentType: "text/plain", body: .array(Array(text.utf8))))
             },
-            refuse: { _, _ in Response(status: 400) })
+            finish: finished)
     }
 
     private static let hasIPv6: Bool = {

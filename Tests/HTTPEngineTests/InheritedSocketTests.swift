@@ -34,7 +34,7 @@ private final class Supervisor: Sendable {
     func server(_ name: StaticString = "one") -> HTTPServer {
         HTTPServer(
             options: HTTPServerOptions(host: "no such host", port: 1, inherited: handDown(), threads: 1),
-            handler: { _ in .now(Response(status: 200, body: .constant(name))) }, refuse: renderRefusal)
+            handler: { _ in .now(Response(status: 200, body: .constant(name))) }, finish: finished)
     }
 }
 
@@ -106,7 +106,7 @@ struct InheritedSocketTests {
         let descriptor = supervisor.handDown()
         #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC == 0)
         let server = HTTPServer(
-            options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+            options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, finish: finished)
         try server.start()
         #expect(fcntl(descriptor, F_GETFD) & FD_CLOEXEC != 0)
         #expect(fcntl(descriptor, F_GETFL) & O_NONBLOCK != 0)
@@ -130,7 +130,7 @@ struct InheritedSocketTests {
         ]
         for (descriptor, reason) in cases {
             let server = HTTPServer(
-                options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+                options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, finish: finished)
             let error = #expect(throws: HTTPServerError.self) { try server.start() }
             #expect(error?.description == "The inherited descriptor \(descriptor) \(reason).")
         }

@@ -37,6 +37,42 @@ struct LaterTests {
         #expect(outcome.statistics.isClean)
     }
 
+    private struct Thrown: Error, CustomStringConvertible {
+        let description: String
+    }
+
+    @Test("What a handler throws is answered as the application says: at once, without a wait, and after one")
+    func thrown() async throws {
+        let gate = Gate()
+        let outcome = try await withServer(threads: 1) { request in
+            switch request.path {
+            case "/now": throw Thrown(description: "at once")
+            case "/later": return .later { throw Thrown(description: "without a wait") }
+            default:
+                return .later {
+                    await gate.wait()
+                    throw Thrown(description: "after a wait")
+                }
+            }
+        } _: { server in
+            let port = server.port
+            async let answers = offThePool {
+                let client = try RawClient(port: port)
+                return ["/now", "/later", "/wait", "/now"].map { path in
+                    client.send("GET \(path) HTTP/1.1\r\nHost: a\r\n\r\n")
+                    return client.answer().map { "\($0.status) \($0.body)" }
+                }
+            }
+            await gate.arrivals(1)
+            gate.open()
+            return try await answers
+        }
+        #expect(outcome.result == [
+            "500 thrown: at once", "500 thrown: without a wait", "500 thrown: after a wait", "500 thrown: at once",
+        ])
+        #expect(outcome.statistics.isClean)
+    }
+
     @Test("Work that waited goes on on the thread of its connection")
     func sameThread() async throws {
         let gate = Gate()
@@ -245,8 +281,8 @@ struct LaterTests {
     @Test("A server that was never started, or was dropped without a stop, ends quietly")
     func dropped() async throws {
         let port = try await offThePool {
-            HTTPServer(handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal).stop()
-            let server = HTTPServer(handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+            HTTPServer(handler: { _ in .now(Response(status: 200)) }, finish: finished).stop()
+            let server = HTTPServer(handler: { _ in .now(Response(status: 200)) }, finish: finished)
             return try server.start()
         }
         _ = try await offThePool { #expect(throws: RawClient.Broken.self) { try RawClient(port: port) } }
@@ -256,11 +292,11 @@ struct LaterTests {
     func cannotListen() async throws {
         _ = try await withServer { _ in .now(Response(status: 200)) } _: { server in
             let options = HTTPServerOptions(port: server.port)
-            let second = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+            let second = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, finish: finished)
             let error = #expect(throws: HTTPServerError.self) { try second.start() }
             #expect(error?.description.contains("Address already in use") == true)
             let lost = HTTPServer(
-                options: HTTPServerOptions(host: "no such host"), handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+                options: HTTPServerOptions(host: "no such host"), handler: { _ in .now(Response(status: 200)) }, finish: finished)
             #expect(throws: HTTPServerError.self) { try lost.start() }
         }
     }

@@ -122,7 +122,7 @@ struct LimitTests {
     func connectionLimit() async throws {
         var options = HTTPServerOptions(threads: 2)
         options.connectionLimit = 2
-        let server = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, refuse: renderRefusal)
+        let server = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, finish: finished)
         let port = try server.start()
         let status = try await offThePool {
             var held: [RawClient] = try (0..<2).map { _ in

@@ -101,7 +101,7 @@ struct AssetResource: Sendable {
         self.console = console ? (page, native) : nil
     }
 
-    func get(_ request: Request) throws -> Reply {
+    func get(_ request: Request) throws -> Answer {
         guard let name = request.parameter(0) else { throw ClientError.notFound }
         if let asset = assets.asset(named: name) {
             var response = Response(status: 200, contentType: asset.contentType, body: .array(asset.content))
@@ -123,13 +123,13 @@ struct AssetResource: Sendable {
     }
 
     /// Sends a browser that opens the server's own address to the console.
-    func root(_ request: Request) throws -> Reply {
+    func root(_ request: Request) throws -> Answer {
         guard console != nil else { throw ClientError.notFound }
         return .now(Response(status: 302, headers: [.init("Location", "/console"), .init("Cache-Control", "no-cache")]))
     }
 
     /// One page. It loads nothing from elsewhere and may be framed by nobody; it may speak to a simulator's page.
-    func console(_ request: Request) throws -> Reply {
+    func console(_ request: Request) throws -> Answer {
         guard let console else { throw ClientError.notFound }
         var response = Response(
             status: 200, contentType: "text/html; charset=utf-8",

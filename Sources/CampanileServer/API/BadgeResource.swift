@@ -7,7 +7,7 @@ struct BadgeResource: Sendable {
     let database: Database
     let inboxes: Inboxes
 
-    func get(_ request: Request, _ user: User) throws -> Reply {
+    func get(_ request: Request, _ user: User) throws -> Answer {
         let device = request.method == .get ? request.deviceToken : nil
         if let device {
             // What the device is told has to be what is noted: from the database, both.
@@ -26,7 +26,7 @@ struct BadgeResource: Sendable {
         return .now(BadgeResource.response(try inboxes.badge(user), request))
     }
 
-    func delete(_ request: Request, _ user: User) throws -> Reply {
+    func delete(_ request: Request, _ user: User) throws -> Answer {
         let device = request.deviceToken
         return .later { BadgeResource.response(try await inboxes.clear(user, device: device), request) }
     }

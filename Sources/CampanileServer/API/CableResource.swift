@@ -9,7 +9,7 @@ struct CableResource: Sendable {
     let origins: AllowedOrigins
 
     /// Accepts clients without a valid token too, so that ActionCable can tell them why: browsers hide a WebSocket's HTTP status.
-    func open(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
+    func open(_ request: Request, _ identity: StreamIdentity) throws -> Answer {
         let upgrade = try upgrade(request)
         let user = try CableResource.user(identity)
         if realtime.isEnding { throw ClientError.unavailable("The server is stopping.") }

@@ -5,7 +5,7 @@ import HTTPEngine
 struct ClientResource: Sendable {
     let nativeRequests: NativeRequests
 
-    func get(_ request: Request) throws -> Reply {
+    func get(_ request: Request) throws -> Answer {
         let client = AnnouncedClient(
             Array((request.header("user-agent") ?? "").utf8), isNative: nativeRequests.isNative(request),
             marks: nativeRequests.configured)

@@ -9,7 +9,7 @@ struct DeepLinkResource: Sendable {
         documents = PerApp(configuration) { PublicDocument(configuration.notificationRules(of: $0).deepLinks.json) }
     }
 
-    func get(_ request: Request) throws -> Reply {
+    func get(_ request: Request) throws -> Answer {
         .now(documents[try request.askedApp()].response(to: request))
     }
 }

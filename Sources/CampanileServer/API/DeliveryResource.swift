@@ -6,7 +6,7 @@ import SQLEngine
 struct DeliveryResource: Sendable {
     let database: Database
 
-    func list(_ request: Request, _ producer: Producer) throws -> Reply {
+    func list(_ request: Request, _ producer: Producer) throws -> Answer {
         let id = try request.notificationID()
         guard let explanation = try Explanation(id, app: producer.app, database) else { throw ClientError.notFound }
         return .now(.json(200, explanation.json))

@@ -6,7 +6,7 @@ struct DeviceTokenResource: Sendable {
     let world: World
     let registry: DeviceRegistry
 
-    func register(_ request: Request, _ user: User) throws -> Reply {
+    func register(_ request: Request, _ user: User) throws -> Answer {
         let device = try DeviceToken(from: JSONObject(of: request), now: world.now())
         return .later {
             let (registered, isNew) = try await registry.register(device, user)
@@ -14,12 +14,12 @@ struct DeviceTokenResource: Sendable {
         }
     }
 
-    func list(_ request: Request, _ user: User) throws -> Reply {
+    func list(_ request: Request, _ user: User) throws -> Answer {
         let devices = try registry.list(user)
         return .now(.json(200, .object([.init("device_tokens", .array(devices.map(DeviceTokenResource.json)))])))
     }
 
-    func delete(_ request: Request, _ user: User) throws -> Reply {
+    func delete(_ request: Request, _ user: User) throws -> Answer {
         guard let token = request.parameter(0) else { throw ClientError.notFound }
         return .later {
             try await registry.delete(token, user)

@@ -40,7 +40,7 @@ final class HealthResource: Sendable {
     /// From now on nobody should be sent here any more.
     func startDraining() { isDraining.store(true, ordering: .relaxed) }
 
-    func health(_ request: Request) throws -> Reply {
+    func health(_ request: Request) throws -> Answer {
         .now(
             Response(
                 status: 200,
@@ -48,7 +48,7 @@ final class HealthResource: Sendable {
                 body: .constant("{\"status\":\"ok\"}")))
     }
 
-    func readiness(_ request: Request, _ insight: Insight) throws -> Reply {
+    func readiness(_ request: Request, _ insight: Insight) throws -> Answer {
         .later { [self] in await readiness(insight) }
     }
 
@@ -124,7 +124,7 @@ final class HealthResource: Sendable {
         "The database can't be written: \((error as? SQLError)?.message ?? "unknown error")."
     }
 
-    func description(_ request: Request) throws -> Reply {
+    func description(_ request: Request) throws -> Answer {
         .now(
             Response(
                 status: 200,

@@ -10,7 +10,7 @@ struct NotificationList: Sendable {
     /// Whether a native list clears the badge: `badge.clear_on_native_list`.
     let clearsOnNativeList: Bool
 
-    func get(_ request: Request, _ user: User) throws -> Reply {
+    func get(_ request: Request, _ user: User) throws -> Answer {
         let filter = try NotificationFilter(request)
         let device = request.method == .get ? request.deviceToken : nil
         let visit: Inboxes.Visit = isOpening(request, filter) ? .open : .glance

@@ -11,7 +11,7 @@ struct NotificationResource: Sendable {
 
     // MARK: POST /notifications
 
-    func create(_ request: Request, _ producer: Producer) throws -> Reply {
+    func create(_ request: Request, _ producer: Producer) throws -> Answer {
         let key = try IdempotencyKey(of: request, from: producer)
         let object = try JSONObject(of: request)
         let new: NewNotification
@@ -38,11 +38,11 @@ struct NotificationResource: Sendable {
 
     // MARK: /notifications/{id}
 
-    func get(_ request: Request, _ user: User) throws -> Reply {
+    func get(_ request: Request, _ user: User) throws -> Answer {
         .now(NotificationResource.response(try inboxes.notification(try request.notificationID(), user)))
     }
 
-    func patch(_ request: Request, _ user: User) throws -> Reply {
+    func patch(_ request: Request, _ user: User) throws -> Answer {
         let id = try request.notificationID()
         var object = try JSONObject(of: request)
         let isRead = object.required(object.bool("read"), "read")
@@ -54,7 +54,7 @@ struct NotificationResource: Sendable {
         }
     }
 
-    func delete(_ request: Request, _ user: User) throws -> Reply {
+    func delete(_ request: Request, _ user: User) throws -> Answer {
         let id = try request.notificationID()
         let device = request.deviceToken
         return .later {
@@ -71,7 +71,7 @@ struct NotificationResource: Sendable {
 
     // MARK: POST /notifications/mark_all_read
 
-    func markAllRead(_ request: Request, _ user: User) throws -> Reply {
+    func markAllRead(_ request: Request, _ user: User) throws -> Answer {
         let upTo = try request.body.isEmpty ? nil : upTo(of: request)
         let device = request.deviceToken
         return .later {

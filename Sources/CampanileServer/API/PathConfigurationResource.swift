@@ -16,7 +16,7 @@ struct PathConfigurationResource: Sendable {
         }
     }
 
-    func get(_ request: Request) throws -> Reply {
+    func get(_ request: Request) throws -> Answer {
         let documents = documents[try request.askedApp()]
         guard let document = request.parameter(0).flatMap({ documents[$0] }) else { throw ClientError.notFound }
         return .now(document.response(to: request))

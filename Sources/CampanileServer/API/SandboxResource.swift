@@ -7,7 +7,7 @@ struct SandboxResource: Sendable {
     let sandbox: SandboxProvider
     let providers: PushProviders
 
-    func list(_ request: Request, _ producer: Producer) throws -> Reply {
+    func list(_ request: Request, _ producer: Producer) throws -> Answer {
         guard DeviceProvider.allCases.contains(where: { providers.isSandbox(app: producer.app, kind: $0) })
         else { throw ClientError(.notFound, detail: "The app \(producer.app) doesn't use the sandbox.") }
         var errors: [FieldError] = []

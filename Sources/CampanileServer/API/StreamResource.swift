@@ -9,7 +9,7 @@ struct StreamResource: Sendable {
     let tokens: StreamTokens
     let origins: AllowedOrigins
 
-    func badge(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
+    func badge(_ request: Request, _ identity: StreamIdentity) throws -> Answer {
         let kind: StreamKind
         switch request.query("format") {
         case nil, "json": kind = .badge
@@ -20,12 +20,12 @@ struct StreamResource: Sendable {
         return try open(request, identity, kind)
     }
 
-    func notifications(_ request: Request, _ identity: StreamIdentity) throws -> Reply {
+    func notifications(_ request: Request, _ identity: StreamIdentity) throws -> Answer {
         try open(request, identity, .notifications)
     }
 
     /// A token for an address: for pages whose EventSource or WebSocket can send no header.
-    func createToken(_ request: Request, _ user: User) throws -> Reply {
+    func createToken(_ request: Request, _ user: User) throws -> Answer {
         let (token, expiresAt) = tokens.issue(for: user, now: world.now())
         return .now(
             .json(
@@ -33,7 +33,7 @@ struct StreamResource: Sendable {
                 .object([.init("token", .string(token)), .init("expires_at", .string(expiresAt.description))])))
     }
 
-    private func open(_ request: Request, _ identity: StreamIdentity, _ kind: StreamKind) throws -> Reply {
+    private func open(_ request: Request, _ identity: StreamIdentity, _ kind: StreamKind) throws -> Answer {
         let user = try identity.known()
         try origins.check(request, user)
         var headers = StreamResource.headers

@@ -10,7 +10,7 @@ extension Connection {
     /// reads nothing of what it was sent, doesn't get them.
     /// - Returns: `.NO`, so that the library closes the connection.
     func refuse(_ refusal: Refusal) -> MHD_Result {
-        let response = engine.refuse(refusal, request)
+        let response = engine.finish(.failure(refusal), request)
         let body = response.body.copied
         let reason = MHD_get_reason_phrase_for(UInt32(response.status)).map { String(cString: $0) } ?? ""
         var headers = [Response.Header("Date", .text(Self.date()))] + response.headers

@@ -58,16 +58,20 @@ extension Connection {
         if current.excess > 0 { return refuse(.bodyTooLarge) }
         if current.isChunked, let refusal = TrailerReader.refusal(self) { return refuse(refusal) }
         current.progress = .handling
-        switch engine.handler(request) {
-        case .now(let response):
-            return answer(response)
-        case .later(let work):
+        switch Result(catching: { try engine.handler(request) }) {
+        case .failure(let error):
+            return answer(engine.finish(.failure(error), request))
+        case .success(.now(let response)):
+            return answer(engine.finish(.success(response), request))
+        case .success(.later(let work)):
             stages.enter(.handling, at: engine.clock())
             current.hasWork = true
             let ticket = suspension.withLock { $0.begin() }
             // Runs here and now until it first waits, and then again on this thread.
             Task.immediateDetached(executorPreference: self) { [self] in
-                let response = await work()
+                let result: Result<Response, any Error>
+                do { result = .success(try await work()) } catch { result = .failure(error) }
+                let response = engine.finish(result, request)
                 suspension.withLock { suspension in
                     if suspension.finish(response, ticket: ticket) { MHD_resume_connection(handle) }
                 }

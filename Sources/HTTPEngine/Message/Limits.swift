@@ -37,7 +37,7 @@ package struct Limits: Sendable {
 
 /// Why the engine refuses a request before the application sees it. The application renders the answer;
 /// the connection closes after it.
-package enum Refusal: Sendable {
+package enum Refusal: Error, Sendable {
     /// 400. The reason is a sentence for the client, with nothing of what it sent.
     case malformed(StaticString)
     /// 414.

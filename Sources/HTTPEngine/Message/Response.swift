@@ -81,14 +81,27 @@ package struct Response: Sendable {
     }
 }
 
-/// What a handler says: the answer, or the work that will give it.
+/// A handler's answer, or the work that will give it.
 package enum Answer: Sendable {
     /// The answer is here; it is sent from the thread that asked.
     case now(Response)
     /// The answer needs work that may wait. It is started on the thread that asked; if it finishes without waiting,
     /// the answer goes out at once, else the connection is suspended until it has one.
-    case later(@Sendable () async -> Response)
+    case later(@Sendable () async throws -> Response)
 }
 
-/// Answers a request. Never throws: the application turns its errors into responses.
-package typealias Handler = @Sendable (Request) -> Answer
+extension Answer {
+    /// The response, waited for if need be.
+    package func response() async throws -> Response {
+        switch self {
+        case .now(let response): response
+        case .later(let work): try await work()
+        }
+    }
+}
+
+/// Answers a request. What it throws, at once or later, becomes a response by `Finish`.
+package typealias Handler = @Sendable (Request) throws -> Answer
+
+/// Gives every answer its last touch: a handler's response, its error, or a `Refusal` of the engine's own.
+package typealias Finish = @Sendable (Result<Response, any Error>, Request) -> Response

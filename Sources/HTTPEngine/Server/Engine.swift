@@ -7,7 +7,7 @@ final class Engine: Sendable {
     let limits: Limits
     let clock: @Sendable () -> UInt64
     let handler: Handler
-    let refuse: @Sendable (Refusal, Request) -> Response
+    let finish: Finish
     let completed: @Sendable (Request, Int, UInt64) -> Void
     let table = ConnectionTable()
     /// From now on every answer says `Connection: close`.
@@ -17,13 +17,13 @@ final class Engine: Sendable {
 
     init(
         limits: Limits, clock: @escaping @Sendable () -> UInt64, handler: @escaping Handler,
-        refuse: @escaping @Sendable (Refusal, Request) -> Response,
+        finish: @escaping Finish,
         completed: @escaping @Sendable (Request, Int, UInt64) -> Void
     ) {
         self.limits = limits
         self.clock = clock
         self.handler = handler
-        self.refuse = refuse
+        self.finish = finish
         self.completed = completed
     }
 

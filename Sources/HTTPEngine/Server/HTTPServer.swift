@@ -83,18 +83,18 @@ package final class HTTPServer: Sendable {
     /// - Parameters:
     ///   - handler: answers requests. Called on the daemon's threads; what it does there holds up all connections of
     ///     that thread.
-    ///   - refuse: renders what the engine refuses.
+    ///   - finish: makes the response that is sent, of what the handler gave or threw, and of what the engine refuses.
     ///   - completed: called exactly once for each request whose request line was complete, when it is over:
     ///     the status (0 if there was no answer) and the nanoseconds since the request line was complete. For the access log.
     package init(
         options: HTTPServerOptions = HTTPServerOptions(),
         handler: @escaping Handler,
-        refuse: @escaping @Sendable (Refusal, Request) -> Response,
+        finish: @escaping Finish,
         completed: @escaping @Sendable (_ request: Request, _ status: Int, _ durationNanoseconds: UInt64) -> Void = { _, _, _ in }
     ) {
         self.options = options
         engine = Engine(
-            limits: options.limits, clock: options.clock, handler: handler, refuse: refuse, completed: completed)
+            limits: options.limits, clock: options.clock, handler: handler, finish: finish, completed: completed)
     }
 
     deinit {

@@ -95,10 +95,15 @@ final class Journal: Sendable {
     }
 }
 
-/// Renders refusals so that a test can tell them from the library's own answers.
-@Sendable func renderRefusal(_ refusal: Refusal, _ request: Request) -> Response {
-    let reason = if case .malformed(let sentence) = refusal { "\(sentence)" } else { "\(refusal)" }
-    return Response(status: refusal.status, contentType: "application/problem+json", body: .text("engine: \(reason)"))
+/// Renders errors so that a test can tell them from the library's own answers.
+@Sendable func finished(_ result: Result<Response, any Error>, _ request: Request) -> Response {
+    switch result {
+    case .success(let response): return response
+    case .failure(let refusal as Refusal):
+        let reason = if case .malformed(let sentence) = refusal { "\(sentence)" } else { "\(refusal)" }
+        return Response(status: refusal.status, contentType: "application/problem+json", body: .text("engine: \(reason)"))
+    case .failure(let error): return Response(status: 500, body: .text("thrown: \(error)"))
+    }
 }
 
 /// A server for one test, stopped at its end, when all state must have been given back.
@@ -108,7 +113,7 @@ func withServer<R: Sendable>(
 ) async throws -> (result: R, statistics: Statistics) {
     var options = HTTPServerOptions(threads: threads, limits: limits)
     if let clock { options.clock = { clock.now } }
-    let server = HTTPServer(options: options, handler: handler, refuse: renderRefusal) { request, status, _ in
+    let server = HTTPServer(options: options, handler: handler, finish: finished) { request, status, _ in
         journal.add(request, status)
     }
     try server.start()
