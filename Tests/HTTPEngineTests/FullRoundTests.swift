@@ -29,6 +29,7 @@ struct FullRoundTests {
                 return Box(all)
             }
             await entered.arrivals(1)
+            entered.open()
             return try await offThePool {
                 // The one that is held stays open: hanging up would be one more event.
                 let clients = all.value.dropFirst().enumerated()
