@@ -90,6 +90,8 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@python3 contract/check_links.py
 	@echo "==> lint: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
+	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package.swift examples mends it"
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples
 	@echo "==> lint: the scripts"
 	@$(PYTHON) -m ruff check --quiet
 	@$(PYTHON) -m mypy

@@ -139,7 +139,9 @@ let package = Package(
             ],
             swiftSettings: strict),
         .testTarget(name: "CampanileClientTests", dependencies: ["CampanileClient", "CampanileCore"], swiftSettings: strict),
-        .testTarget(name: "CampanileServerTests", dependencies: [
+        .testTarget(
+            name: "CampanileServerTests",
+            dependencies: [
                 "CampanileServer", "CampanileClient", "CSQLite", "Push", "PushSimulator", "TestSupport",
                 server("Yams", "Yams"),
                 server("Crypto", "swift-crypto"),

@@ -3,7 +3,8 @@
 /// Capitals, dashes and underscores don't count, so that `nativeUserAgents` finds `native_user_agents`.
 package func nearestNames(to name: String, among candidates: [String]) -> [String] {
     let likeness = NameLikeness(to: name)
-    return candidates
+    return
+        candidates
         .compactMap { candidate in likeness.distance(of: candidate).map { (candidate: candidate, distance: $0) } }
         .sorted { ($0.distance, $0.candidate) < ($1.distance, $1.candidate) }
         .map(\.candidate)

@@ -95,14 +95,16 @@ package final class App: Sendable {
         let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
         health = HealthResource(database: database, world: world, conditions: { deliveryWorker.conditions }, logger: logger)
         let streamInboxes = StreamInboxes(database: database, world: world)
-        routes = Routes(
-            database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache, ids: ids, deliveryWorker: deliveryWorker,
-            streams: StreamResource(
-                world: world, realtime: realtime, inboxes: streamInboxes, tokens: streamTokens, origins: origins),
-            cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),
-            sandbox: SandboxResource(sandbox: sandbox, providers: providers), health: health,
-            configuration: configuration
-        ).all
+        routes =
+            Routes(
+                database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache, ids: ids,
+                deliveryWorker: deliveryWorker,
+                streams: StreamResource(
+                    world: world, realtime: realtime, inboxes: streamInboxes, tokens: streamTokens, origins: origins),
+                cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),
+                sandbox: SandboxResource(sandbox: sandbox, providers: providers), health: health,
+                configuration: configuration
+            ).all
         let dispatcher = Dispatcher(
             router: Router(routes), authenticator: authenticator, origins: origins, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world, proxies: proxies)
@@ -317,7 +319,8 @@ extension UserTokenVerifier {
 extension Routes {
     fileprivate init(
         database: Database, world: World, badgePushes: BadgePushes, badgeCache: BadgeCache, ids: UUIDv7Generator,
-        deliveryWorker: DeliveryWorker, streams: StreamResource, cable: CableResource, sandbox: SandboxResource, health: HealthResource, configuration: Configuration
+        deliveryWorker: DeliveryWorker, streams: StreamResource, cable: CableResource, sandbox: SandboxResource,
+        health: HealthResource, configuration: Configuration
     ) {
         let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
         let registry = DeviceRegistry(database: database, badgePushes: badgePushes)
@@ -328,7 +331,8 @@ extension Routes {
                 clearsOnNativeList: configuration.badge.clearOnNativeList),
             notifications: NotificationResource(
                 world: world,
-                publisher: Publisher(database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: deliveryWorker), inboxes: inboxes,
+                publisher: Publisher(database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: deliveryWorker),
+                inboxes: inboxes,
                 rules: PerApp(configuration, configuration.notificationRules)),
             devices: DeviceTokenResource(world: world, registry: registry),
             badge: BadgeResource(database: database, inboxes: inboxes),

@@ -29,7 +29,7 @@ package enum PayloadLimit {
         let words = [
             alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound, alert.channelID,
         ]
-            .reduce(0) { $0 + ($1.map(escapedBytes) ?? 0) }
+        .reduce(0) { $0 + ($1.map(escapedBytes) ?? 0) }
         if 2 * words + 3 * (alert.data?.utf8.count ?? 0) + 1_024 <= bytes { return true }
         let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis)
         return APNsPayload.alertPayload(worstCase(smallest, .ios), smallest).text.count <= bytes

@@ -135,7 +135,8 @@ package final class PushProviders: Sendable {
                 credentials: parsed.contents, apns: parsed.apns.map { apns(app, $0, &change) },
                 fcm: parsed.fcm.map { fcm($0, &change) })
         }
-        let unused = state.apnsClients.filter { change.next.apnsClients[$0.key] == nil }.map(\.value)
+        let unused =
+            state.apnsClients.filter { change.next.apnsClients[$0.key] == nil }.map(\.value)
             + state.fcmClients.filter { change.next.fcmClients[$0.key] == nil }.map(\.value)
         change.next.draining = state.draining + unused
         state = change.next
@@ -145,7 +146,8 @@ package final class PushProviders: Sendable {
     private func apns(_ app: String, _ parsed: ParsedAPNs, _ change: inout Change) -> any PushProvider {
         let key = parsed.key
         // The clock of renewals belongs to the team for as long as the process lives, whatever keys come and go.
-        let tokens = change.next.teams[key.teamID]
+        let tokens =
+            change.next.teams[key.teamID]
             ?? APNsProviderTokens(team: key.teamID, store: tokenStore, world: world, logger: logger)
         change.next.teams[key.teamID] = tokens
         return APNsProvider(
@@ -158,7 +160,8 @@ package final class PushProviders: Sendable {
         let host = APNsHost(team: key.teamID, fingerprint: key.fingerprint + key.keyID, endpoint: endpoint)
         var limits = limits
         limits.startsWithOneStream = true
-        let client = change.next.apnsClients[host] ?? change.old.apnsClients[host]
+        let client =
+            change.next.apnsClients[host] ?? change.old.apnsClients[host]
             ?? HTTP2Client(endpoint: endpoint, limits: limits, network: change.network, world: world)
         change.next.apnsClients[host] = client
         return client
@@ -167,7 +170,8 @@ package final class PushProviders: Sendable {
     private func fcm(_ parsed: ParsedFCM, _ change: inout Change) -> any PushProvider {
         let client = fcmClient(parsed, parsed.endpoint, &change)
         let tokenClient = fcmClient(parsed, parsed.tokenEndpoint, &change)
-        let tokens = change.next.accessTokens[parsed.credentials] ?? change.old.accessTokens[parsed.credentials]
+        let tokens =
+            change.next.accessTokens[parsed.credentials] ?? change.old.accessTokens[parsed.credentials]
             ?? FCMAccessTokens(
                 account: parsed.account, client: tokenClient, path: parsed.tokenPath, world: world, logger: logger)
         change.next.accessTokens[parsed.credentials] = tokens
@@ -178,7 +182,8 @@ package final class PushProviders: Sendable {
 
     private func fcmClient(_ parsed: ParsedFCM, _ endpoint: HTTP2Endpoint, _ change: inout Change) -> HTTP2Client {
         let host = FCMHost(credentials: parsed.credentials, endpoint: endpoint)
-        let client = change.next.fcmClients[host] ?? change.old.fcmClients[host]
+        let client =
+            change.next.fcmClients[host] ?? change.old.fcmClients[host]
             ?? HTTP2Client(endpoint: endpoint, limits: limits, network: change.network, world: world)
         change.next.fcmClients[host] = client
         return client

@@ -72,7 +72,8 @@ package final class Database: Sendable {
     /// - Throws: what `body` throws; `queueFull`; `closed`; the commit's `SQLError`. Nothing was done then.
     @discardableResult
     nonisolated(nonsending)
-    package func write<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) async throws -> T {
+        package func write<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) async throws -> T
+    {
         try await withUnsafeThrowingContinuation { continuation in
             writer.submit(Write(body) { continuation.resume(with: $0) })
         }
@@ -127,12 +128,15 @@ package final class Database: Sendable {
     /// Finds out whether the disk has room for what `body` would write, without writing it: see `Connection.rehearse`. Alone,
     /// so that what is wrong spoils no other write.
     nonisolated(nonsending)
-    package func rehearse(_ body: @escaping @Sendable (Transaction) throws -> Void) async throws {
+        package func rehearse(_ body: @escaping @Sendable (Transaction) throws -> Void) async throws
+    {
         try await withUnsafeThrowingContinuation { continuation in
             writer.submit(
                 Write(needsTransaction: false) { transaction in
                     try transaction.connection.rehearse { _ in try body(transaction) }
-                } deliver: { continuation.resume(with: $0) })
+                } deliver: {
+                    continuation.resume(with: $0)
+                })
         }
     }
 

@@ -205,15 +205,21 @@ enum LogBuffer {
             let inner = LogBuffer.inner(file)
             return code == SQLITE_OK ? inner.pointee.pMethods.pointee.xFileSize(inner, size) : code
         }
-        table.xLock = { file, level in file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xLock($0, level) } ?? SQLITE_IOERR }
-        table.xUnlock = { file, level in file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xUnlock($0, level) } ?? SQLITE_IOERR }
+        table.xLock = { file, level in
+            file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xLock($0, level) } ?? SQLITE_IOERR
+        }
+        table.xUnlock = { file, level in
+            file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xUnlock($0, level) } ?? SQLITE_IOERR
+        }
         table.xCheckReservedLock = { file, result in
             file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xCheckReservedLock($0, result) } ?? SQLITE_IOERR
         }
         table.xFileControl = { file, operation, argument in
-            file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xFileControl($0, operation, argument) } ?? SQLITE_IOERR
+            file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xFileControl($0, operation, argument) }
+                ?? SQLITE_IOERR
         }
-        table.xSectorSize = { file in file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xSectorSize($0) } ?? 512 }
+        table.xSectorSize = { file in file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xSectorSize($0) } ?? 512
+        }
         table.xDeviceCharacteristics = { file in
             file.map { LogBuffer.inner($0) }.map { $0.pointee.pMethods.pointee.xDeviceCharacteristics($0) } ?? 0
         }

@@ -425,7 +425,12 @@ extension Writer {
     /// Looks for a foreign change now, on the writer's thread: a poll that doesn't wait for its time.
     func pollNow() throws {
         let caller = BlockedCaller<Void>()
-        submit(Write(needsTransaction: false) { [self] _ in noticeForeignChange() } deliver: { caller.put($0) })
+        submit(
+            Write(needsTransaction: false) { [self] _ in
+                noticeForeignChange()
+            } deliver: {
+                caller.put($0)
+            })
         try caller.wait()
     }
 }

@@ -32,13 +32,15 @@ package final class SystemThread: @unchecked Sendable {
         var handle = pthread_t()
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         let code = Self.withSignalsBlocked {
-            pthread_create(&handle, nil, { pointer in
-                guard let pointer else { return nil }
-                let start = Unmanaged<Start>.fromOpaque(pointer).takeRetainedValue()
-                SystemThread.takeName(start.name)
-                start.body()
-                return nil
-            }, start.toOpaque())
+            pthread_create(
+                &handle, nil,
+                { pointer in
+                    guard let pointer else { return nil }
+                    let start = Unmanaged<Start>.fromOpaque(pointer).takeRetainedValue()
+                    SystemThread.takeName(start.name)
+                    start.body()
+                    return nil
+                }, start.toOpaque())
         }
         guard code == 0 else {
             start.release()

@@ -78,7 +78,9 @@ struct Serve: AsyncParsableCommand {
             say("Pushes of \(named.keys.sorted().joined(separator: ", ")) go to their providers, of other apps to the sandbox.")
         }
         if app.configuration.console { say("The console: \(address)/console") }
-        if isSecretMade { say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))") }
+        if isSecretMade {
+            say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))")
+        }
         suggest(app.configuration, address)
     }
 

@@ -195,7 +195,8 @@ struct DoctorCommand: AsyncParsableCommand {
 
 struct Health: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Ask the server of this configuration whether it answers (/healthz): exit status 1 if it doesn't. For supervisors.")
+        abstract:
+            "Ask the server of this configuration whether it answers (/healthz): exit status 1 if it doesn't. For supervisors.")
 
     @OptionGroup var common: CommonOptions
     @Option(help: "The address that the server listens on, if `serve` was given one.") var host: String?

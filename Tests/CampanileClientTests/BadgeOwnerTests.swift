@@ -27,9 +27,11 @@ struct BadgeOwnerTests {
         #expect(store.number(onIconOf: PushPayload(badge: 7, badgeVersion: 2_001)) == nil)
     }
 
-    @Test("whoever signs in gets their own number although its version is older, with and without a sign-out before", arguments: [
-        true, false,
-    ])
+    @Test(
+        "whoever signs in gets their own number although its version is older, with and without a sign-out before",
+        arguments: [
+            true, false,
+        ])
     func nextUser(_ signsOut: Bool) async throws {
         let store = alices()
         if signsOut { store.signedOut() }
@@ -188,7 +190,9 @@ struct BadgeClearingTests {
         #expect(transport.summary.last == "GET /badge" && launched.count == 0)
     }
 
-    @Test("one is not made up for once something came that the user hasn't seen: an answer's, or a push's", arguments: [true, false])
+    @Test(
+        "one is not made up for once something came that the user hasn't seen: an answer's, or a push's",
+        arguments: [true, false])
     func changedSince(_ isPushed: Bool) async throws {
         let transport = ScriptedTransport { _, number in
             if number == 1 { throw URLError(.notConnectedToInternet) }

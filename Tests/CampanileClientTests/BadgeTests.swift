@@ -5,10 +5,12 @@ import Testing
 
 @Suite("The badge in an app")
 struct BadgeTests {
-    @Test("a bell shows up to 9, a tab up to 99, and neither anything at zero", arguments: [
-        (-1, nil, nil), (0, nil, nil), (1, "1", "1"), (9, "9", "9"), (10, "9+", "10"), (99, "9+", "99"), (100, "9+", "99+"),
-        (Int.max, "9+", "99+"),
-    ] as [(Int, String?, String?)])
+    @Test(
+        "a bell shows up to 9, a tab up to 99, and neither anything at zero",
+        arguments: [
+            (-1, nil, nil), (0, nil, nil), (1, "1", "1"), (9, "9", "9"), (10, "9+", "10"), (99, "9+", "99"), (100, "9+", "99+"),
+            (Int.max, "9+", "99+"),
+        ] as [(Int, String?, String?)])
     func text(_ count: Int, _ bell: String?, _ tab: String?) {
         #expect(BadgeText.bell(count) == bell)
         #expect(BadgeText.tab(count) == tab)

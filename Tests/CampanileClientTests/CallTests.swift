@@ -32,9 +32,10 @@ struct CallTests {
             pages.append(page)
         }
         #expect(pages.count == 2)
-        #expect(transport.calls.map { $0.url.query ?? "" } == [
-            "category=A%26B&limit=20&status=unread", "category=A%26B&cursor=a%20b&limit=20&status=unread",
-        ])
+        #expect(
+            transport.calls.map { $0.url.query ?? "" } == [
+                "category=A%26B&limit=20&status=unread", "category=A%26B&cursor=a%20b&limit=20&status=unread",
+            ])
         let first = try #require(pages.first?.notifications.first)
         #expect(first.id == "n1" && first.deepLink == "home" && first.category == nil && first.data == ["k": 1])
         #expect(first.isRead && first.readAt?.timeIntervalSince(first.createdAt) == 1)
@@ -67,9 +68,11 @@ struct CallTests {
 
     // MARK: Repetition
 
-    @Test("what the network or the server couldn't is tried again, each wait twice as long, and then thrown", arguments: [
-        URLError.Code.timedOut, .networkConnectionLost, .notConnectedToInternet, .cannotFindHost,
-    ])
+    @Test(
+        "what the network or the server couldn't is tried again, each wait twice as long, and then thrown",
+        arguments: [
+            URLError.Code.timedOut, .networkConnectionLost, .notConnectedToInternet, .cannotFindHost,
+        ])
     func repetition(_ code: URLError.Code) async {
         let transport = ScriptedTransport { _, _ in throw URLError(code) }
         let waits = Waits()
@@ -120,9 +123,11 @@ struct CallTests {
         #expect(failure?.code == "unavailable" && failure?.retryAfter == .seconds(3_600) && closed.calls.count == 1)
     }
 
-    @Test("a server may name the moment instead, by its own clock", arguments: [
-        "Sun, 22 Nov 2026 07:00:09 GMT", "Sunday, 22-Nov-26 07:00:09 GMT", "Sun Nov 22 07:00:09 2026",
-    ])
+    @Test(
+        "a server may name the moment instead, by its own clock",
+        arguments: [
+            "Sun, 22 Nov 2026 07:00:09 GMT", "Sunday, 22-Nov-26 07:00:09 GMT", "Sun Nov 22 07:00:09 2026",
+        ])
     func retryAt(_ moment: String) async throws {
         let waits = Waits()
         let headers = ["retry-after": moment, "date": "Sun, 22 Nov 2026 07:00:00 GMT"]
@@ -272,11 +277,13 @@ struct CallTests {
         #expect(transport.calls.count == 1)
     }
 
-    @Test("every other failure has a sentence for the user, and says whether Retry helps", arguments: [
-        (URLError.Code.notConnectedToInternet, ClientFailure.Kind.offline, true), (.timedOut, .unreachable, true),
-        (.serverCertificateUntrusted, .insecure, true), (.badURL, .refused, false),
-        (.dataLengthExceedsMaximum, .unreadable, true),
-    ])
+    @Test(
+        "every other failure has a sentence for the user, and says whether Retry helps",
+        arguments: [
+            (URLError.Code.notConnectedToInternet, ClientFailure.Kind.offline, true), (.timedOut, .unreachable, true),
+            (.serverCertificateUntrusted, .insecure, true), (.badURL, .refused, false),
+            (.dataLengthExceedsMaximum, .unreadable, true),
+        ])
     func network(_ code: URLError.Code, _ kind: ClientFailure.Kind, _ offersRetry: Bool) throws {
         let failure = try #require(ClientFailure(URLError(code)))
         #expect(failure.kind == kind && failure.offersRetry == offersRetry)
@@ -284,15 +291,19 @@ struct CallTests {
         #expect(ClientFailure(NSError(domain: NSURLErrorDomain, code: code.rawValue))?.kind == kind)
     }
 
-    @Test("a page's status tells what failed; one that is fine is no failure", arguments: [
-        (200, nil), (304, nil), (401, .signedOut), (403, .forbidden), (404, .notFound), (410, .notFound), (422, .refused),
-        (429, .unavailable), (500, .unavailable), (503, .unavailable),
-    ] as [(Int, ClientFailure.Kind?)])
+    @Test(
+        "a page's status tells what failed; one that is fine is no failure",
+        arguments: [
+            (200, nil), (304, nil), (401, .signedOut), (403, .forbidden), (404, .notFound), (410, .notFound), (422, .refused),
+            (429, .unavailable), (500, .unavailable), (503, .unavailable),
+        ] as [(Int, ClientFailure.Kind?)])
     func status(_ status: Int, _ kind: ClientFailure.Kind?) { #expect(ClientFailure(status: status)?.kind == kind) }
 
-    @Test("an answer that isn't what the server says is told as that, and so is a redirection", arguments: [
-        HTTPAnswer.json("<html>"), .json(#"{"count":"3"}"#), HTTPAnswer(status: 302), HTTPAnswer(status: 204),
-    ])
+    @Test(
+        "an answer that isn't what the server says is told as that, and so is a redirection",
+        arguments: [
+            HTTPAnswer.json("<html>"), .json(#"{"count":"3"}"#), HTTPAnswer(status: 302), HTTPAnswer(status: 204),
+        ])
     func unreadable(_ answer: HTTPAnswer) async {
         let failure = await #expect(throws: ClientFailure.self) {
             try await CampanileAPI.scripted(ScriptedTransport { _, _ in answer }).badge()

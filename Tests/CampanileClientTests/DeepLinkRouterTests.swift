@@ -53,17 +53,25 @@ private struct Resource: DeepLinkScreen {
 @Suite("Deep links in an app")
 struct DeepLinkRouterTests {
     private static let tree = DeepLinkTree([
-        .init("home", title: "Home", web: "/dashboard", children: [
-            .init("soptamp", title: "Soptamp", children: [
-                .init("entire-ranking"),
-                .init("current-generation-ranking", query: [
-                    .init("currentGeneration", .integer, isRequired: true), .init("live", .boolean),
-                ]),
+        .init(
+            "home", title: "Home", web: "/dashboard",
+            children: [
+                .init(
+                    "soptamp", title: "Soptamp",
+                    children: [
+                        .init("entire-ranking"),
+                        .init(
+                            "current-generation-ranking",
+                            query: [
+                                .init("currentGeneration", .integer, isRequired: true), .init("live", .boolean),
+                            ]),
+                    ])
             ]),
-        ]),
-        .init("resources", children: [
-            .init("new"), .init(":id", children: [.init("detail", web: "/r/:id/all")]),
-        ]),
+        .init(
+            "resources",
+            children: [
+                .init("new"), .init(":id", children: [.init("detail", web: "/r/:id/all")]),
+            ]),
     ])
     private static let router = DeepLinkRouter<Coordinator>(tree, [Home.self, Ranking.self, Resource.self])
 
@@ -109,17 +117,21 @@ struct DeepLinkRouterTests {
     func unknownChild() throws {
         #expect(try shown("home/soptamp/entire-rankin/7") == ["prepared", "Home", "/home/soptamp animated"])
         let problem = try #require(try Self.router.chain("home/soptamp/entire-rankin").problem)
-        #expect(problem.reason == .unknownSegment(
-            "entire-rankin", below: "home/soptamp",
-            nearest: ["home/soptamp/entire-ranking", "home/soptamp", "home/soptamp/current-generation-ranking"]))
+        #expect(
+            problem.reason
+                == .unknownSegment(
+                    "entire-rankin", below: "home/soptamp",
+                    nearest: ["home/soptamp/entire-ranking", "home/soptamp", "home/soptamp/current-generation-ranking"]))
         #expect(problem.description.contains("entire-rankin"))
         #expect(problem.description.contains("home/soptamp/entire-ranking"))
     }
 
-    @Test("a screen that can't be built from the link leads to its parent", arguments: [
-        "home/soptamp/current-generation-ranking", "home/soptamp/current-generation-ranking?currentGeneration=many",
-        "home/soptamp/current-generation-ranking?currentGeneration=1&currentGeneration=2",
-    ])
+    @Test(
+        "a screen that can't be built from the link leads to its parent",
+        arguments: [
+            "home/soptamp/current-generation-ranking", "home/soptamp/current-generation-ranking?currentGeneration=many",
+            "home/soptamp/current-generation-ranking?currentGeneration=1&currentGeneration=2",
+        ])
     @MainActor
     func missing(_ link: String) throws {
         #expect(try shown(link) == ["prepared", "Home", "/home/soptamp animated"])
@@ -143,10 +155,12 @@ struct DeepLinkRouterTests {
         #expect(below.destinations.count == 2 && below.problem == nil)
     }
 
-    @Test("what is no link of the app is refused with a sentence that says why", arguments: [
-        "", "//evil.example/home", "https://evil.example/home", "javascript:alert(1)", "home/../admin", "home/%2e%2e/admin",
-        "home%2fsoptamp", "home\\soptamp", "home soptamp", "hone", "/", "home/%zz", "home\u{0}",
-    ])
+    @Test(
+        "what is no link of the app is refused with a sentence that says why",
+        arguments: [
+            "", "//evil.example/home", "https://evil.example/home", "javascript:alert(1)", "home/../admin", "home/%2e%2e/admin",
+            "home%2fsoptamp", "home\\soptamp", "home soptamp", "hone", "/", "home/%zz", "home\u{0}",
+        ])
     func malformed(_ link: String) {
         let error = #expect(throws: DeepLinkError.self) { try Self.router.chain(link) }
         #expect(error?.description.hasPrefix("The link ") == true && error?.description.hasSuffix(".") == true)
@@ -158,20 +172,25 @@ struct DeepLinkRouterTests {
             "aps": ["alert": ["title": "T"], "badge": 3] as [String: Any], "category": "NOTICE",
             "deepLink": "home/soptamp/entire-ranking", "id": "n1", "badgeVersion": Int64(1_768_469_400_123),
         ])
-        #expect(payload == PushPayload(
-            id: "n1", deepLink: "home/soptamp/entire-ranking", category: "NOTICE", badge: 3, badgeVersion: 1_768_469_400_123))
+        #expect(
+            payload
+                == PushPayload(
+                    id: "n1", deepLink: "home/soptamp/entire-ranking", category: "NOTICE", badge: 3,
+                    badgeVersion: 1_768_469_400_123))
         let chain = try DeepLinkRouter<Coordinator>(Self.tree, [Soptamp.self]).chain(payload)
         #expect(chain?.destinations.count == 3)
         #expect(chain?.destinations.compactMap { ($0 as? Soptamp)?.push } == [payload])
         #expect(try Self.router.chain(PushPayload(badge: 1, badgeVersion: 2)) == nil)
     }
 
-    @Test("addresses of the app's hosts and schemes are links, others are refused", arguments: [
-        ("https://www.example.com/home/soptamp", 2), ("https://WWW.example.com/home?#top", 1),
-        ("shop://home/soptamp/entire-ranking", 3), ("shop:///home/soptamp", 2), ("SHOP:home", 1),
-        ("https://www.example.com.evil.example/home", nil), ("https://www.example.com@evil.example/home", nil),
-        ("other://home", nil), ("http://evil.example/home", nil), ("/home", nil),
-    ] as [(String, Int?)])
+    @Test(
+        "addresses of the app's hosts and schemes are links, others are refused",
+        arguments: [
+            ("https://www.example.com/home/soptamp", 2), ("https://WWW.example.com/home?#top", 1),
+            ("shop://home/soptamp/entire-ranking", 3), ("shop:///home/soptamp", 2), ("SHOP:home", 1),
+            ("https://www.example.com.evil.example/home", nil), ("https://www.example.com@evil.example/home", nil),
+            ("other://home", nil), ("http://evil.example/home", nil), ("/home", nil),
+        ] as [(String, Int?)])
     func urls(_ text: String, _ count: Int?) throws {
         let open = { try Self.router.chain(.example(text), hosts: ["www.example.com"], schemes: ["shop"]) }
         guard let count else {
@@ -182,15 +201,18 @@ struct DeepLinkRouterTests {
         #expect(try open().destinations.count == count)
     }
 
-    @Test("a page's address has the link's query and fragment as they were written", arguments: [
-        ("notes?q=a+b&tag=%2B", "/notes?q=a+b&tag=%2B"), ("notes?q=a#top", "/notes?q=a#top"), ("/notes#a+b", "/notes#a+b"),
-        ("notes/a+b,c@d", "/notes/a+b,c@d"), ("notes?f[a]=é", "/notes?f%5Ba%5D=%C3%A9"), ("notes/é", "/notes/%C3%A9"),
-        ("notes/\u{301}x?\u{301}#\u{301}", "/notes/%CC%81x?%CC%81#%CC%81"),
-        ("old/7?q=a+b#top", "/archive/7?old=1&q=a+b#top"),
-    ])
+    @Test(
+        "a page's address has the link's query and fragment as they were written",
+        arguments: [
+            ("notes?q=a+b&tag=%2B", "/notes?q=a+b&tag=%2B"), ("notes?q=a#top", "/notes?q=a#top"), ("/notes#a+b", "/notes#a+b"),
+            ("notes/a+b,c@d", "/notes/a+b,c@d"), ("notes?f[a]=é", "/notes?f%5Ba%5D=%C3%A9"), ("notes/é", "/notes/%C3%A9"),
+            ("notes/\u{301}x?\u{301}#\u{301}", "/notes/%CC%81x?%CC%81#%CC%81"),
+            ("old/7?q=a+b#top", "/archive/7?old=1&q=a+b#top"),
+        ])
     func address(_ link: String, _ expected: String) throws {
         let tree = DeepLinkTree([
-            .init("notes", query: [.init("q"), .init("tag"), .init("f[a]")], children: [.init(":id", query: [.init("\u{301}")])]),
+            .init(
+                "notes", query: [.init("q"), .init("tag"), .init("f[a]")], children: [.init(":id", query: [.init("\u{301}")])]),
             .init("old", children: [.init(":id", web: "/archive/:id?old=1#there", query: [.init("q")])]),
         ])
         let chain = try DeepLinkRouter<Coordinator>(tree, []).chain(link)
@@ -220,8 +242,9 @@ struct DeepLinkRouterTests {
 
     // MARK: Property
 
-    @Test("every link of a random tree leads through its nodes with its values, and survives being written again",
-          arguments: 1...40)
+    @Test(
+        "every link of a random tree leads through its nodes with its values, and survives being written again",
+        arguments: 1...40)
     func roundTrip(_ seed: UInt64) throws {
         var chance = SplitMix(state: seed)
         let tree = DeepLinkTree(randomLevel(3, &chance))

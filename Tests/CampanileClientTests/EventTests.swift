@@ -12,7 +12,8 @@ struct EventTests {
 
     @Test("events are read wherever the pieces end, with every kind of line end, past comments and unknown fields")
     func parser() throws {
-        let text = "\u{FEFF}: hello\r\nid: 7\r\nevent: badge\r\ndata: a\r\ndata:b\r\n\r\nnew: x\ndata\n\nevent: lost\n\n"
+        let text =
+            "\u{FEFF}: hello\r\nid: 7\r\nevent: badge\r\ndata: a\r\ndata:b\r\n\r\nnew: x\ndata\n\nevent: lost\n\n"
             + "id: 8\rdata:  c\r\rdata: cut"
         let expected = [
             ServerSentEvent(id: "7", name: "badge", data: Data("a\nb".utf8)),
@@ -84,8 +85,9 @@ struct EventTests {
         #expect(waits.all == [.seconds(86_400)])
     }
 
-    @Test("a stream that once was open goes on past a network that can't be trusted for a while; one that never was ends with that",
-          arguments: [true, false])
+    @Test(
+        "a stream that once was open goes on past a network that can't be trusted for a while; one that never was ends with that",
+        arguments: [true, false])
     func strangeNetwork(_ wasOpen: Bool) async {
         let transport = ScriptedTransport(streams: { _, number in
             switch number {
@@ -98,7 +100,9 @@ struct EventTests {
         })
         var counts: [Int64] = []
         let failure = await #expect(throws: ClientFailure.self) {
-            for try await badge in CampanileAPI.scripted(transport, retry: Waits().policy()).badges() { counts.append(badge.count) }
+            for try await badge in CampanileAPI.scripted(transport, retry: Waits().policy()).badges() {
+                counts.append(badge.count)
+            }
         }
         #expect(counts == (wasOpen ? [1, 2] : []))
         #expect(failure?.kind == (wasOpen ? .notFound : .insecure))
@@ -135,12 +139,13 @@ struct EventTests {
             for try await event in events { told.append(event) }
         }
         let one = try #require(JSONValue(data: Data(note.utf8)).flatMap(InboxNotification.init(json:)))
-        #expect(told == [
-            InboxEvent(id: "5", .created(one)), InboxEvent(id: "6", .updated(one)), InboxEvent(id: "7", .deleted(id: "n1")),
-            InboxEvent(id: "9", .readAll(upTo: "n1")),
-            InboxEvent(id: "10", .badge(Badge(count: 10, unreadCount: 10, version: 10, updatedAt: nil))),
-            InboxEvent(id: "11", .reset(reason: "too_old")), InboxEvent(id: "12", .reset(reason: "unreadable")),
-        ])
+        #expect(
+            told == [
+                InboxEvent(id: "5", .created(one)), InboxEvent(id: "6", .updated(one)), InboxEvent(id: "7", .deleted(id: "n1")),
+                InboxEvent(id: "9", .readAll(upTo: "n1")),
+                InboxEvent(id: "10", .badge(Badge(count: 10, unreadCount: 10, version: 10, updatedAt: nil))),
+                InboxEvent(id: "11", .reset(reason: "too_old")), InboxEvent(id: "12", .reset(reason: "unreadable")),
+            ])
         #expect(transport.calls.first?.headers["Last-Event-ID"] == "4")
     }
 

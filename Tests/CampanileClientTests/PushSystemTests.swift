@@ -60,9 +60,10 @@ struct PushSystemTests {
         #expect(take() == ["remove", "unregister", "remove"])
         // The next launch.
         let launched = DeviceRegistration(
-            api: .scripted(ScriptedTransport { call, _ in
-                call.method == "GET" ? .badge(1, version: 5) : .json("{}", status: 201)
-            }), storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
+            api: .scripted(
+                ScriptedTransport { call, _ in
+                    call.method == "GET" ? .badge(1, version: 5) : .json("{}", status: 201)
+                }), storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
         _ = try await launched.start(system())
         #expect(take() == ["unregister", "permission"])
         try await launched.signedIn("bob", badge, on: system())
@@ -113,7 +114,9 @@ struct PushSystemTests {
         #expect(take() == ["remove", "pushed", "remove"])
     }
 
-    @Test("pushes set the next user's number once the device is theirs at the server, which is asked for it then; failures are made up for")
+    @Test(
+        "pushes set the next user's number once the device is theirs at the server, which is asked for it then; failures are made up for"
+    )
     func registered() async throws {
         let isDown = Locked(true)
         let transport = ScriptedTransport { call, _ in

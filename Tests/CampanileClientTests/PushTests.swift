@@ -76,7 +76,9 @@ struct PushTests {
         #expect(scene.store.count == 2 && scene.icon.withLock { $0.last } == 2)
     }
 
-    @Test("the system is answered when the screen is open, and not after the server; a push that is put away opens and reads nothing")
+    @Test(
+        "the system is answered when the screen is open, and not after the server; a push that is put away opens and reads nothing"
+    )
     func answered() async {
         let isAnswered = Locked(false)
         let scene = Scene(isPatient: false) { call, _ in
@@ -121,9 +123,11 @@ struct PushTests {
         #expect(screens.shown == ["home"] && scene.transport.summary == ["PATCH /notifications/n1", "GET /badge"])
     }
 
-    @Test("a link to the inbox selects its tab and clears the number", arguments: [
-        "/notifications", "notifications", "/notifications?a=1#b",
-    ])
+    @Test(
+        "a link to the inbox selects its tab and clears the number",
+        arguments: [
+            "/notifications", "notifications", "/notifications?a=1#b",
+        ])
     func inbox(_ link: String) async {
         let scene = Scene()
         await scene.handler.tapped(PushPayload(id: "n1", deepLink: link))
@@ -199,7 +203,8 @@ struct PushTests {
     @Test("the foreground takes the newest number of what iOS has shown without the app; offline the icon keeps what iOS set")
     func delivered() async {
         let delivered = [
-            PushPayload(id: "n4", badge: 4, badgeVersion: 34), PushPayload(id: "n5", badge: 5, badgeVersion: 35), PushPayload(id: "x"),
+            PushPayload(id: "n4", badge: 4, badgeVersion: 34), PushPayload(id: "n5", badge: 5, badgeVersion: 35),
+            PushPayload(id: "x"),
         ]
         let scene = Scene(delivered: delivered) { _, _ in throw URLError(.notConnectedToInternet) }
         let heard = Locked<[Int]>([])
@@ -259,12 +264,14 @@ struct PushTests {
 
     @Test("Firebase's messages say the same: one of data alone is a badge or shows nothing, one with a notification is an alert")
     func firebase() {
-        #expect(PushPayload(data: ["type": "badge", "count": "4", "badgeVersion": "9"], hasNotification: false)
-            == PushPayload(badge: 4, badgeVersion: 9, isAlert: false))
+        #expect(
+            PushPayload(data: ["type": "badge", "count": "4", "badgeVersion": "9"], hasNotification: false)
+                == PushPayload(badge: 4, badgeVersion: 9, isAlert: false))
         let alert = ["type": "badge", "id": "n1", "deepLink": "home", "badgeVersion": "9", "count": "7"]
         for count in [2, nil] {
-            #expect(PushPayload(data: alert, hasNotification: true, notificationCount: count)
-                == PushPayload(id: "n1", deepLink: "home", badge: count.map { Int64($0) }, badgeVersion: 9))
+            #expect(
+                PushPayload(data: alert, hasNotification: true, notificationCount: count)
+                    == PushPayload(id: "n1", deepLink: "home", badge: count.map { Int64($0) }, badgeVersion: 9))
         }
         let dismissal = PushPayload(data: ["type": "dismiss", "badgeVersion": "9"], hasNotification: false)
         #expect(!dismissal.isAlert && !BadgeStore(storage: .memory()).apply(dismissal))
@@ -337,9 +344,10 @@ struct DeviceRegistrationTests {
         #expect(await registration.signOut(badge) == .unregistered)
         #expect(badge.count == 0 && badge.version == 0)
         try await registration.signedIn("bob", badge)
-        #expect(transport.summary == [
-            "POST /device_tokens", "DELETE /device_tokens/0102", "POST /device_tokens", "GET /badge",
-        ])
+        #expect(
+            transport.summary == [
+                "POST /device_tokens", "DELETE /device_tokens/0102", "POST /device_tokens", "GET /badge",
+            ])
     }
 
     @Test("a sign-out offline says that pushes go on coming, forgets the badge all the same, and can be done again")
@@ -395,22 +403,28 @@ struct DeviceRegistrationTests {
         #expect(transport.calls.count == 2)
     }
 
-    @Test("only a profile that says development makes the sandbox", arguments: [
-        ("<key>aps-environment</key><string>development</string>", DeviceEnvironment.sandbox),
-        ("<key>com.apple.developer.aps-environment</key><string>development</string>", .sandbox),
-        ("<key>aps-environment</key><string>production</string>", .production), ("", .production),
-        ("<key>aps-environment</key><true/>", .production),
-    ])
+    @Test(
+        "only a profile that says development makes the sandbox",
+        arguments: [
+            ("<key>aps-environment</key><string>development</string>", DeviceEnvironment.sandbox),
+            ("<key>com.apple.developer.aps-environment</key><string>development</string>", .sandbox),
+            ("<key>aps-environment</key><string>production</string>", .production), ("", .production),
+            ("<key>aps-environment</key><true/>", .production),
+        ])
     func environment(_ entitlement: String, _ expected: DeviceEnvironment) {
-        let list = #"<?xml version="1.0" encoding="UTF-8"?><plist version="1.0"><dict><key>Name</key><string>development</string>"#
+        let list =
+            #"<?xml version="1.0" encoding="UTF-8"?><plist version="1.0"><dict><key>Name</key><string>development</string>"#
             + "<key>Entitlements</key><dict>\(entitlement)</dict></dict></plist>"
         let envelope = Data([0x30, 0x82, 0xFF, 0x00]) + Data(list.utf8) + Data([0xFE, 0x00, 0xA0])
         #expect(DeviceEnvironment(provisioningProfile: envelope) == expected)
     }
 
-    @Test("no profile, as in TestFlight and the App Store, and a broken one mean production", arguments: [
-        nil, "", "<plist", "<plist></plist>", "</plist><plist version=\"1.0\"><dict>", "<plist version=\"1.0\"><array/></plist>",
-    ] as [String?])
+    @Test(
+        "no profile, as in TestFlight and the App Store, and a broken one mean production",
+        arguments: [
+            nil, "", "<plist", "<plist></plist>", "</plist><plist version=\"1.0\"><dict>",
+            "<plist version=\"1.0\"><array/></plist>",
+        ] as [String?])
     func noProfile(_ text: String?) {
         #expect(DeviceEnvironment(provisioningProfile: text.map { Data($0.utf8) }) == .production)
     }

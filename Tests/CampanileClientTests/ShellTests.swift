@@ -7,12 +7,14 @@ import Testing
 struct ShellTests {
     // MARK: Ids of the page
 
-    @Test("ids are taken out of the page's address, numbers only unless told", arguments: [
-        ("https://x.example/resources/123/detail", "123"), ("https://x.example/resources/123", "123"),
-        ("https://x.example/resources/123/?a=/resources/9", "123"), ("https://x.example/resources/new", nil),
-        ("https://x.example/resources", nil), ("https://x.example/other/123", nil), ("https://x.example/", nil),
-        ("https://x.example/resources/12a", nil),
-    ] as [(String, String?)])
+    @Test(
+        "ids are taken out of the page's address, numbers only unless told",
+        arguments: [
+            ("https://x.example/resources/123/detail", "123"), ("https://x.example/resources/123", "123"),
+            ("https://x.example/resources/123/?a=/resources/9", "123"), ("https://x.example/resources/new", nil),
+            ("https://x.example/resources", nil), ("https://x.example/other/123", nil), ("https://x.example/", nil),
+            ("https://x.example/resources/12a", nil),
+        ] as [(String, String?)])
     func ids(_ page: String, _ id: String?) {
         #expect(ResourcePath("/resources/:id").id(of: .example(page)) == id)
     }
@@ -77,9 +79,11 @@ struct ShellTests {
         #expect(other.url.absoluteString == "http://10.0.0.2:3000")
     }
 
-    @Test("an address that isn't one is refused by name, also the environment's", arguments: [
-        "localhost:3001", "ftp://x.example", "https://", "https://x.example/?a=1", "https://x.example/#a", "not a url",
-    ])
+    @Test(
+        "an address that isn't one is refused by name, also the environment's",
+        arguments: [
+            "localhost:3001", "ftp://x.example", "https://", "https://x.example/?a=1", "https://x.example/#a", "not a url",
+        ])
     func wrongBaseURL(_ text: String) {
         let mistake = #expect(throws: BaseURL.Mistake.self) {
             try BaseURL(
@@ -88,21 +92,26 @@ struct ShellTests {
         #expect(mistake?.description.contains("CAMPANILE_URL") == true && mistake?.description.contains(text) == true)
     }
 
-    @Test("a page stands below the base, and none leads to another host", arguments: [
-        ("/orders/42?tab=1", "https://x.example/app/orders/42?tab=1"), ("orders", "https://x.example/app/orders"),
-        ("//evil.example/a", nil), ("/\\evil.example", nil), ("@evil.example", "https://x.example/app/@evil.example"),
-    ] as [(String, String?)])
+    @Test(
+        "a page stands below the base, and none leads to another host",
+        arguments: [
+            ("/orders/42?tab=1", "https://x.example/app/orders/42?tab=1"), ("orders", "https://x.example/app/orders"),
+            ("//evil.example/a", nil), ("/\\evil.example", nil), ("@evil.example", "https://x.example/app/@evil.example"),
+        ] as [(String, String?)])
     func page(_ path: String, _ expected: String?) {
         #expect(BaseURL(.example("https://x.example/app/")).page(path)?.absoluteString == expected)
     }
 
-    @Test("own hosts navigate, other sites open in a Safari view, and only http and https do", arguments: [
-        ("https://x.example/a", .navigate), ("HTTPS://X.EXAMPLE/a", .navigate), ("http://x.example:8080/a", .navigate),
-        ("https://www.x.example/a", .navigate), ("/a", .navigate), ("https://other.example/a", .safariView),
-        ("https://x.example@evil.example/", .safariView), ("https://x.example.evil.example/", .safariView),
-        ("mailto:a@x.example", .system), ("tel:112", .system), ("javascript:alert(1)", .system), ("file:///etc/hosts", .system),
-        ("shop://x.example/a", .system), ("https:", .system),
-    ] as [(String, LinkPolicy.Action)])
+    @Test(
+        "own hosts navigate, other sites open in a Safari view, and only http and https do",
+        arguments: [
+            ("https://x.example/a", .navigate), ("HTTPS://X.EXAMPLE/a", .navigate), ("http://x.example:8080/a", .navigate),
+            ("https://www.x.example/a", .navigate), ("/a", .navigate), ("https://other.example/a", .safariView),
+            ("https://x.example@evil.example/", .safariView), ("https://x.example.evil.example/", .safariView),
+            ("mailto:a@x.example", .system), ("tel:112", .system), ("javascript:alert(1)", .system),
+            ("file:///etc/hosts", .system),
+            ("shop://x.example/a", .system), ("https:", .system),
+        ] as [(String, LinkPolicy.Action)])
     func links(_ url: String, _ action: LinkPolicy.Action) {
         let policy = LinkPolicy(BaseURL(.example("https://x.example")), others: ["WWW.x.example"])
         #expect(policy.action(for: .example(url)) == action)
@@ -124,7 +133,8 @@ struct ShellTests {
 
     @Test("tabs are read from Hotwire's settings and from the server's answer alike")
     func tabs() throws {
-        let text = #"{"tabs":[{"title":"Home","icon":"house","selected_icon":"house.fill","path":"/"},"#
+        let text =
+            #"{"tabs":[{"title":"Home","icon":"house","selected_icon":"house.fill","path":"/"},"#
             + #"{"title":null,"icon":"bell","selected_icon":null,"path":"/notifications","notifications":true}]}"#
         let expected = TabConfiguration([
             .init(title: "Home", icon: "house", selectedIcon: "house.fill", path: "/"),
@@ -148,10 +158,13 @@ struct ShellTests {
 
     // MARK: Pages that fail
 
-    @Test("a page whose loading was called off is no failure; others fail by their status, else by the network's error", arguments: [
-        (nil, -999, nil), (401, nil, .signedOut), (503, -1, .unavailable), (nil, -1_009, .offline), (nil, -1_001, .unreachable),
-        (nil, 102, .unknown), (nil, nil, .unknown), (200, nil, .unknown),
-    ] as [(Int?, Int?, ClientFailure.Kind?)])
+    @Test(
+        "a page whose loading was called off is no failure; others fail by their status, else by the network's error",
+        arguments: [
+            (nil, -999, nil), (401, nil, .signedOut), (503, -1, .unavailable), (nil, -1_009, .offline),
+            (nil, -1_001, .unreachable),
+            (nil, 102, .unknown), (nil, nil, .unknown), (200, nil, .unknown),
+        ] as [(Int?, Int?, ClientFailure.Kind?)])
     func page(_ status: Int?, _ code: Int?, _ kind: ClientFailure.Kind?) {
         #expect(ClientFailure(pageStatus: status, code: code)?.kind == kind)
     }

@@ -63,8 +63,9 @@ struct TransportTests {
         for await _ in gone { break }
     }
 
-    @Test("a redirection is an answer and isn't followed: the token is for this server alone",
-          arguments: [301, 302, 303, 307, 308])
+    @Test(
+        "a redirection is an answer and isn't followed: the token is for this server alone",
+        arguments: [301, 302, 303, 307, 308])
     func redirection(_ status: Int) async throws {
         let other = try SocketServer { connection in
             _ = connection.head()
@@ -106,8 +107,9 @@ struct TransportTests {
         await #expect(throws: URLError.self) { try await URLSessionTransport().send(call(server)) }
     }
 
-    @Test("a server that says nothing for longer than the call waits is a timeout, before the head and in the body",
-          arguments: ["", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"])
+    @Test(
+        "a server that says nothing for longer than the call waits is a timeout, before the head and in the body",
+        arguments: ["", "HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf"])
     func timeout(_ said: String) async throws {
         let server = try SocketServer { connection in
             _ = connection.head()

@@ -43,8 +43,11 @@ import Testing
         say("{\"identifier\":\(String(decoding: JSONValue.string(identifier).text, as: UTF8.self)),\"type\":\"\(type)\"}")
     }
 
-    static func listen(_ number: Int, _ kind: StreamKind, _ app: String, _ userID: String, _ identifier: String) -> ActionCableAction {
-        .listen(number: number, CableStream(kind: kind, user: UserKey(app: app, userID: userID)), identifier: Array(identifier.utf8))
+    static func listen(_ number: Int, _ kind: StreamKind, _ app: String, _ userID: String, _ identifier: String)
+        -> ActionCableAction
+    {
+        .listen(
+            number: number, CableStream(kind: kind, user: UserKey(app: app, userID: userID)), identifier: Array(identifier.utf8))
     }
 
     static let unauthorized = say("{\"type\":\"disconnect\",\"reason\":\"unauthorized\",\"reconnect\":false}")
@@ -112,10 +115,12 @@ import Testing
         #expect(actionCable.unsubscribe(identifier) == [])
     }
 
-    @Test("rejects what is no channel", arguments: [
-        "{\"channel\":\"ChatChannel\"}", "{}", "x", "", "{\"channel\":17}", "{\"channel\":\"Turbo::StreamsChannel\"}",
-        "{\"channel\":\"Turbo::StreamsChannel\",\"signed_stream_name\":17}", "[\"channel\"]",
-    ])
+    @Test(
+        "rejects what is no channel",
+        arguments: [
+            "{\"channel\":\"ChatChannel\"}", "{}", "x", "", "{\"channel\":17}", "{\"channel\":\"Turbo::StreamsChannel\"}",
+            "{\"channel\":\"Turbo::StreamsChannel\",\"signed_stream_name\":17}", "[\"channel\"]",
+        ])
     func noChannel(_ identifier: String) {
         let actionCable = Self.actionCable()
         #expect(actionCable.subscribe(identifier) == [Self.about(identifier, "reject_subscription")])
@@ -159,12 +164,15 @@ import Testing
         #expect(actionCable.unsubscribe(Self.notifications) == [])
     }
 
-    @Test("stays silent to what is no command, and goes on", arguments: [
-        "", "x", "{}", "[]", "17", "{\"command\":\"subscribe\"}", "{\"command\":\"dance\",\"identifier\":\"{}\"}",
-        "{\"command\":\"subscribe\",\"identifier\":{\"channel\":\"NotificationsChannel\"}}", "{\"command\":\"pong\"}",
-        "{\"command\":\"message\",\"identifier\":\"{}\",\"data\":\"{}\"}", "{\"command\":\"unsubscribe\",\"identifier\":\"x\"}",
-        "{\"command\":\"subscribe\",\"identifier\":\"\\ud800\"}",
-    ])
+    @Test(
+        "stays silent to what is no command, and goes on",
+        arguments: [
+            "", "x", "{}", "[]", "17", "{\"command\":\"subscribe\"}", "{\"command\":\"dance\",\"identifier\":\"{}\"}",
+            "{\"command\":\"subscribe\",\"identifier\":{\"channel\":\"NotificationsChannel\"}}", "{\"command\":\"pong\"}",
+            "{\"command\":\"message\",\"identifier\":\"{}\",\"data\":\"{}\"}",
+            "{\"command\":\"unsubscribe\",\"identifier\":\"x\"}",
+            "{\"command\":\"subscribe\",\"identifier\":\"\\ud800\"}",
+        ])
     func noCommand(_ text: String) {
         let actionCable = Self.actionCable()
         #expect(actionCable.hear(text) == [])
@@ -268,11 +276,13 @@ import Testing
         #expect(right.count("warning") == 0)
     }
 
-    @Test("says why it ends, and whether to come back", arguments: [
-        (StreamEnd.expired, false, "unauthorized", false), (.expired, true, "unauthorized", true),
-        (.revoked, true, "unauthorized", false), (.restarting, false, "server_restart", true),
-        (.lifetime, false, "server_restart", true),
-    ])
+    @Test(
+        "says why it ends, and whether to come back",
+        arguments: [
+            (StreamEnd.expired, false, "unauthorized", false), (.expired, true, "unauthorized", true),
+            (.revoked, true, "unauthorized", false), (.restarting, false, "server_restart", true),
+            (.lifetime, false, "server_restart", true),
+        ])
     func ends(_ reason: StreamEnd, _ cookie: Bool, _ text: String, _ reconnect: Bool) {
         let actionCable = Self.actionCable(
             CableUser(user: UserKey(app: "shop", userID: "17"), life: Self.cableUser.life, tokenCameInCookie: cookie))
@@ -293,7 +303,8 @@ import Testing
         let text = CableText.message(message, kind: .badgeTurbo, identifier: Array("{\"a\":1}".utf8))
         #expect(
             String(decoding: text, as: UTF8.self)
-                == #"{"identifier":"{\"a\":1}","message":"\u003cturbo-stream action=\"update\" target=\"notification-badge-count\"\u003e\u003ctemplate\u003e3\u003c/template\u003e\u003c/turbo-stream\u003e"}"#)
+                == #"{"identifier":"{\"a\":1}","message":"\u003cturbo-stream action=\"update\" target=\"notification-badge-count\"\u003e\u003ctemplate\u003e3\u003c/template\u003e\u003c/turbo-stream\u003e"}"#
+        )
         #expect(
             try JSONValue(parsing: text)["message"]
                 == .string(

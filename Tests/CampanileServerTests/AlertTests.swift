@@ -187,14 +187,18 @@ import Testing
         try await fixture.register("a")
         let registered = fixture.clock.now
         fixture.provider.answer { _ in
-            PushAnswer(outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds - 1)), status: 410, reason: "Unregistered")
+            PushAnswer(
+                outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds - 1)), status: 410,
+                reason: "Unregistered")
         }
         let first = try await fixture.create()
         _ = try await fixture.sent()
         #expect(try fixture.registry.list(fixture.alice).count == 1)
         #expect(try fixture.states(of: first) == [.owed])
         fixture.provider.answer { _ in
-            PushAnswer(outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds + 1)), status: 410, reason: "Unregistered")
+            PushAnswer(
+                outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds + 1)), status: 410,
+                reason: "Unregistered")
         }
         let second = try await fixture.create()
         _ = try await fixture.sent()
@@ -293,9 +297,11 @@ import Testing
         #expect(try fixture.states(of: second) == [.accepted])
     }
 
-    @Test("a badge push that is refused for good is not repeated until the badge changes", arguments: [
-        PushOutcome.rejected, .unavailable(afterMilliseconds: nil),
-    ])
+    @Test(
+        "a badge push that is refused for good is not repeated until the badge changes",
+        arguments: [
+            PushOutcome.rejected, .unavailable(afterMilliseconds: nil),
+        ])
     func refusedBadge(_ outcome: PushOutcome) async throws {
         let fixture = try Fixture()
         try await fixture.register("a")

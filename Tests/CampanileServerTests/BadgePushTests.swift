@@ -136,7 +136,8 @@ import Testing
         #expect((badge.count, badge.unreadCount) == (0, 1))
     }
 
-    @Test("opening the inbox in the app clears the badge but reads nothing; the next number depends on the policy",
+    @Test(
+        "opening the inbox in the app clears the badge but reads nothing; the next number depends on the policy",
         arguments: [(BadgePolicy.unread, Int64(2)), (BadgePolicy.sinceOpened, Int64(1))])
     func opening(_ policy: BadgePolicy, _ next: Int64) async throws {
         let fixture = try Fixture(policy)

@@ -54,7 +54,8 @@ import Testing
                     let payload = push["payload"]
                     let count = payload?["aps"]?["badge"]?.int
                     let isAlert = payload?["aps"]?["alert"] != nil || payload?["message"]?["notification"] != nil
-                    return "\(push["token"]?.string?.prefix(1) ?? "") \(isAlert ? "alert" : "clearing") \(count.map(String.init) ?? "-")"
+                    return
+                        "\(push["token"]?.string?.prefix(1) ?? "") \(isAlert ? "alert" : "clearing") \(count.map(String.init) ?? "-")"
                 }
             }
         }

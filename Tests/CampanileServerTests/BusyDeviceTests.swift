@@ -27,7 +27,8 @@ import Testing
         fixture.provider.messages.compactMap { if case .alert(let alert) = $0.kind { alert.notificationID } else { nil } }
     }
 
-    @Test("neither a new alert nor a clearing goes before its time; then all go in the order in which they were created",
+    @Test(
+        "neither a new alert nor a clearing goes before its time; then all go in the order in which they were created",
         arguments: [true, false])
     func waits(claimsAtCreation: Bool) async throws {
         let (fixture, first) = try await Self.busy(claimsAtCreation: claimsAtCreation)

@@ -75,7 +75,10 @@ import Testing
         let identifier = CableFixture.turbo("notifications:42")
         let client = try await Self.confirmed(fixture, identifier)
         func html(_ count: Int64) -> JSONValue {
-            .object([.init("identifier", .string(identifier)), .init("message", .string(String(decoding: TurboStream.badge(count), as: UTF8.self)))])
+            .object([
+                .init("identifier", .string(identifier)),
+                .init("message", .string(String(decoding: TurboStream.badge(count), as: UTF8.self))),
+            ])
         }
         #expect(try await client.frame()?.json == html(3))
         fixture.board.change("42", to: 4)
@@ -117,10 +120,12 @@ import Testing
         await fixture.stop()
     }
 
-    @Test("ends when the hub says so", arguments: [
-        (StreamEnd.expired, "unauthorized", false), (.revoked, "unauthorized", false), (.restarting, "server_restart", true),
-        (.lifetime, "server_restart", true),
-    ])
+    @Test(
+        "ends when the hub says so",
+        arguments: [
+            (StreamEnd.expired, "unauthorized", false), (.revoked, "unauthorized", false), (.restarting, "server_restart", true),
+            (.lifetime, "server_restart", true),
+        ])
     func hubEnds(_ reason: StreamEnd, _ text: String, _ reconnect: Bool) async throws {
         let fixture = CableFixture()
         let client = try await Self.confirmed(fixture)

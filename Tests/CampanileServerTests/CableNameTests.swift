@@ -15,7 +15,8 @@ import Testing
     ]
     static let derivedVector = (
         name: "Z2lkOi8vYXBwL1VzZXIvMQ:notifications",
-        signed: "IloybGtPaTh2WVhCd0wxVnpaWEl2TVE6bm90aWZpY2F0aW9ucyI=--6647053a4169c3da4af91fe9b2a758b615f11ab39820434d4246ccffcc701cf7"
+        signed:
+            "IloybGtPaTh2WVhCd0wxVnpaWEl2TVE6bm90aWZpY2F0aW9ucyI=--6647053a4169c3da4af91fe9b2a758b615f11ab39820434d4246ccffcc701cf7"
     )
     static let key = SignedStreamName.Key("secret".utf8)
 
@@ -52,10 +53,12 @@ import Testing
         #expect(SignedStreamName.verify(signed, key: try SignedStreamName.Key(secretKeyBase: base + "a")) == nil)
     }
 
-    @Test("the doctor signs a name that is of no user's stream, whatever the pattern", arguments: [
-        ("notifications:{user_id}", "campanile:doctor"), ("{user_id}", "campanile:doctor\\u0001"),
-        ("campanile:{user_id}", "campanile:doctor\\u0001"), ("{app}:{user_id}", "campanile:doctor\\u0001"),
-    ])
+    @Test(
+        "the doctor signs a name that is of no user's stream, whatever the pattern",
+        arguments: [
+            ("notifications:{user_id}", "campanile:doctor"), ("{user_id}", "campanile:doctor\\u0001"),
+            ("campanile:{user_id}", "campanile:doctor\\u0001"), ("{app}:{user_id}", "campanile:doctor\\u0001"),
+        ])
     func doctor(_ pattern: String, _ written: String) async throws {
         var configuration = Configuration()
         configuration.database = TemporaryFolder().database
@@ -67,7 +70,8 @@ import Testing
         }
         let name = written.replacing("\\u0001", with: "\u{1}")
         let signed = SignedStreamName.sign(name, key: Self.key)
-        let expected = "With the key of cable.signed_stream_key the name \"\(written)\" is signed \(signed). To compare, run in the"
+        let expected =
+            "With the key of cable.signed_stream_key the name \"\(written)\" is signed \(signed). To compare, run in the"
             + " Rails application: bin/rails runner 'puts Turbo::StreamsChannel.signed_stream_name(\"\(written)\")'."
         #expect(await sentence().hasPrefix(expected))
         #expect(try StreamNamePattern(pattern).target(of: name) == nil)
@@ -90,33 +94,40 @@ import Testing
         }
     }
 
-    @Test("refuses what is no signed name", arguments: [
-        "", "--", "Im5vdGlmaWNhdGlvbnMvMTci", "Im5vdGlmaWNhdGlvbnMvMTci--", "Im5vdGlmaWNhdGlvbnMvMTci--0557",
-        "--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a",
-        "Im5vdGlmaWNhdGlvbnMvMTci--05577AC2D36B12B90805C977B8CC0141521F14A0B4E5A0DF4A1AC0FC4165370A",
-        "Im5vdGlmaWNhdGlvbnMvMTci--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a ",
-    ])
+    @Test(
+        "refuses what is no signed name",
+        arguments: [
+            "", "--", "Im5vdGlmaWNhdGlvbnMvMTci", "Im5vdGlmaWNhdGlvbnMvMTci--", "Im5vdGlmaWNhdGlvbnMvMTci--0557",
+            "--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a",
+            "Im5vdGlmaWNhdGlvbnMvMTci--05577AC2D36B12B90805C977B8CC0141521F14A0B4E5A0DF4A1AC0FC4165370A",
+            "Im5vdGlmaWNhdGlvbnMvMTci--05577ac2d36b12b90805c977b8cc0141521f14a0b4e5a0df4a1ac0fc4165370a ",
+        ])
     func malformed(_ signed: String) {
         #expect(SignedStreamName.verify(signed, key: Self.key) == nil)
     }
 
     /// A right signature over something else than a name proves nothing. Signed with the key `secret` by Python's hmac.
-    @Test("refuses a signed payload that is no JSON string in Base64", arguments: [
-        "MTc=--7a9bd74e26a98bafac0ffdbe4a237153782cd7840e0f388baa9cf3f241cebc2c",
-        "WyJhIl0=--d56605968e0590fb50a90fe1197c3e0a65f919ce4960569dffabe00545eb8009",
-        "****--fc0100e9d74758b96f0978e0b71957a2260df17e3e8aeecdf12b6230997a2ed5",
-        "Im5v!GlmaWNhdGlvbnMvMTci--317a4efefd10f7904b2ee76a2988ccc1bd8d348f4bc2ee3bacc3b98cf09285ef",
-        "Im5vdGlmaWNhdGlvbnMvMTci=--940adb735e922f012e318a740de58f11de2c07390d5fa1edcd7f64318c4c00e2",
-        "Iv8i--328a7509e535f1681b480fcf98ca283b95dcc2d7946e299f720eb2b56af6e698",
-        "IsO8bsOvY29kZS/D-SI--707bfe146090ac797b964fe2445b592597967a5269803692d54b21a851ebcd93",
-    ])
+    @Test(
+        "refuses a signed payload that is no JSON string in Base64",
+        arguments: [
+            "MTc=--7a9bd74e26a98bafac0ffdbe4a237153782cd7840e0f388baa9cf3f241cebc2c",
+            "WyJhIl0=--d56605968e0590fb50a90fe1197c3e0a65f919ce4960569dffabe00545eb8009",
+            "****--fc0100e9d74758b96f0978e0b71957a2260df17e3e8aeecdf12b6230997a2ed5",
+            "Im5v!GlmaWNhdGlvbnMvMTci--317a4efefd10f7904b2ee76a2988ccc1bd8d348f4bc2ee3bacc3b98cf09285ef",
+            "Im5vdGlmaWNhdGlvbnMvMTci=--940adb735e922f012e318a740de58f11de2c07390d5fa1edcd7f64318c4c00e2",
+            "Iv8i--328a7509e535f1681b480fcf98ca283b95dcc2d7946e299f720eb2b56af6e698",
+            "IsO8bsOvY29kZS/D-SI--707bfe146090ac797b964fe2445b592597967a5269803692d54b21a851ebcd93",
+        ])
     func otherPayloads(_ signed: String) {
         #expect(SignedStreamName.verify(signed, key: Self.key) == nil)
     }
 
     @Test func acceptsTheURLSafeFormsOfNewRails() {
         // "ünïcode/é" in the URL-safe alphabet, with padding and without, signed by Python's hmac.
-        for signed in ["IsO8bsOvY29kZS_DqSI=--19859a1da60abc7ae4d4d0b3ba01d0bfbf1618b3ce3feca8b84f23705ba162ee", "IsO8bsOvY29kZS_DqSI--0dc5506e862b82971d8e6b86456b57fe70b6fbec1a8adbaca99a4cadab8c3ea8"] {
+        for signed in [
+            "IsO8bsOvY29kZS_DqSI=--19859a1da60abc7ae4d4d0b3ba01d0bfbf1618b3ce3feca8b84f23705ba162ee",
+            "IsO8bsOvY29kZS_DqSI--0dc5506e862b82971d8e6b86456b57fe70b6fbec1a8adbaca99a4cadab8c3ea8",
+        ] {
             #expect(SignedStreamName.verify(signed, key: Self.key) == "ünïcode/é")
         }
     }
@@ -143,9 +154,11 @@ import Testing
         #expect(pattern.target(of: "notifications:" + String(repeating: "x", count: 256)) == nil)
     }
 
-    @Test("finds app and user", arguments: [
-        "{app}:{user_id}", "{user_id}:{app}", "a/{app}/u/{user_id}/end", "{user_id}@@{app}.", "x{user_id} {app}x",
-    ])
+    @Test(
+        "finds app and user",
+        arguments: [
+            "{app}:{user_id}", "{user_id}:{app}", "a/{app}/u/{user_id}/end", "{user_id}@@{app}.", "x{user_id} {app}x",
+        ])
     func bothPlaces(_ text: String) throws {
         let pattern = try StreamNamePattern(text)
         for (app, userID) in [("default", "17"), ("my-shop.de_1", "a:b/u/@@ x"), ("x", ":"), ("y", "é:")] {
@@ -161,10 +174,12 @@ import Testing
         #expect(pattern.target(of: "user\u{301}17") == .init(app: nil, userID: "\u{301}17"))
     }
 
-    @Test("refuses what can't tell users apart", arguments: [
-        "notifications", "{user_id}{user_id}", "{app}{user_id}", "{user_id}-{app}", "{app}.{user_id}", "{user_id}{x}",
-        "{app}:{app}:{user_id}", "{app}", "{user_id", "",
-    ])
+    @Test(
+        "refuses what can't tell users apart",
+        arguments: [
+            "notifications", "{user_id}{user_id}", "{app}{user_id}", "{user_id}-{app}", "{app}.{user_id}", "{user_id}{x}",
+            "{app}:{app}:{user_id}", "{app}", "{user_id", "",
+        ])
     func mistakes(_ text: String) {
         #expect(throws: StreamNamePattern.Mistake.self) { try StreamNamePattern(text) }
     }

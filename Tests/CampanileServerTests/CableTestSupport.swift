@@ -163,10 +163,12 @@ private func offThePool<R: Sendable>(_ work: @escaping @Sendable () throws -> R)
     try await withCheckedThrowingContinuation { continuation in
         let box = Unmanaged.passRetained(Work { continuation.resume(with: Result(catching: work)) })
         var thread = pthread_t()
-        let code = pthread_create(&thread, nil, { pointer in
-            if let pointer { Unmanaged<Work>.fromOpaque(pointer).takeRetainedValue().body() }
-            return nil
-        }, box.toOpaque())
+        let code = pthread_create(
+            &thread, nil,
+            { pointer in
+                if let pointer { Unmanaged<Work>.fromOpaque(pointer).takeRetainedValue().body() }
+                return nil
+            }, box.toOpaque())
         precondition(code == 0, "no thread")
         pthread_detach(thread)
     }
@@ -289,7 +291,8 @@ final class CableFixture: Sendable {
             log: CableLog(Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { clock.now })
         cable = Cable(
             rules: rules, authority: board, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
-            hasClockwork: false) { clock.now }
+            hasClockwork: false
+        ) { clock.now }
     }
 
     /// The identifier of the Turbo channel for a stream's name.
@@ -300,7 +303,8 @@ final class CableFixture: Sendable {
 
     func cableUser(_ userID: String = "17", seconds: Int64 = 3_600, cookie: Bool = false) -> CableUser {
         CableUser(
-            user: UserKey(app: "default", userID: userID), life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: clock.now.milliseconds + seconds * 1_000)),
+            user: UserKey(app: "default", userID: userID),
+            life: TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: clock.now.milliseconds + seconds * 1_000)),
             tokenCameInCookie: cookie)
     }
 

@@ -182,9 +182,11 @@ struct CableTurnTests {
         await fixture.stop()
     }
 
-    @Test("why it is closed reaches a client that reads only then", arguments: [
-        (StreamEnd.revoked, UInt16(1_000)), (.expired, 1_000), (.restarting, 1_000), (.overloaded, 1_013),
-    ])
+    @Test(
+        "why it is closed reaches a client that reads only then",
+        arguments: [
+            (StreamEnd.revoked, UInt16(1_000)), (.expired, 1_000), (.restarting, 1_000), (.overloaded, 1_013),
+        ])
     func farewell(_ reason: StreamEnd, _ code: UInt16) async throws {
         let fixture = CableFixture()
         let client = try await Self.subscribed(fixture, "17")

@@ -9,7 +9,8 @@ import Testing
     ]
 
     static func upgrade(
-        _ changes: [String: [String]] = [:], isGET: Bool = true, isHTTP11: Bool = true, allowed: [String] = [], scheme: WebScheme? = nil
+        _ changes: [String: [String]] = [:], isGET: Bool = true, isHTTP11: Bool = true, allowed: [String] = [],
+        scheme: WebScheme? = nil
     ) -> Result<CableUpgrade, CableRefusal> {
         let fields = fields.merging(changes) { $1 }
         return Result { () throws(CableRefusal) in
@@ -33,10 +34,12 @@ import Testing
                 + "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\nX-Request-Id: r-1\r\n\r\n")
     }
 
-    @Test("chooses ActionCable's protocol where it is offered", arguments: [
-        (["actioncable-v1-json, actioncable-unsupported"], true), (["actioncable-unsupported", "actioncable-v1-json"], true),
-        (["actioncable-v1-ext-json"], false), (["actioncable-v1-jsonx,x"], false), ([], false),
-    ])
+    @Test(
+        "chooses ActionCable's protocol where it is offered",
+        arguments: [
+            (["actioncable-v1-json, actioncable-unsupported"], true), (["actioncable-unsupported", "actioncable-v1-json"], true),
+            (["actioncable-v1-ext-json"], false), (["actioncable-v1-jsonx,x"], false), ([], false),
+        ])
     func subprotocol(_ lines: [String], _ isOffered: Bool) throws {
         let upgrade = try Self.upgrade(["sec-websocket-protocol": lines]).get()
         #expect(upgrade.isSubprotocolOffered == isOffered)
@@ -45,22 +48,27 @@ import Testing
         #expect(!head.contains("Sec-WebSocket-Extensions"))
     }
 
-    @Test("takes the forms that browsers and proxies send", arguments: [
-        ["upgrade": ["WebSocket"]], ["connection": ["keep-alive, Upgrade"]], ["connection": ["keep-alive", " upgrade "]],
-        ["upgrade": ["h2c, websocket"]],
-    ])
+    @Test(
+        "takes the forms that browsers and proxies send",
+        arguments: [
+            ["upgrade": ["WebSocket"]], ["connection": ["keep-alive, Upgrade"]], ["connection": ["keep-alive", " upgrade "]],
+            ["upgrade": ["h2c, websocket"]],
+        ])
     func forms(_ changes: [String: [String]]) throws {
         _ = try Self.upgrade(changes).get()
     }
 
-    @Test("refuses what is no WebSocket request", arguments: [
-        (["upgrade": []], CableRefusal.notWebSocket), (["upgrade": ["websockets"]], .notWebSocket),
-        (["connection": ["keep-alive"]], .notWebSocket), (["sec-websocket-version": []], .unsupportedVersion),
-        (["sec-websocket-version": ["8"]], .unsupportedVersion), (["sec-websocket-version": ["13", "13"]], .unsupportedVersion),
-        (["sec-websocket-key": []], .malformedKey), (["sec-websocket-key": ["dGhlIHNhbXBsZSBub25j"]], .malformedKey),
-        (["sec-websocket-key": ["dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZQ=="]], .malformedKey),
-        (["sec-websocket-key": ["********************Q=="]], .malformedKey), (["sec-websocket-key": [""]], .malformedKey),
-    ])
+    @Test(
+        "refuses what is no WebSocket request",
+        arguments: [
+            (["upgrade": []], CableRefusal.notWebSocket), (["upgrade": ["websockets"]], .notWebSocket),
+            (["connection": ["keep-alive"]], .notWebSocket), (["sec-websocket-version": []], .unsupportedVersion),
+            (["sec-websocket-version": ["8"]], .unsupportedVersion),
+            (["sec-websocket-version": ["13", "13"]], .unsupportedVersion),
+            (["sec-websocket-key": []], .malformedKey), (["sec-websocket-key": ["dGhlIHNhbXBsZSBub25j"]], .malformedKey),
+            (["sec-websocket-key": ["dGhlIHNhbXBsZSBub25jZQ==", "dGhlIHNhbXBsZSBub25jZQ=="]], .malformedKey),
+            (["sec-websocket-key": ["********************Q=="]], .malformedKey), (["sec-websocket-key": [""]], .malformedKey),
+        ])
     func refusals(_ changes: [String: [String]], _ refusal: CableRefusal) {
         #expect(Self.refusal(Self.upgrade(changes)) == refusal)
     }
@@ -70,24 +78,28 @@ import Testing
         #expect(Self.refusal(Self.upgrade(isHTTP11: false)) == .notWebSocket)
     }
 
-    @Test("lets in pages of the own host, of allowed origins, and clients that are no pages", arguments: [
-        [:], ["origin": ["https://push.example.com"]], ["origin": ["http://push.example.com"]],
-        ["origin": ["HTTPS://PUSH.example.com"]], ["origin": ["https://app.example.com"]],
-        ["origin": ["https://app.example.com:443"]], ["origin": ["http://localhost:3000"]],
-        ["origin": ["http://push.example.com:3001"], "host": ["push.example.com:3001"]],
-        ["origin": ["https://push.example.com"], "host": ["push.example.com:443"]],
-    ])
+    @Test(
+        "lets in pages of the own host, of allowed origins, and clients that are no pages",
+        arguments: [
+            [:], ["origin": ["https://push.example.com"]], ["origin": ["http://push.example.com"]],
+            ["origin": ["HTTPS://PUSH.example.com"]], ["origin": ["https://app.example.com"]],
+            ["origin": ["https://app.example.com:443"]], ["origin": ["http://localhost:3000"]],
+            ["origin": ["http://push.example.com:3001"], "host": ["push.example.com:3001"]],
+            ["origin": ["https://push.example.com"], "host": ["push.example.com:443"]],
+        ])
     func allowedOrigins(_ changes: [String: [String]]) throws {
         _ = try Self.upgrade(changes, allowed: ["https://app.example.com:443", "http://localhost:3000"]).get()
     }
 
-    @Test("refuses pages of other origins", arguments: [
-        ["origin": ["https://evil.example.com"]], ["origin": ["null"]], ["origin": [""]],
-        ["origin": ["https://push.example.com.evil.com"]], ["origin": ["https://push.example.com:8443"]],
-        ["origin": ["http://app.example.com"]],
-        ["origin": ["https://push.example.com", "https://push.example.com"]],
-        ["origin": ["https://push.example.com"], "host": []], ["origin": ["https://"], "host": [""]],
-    ])
+    @Test(
+        "refuses pages of other origins",
+        arguments: [
+            ["origin": ["https://evil.example.com"]], ["origin": ["null"]], ["origin": [""]],
+            ["origin": ["https://push.example.com.evil.com"]], ["origin": ["https://push.example.com:8443"]],
+            ["origin": ["http://app.example.com"]],
+            ["origin": ["https://push.example.com", "https://push.example.com"]],
+            ["origin": ["https://push.example.com"], "host": []], ["origin": ["https://"], "host": [""]],
+        ])
     func foreignOrigins(_ changes: [String: [String]]) {
         #expect(Self.refusal(Self.upgrade(changes, allowed: ["https://app.example.com"])) == .foreignOrigin)
     }

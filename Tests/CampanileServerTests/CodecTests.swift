@@ -5,18 +5,23 @@ import Testing
 @testable import CampanileServer
 
 @Suite struct Base64URLTests {
-    @Test("bytes are written with the URL's alphabet and no padding, and read back", arguments: [
-        ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"), ("foobar", "Zm9vYmFy"),
-        ("\u{fb}\u{ff}", "w7vDvw"), ("???>>>", "Pz8_Pj4-"),
-    ])
+    @Test(
+        "bytes are written with the URL's alphabet and no padding, and read back",
+        arguments: [
+            ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"), ("fooba", "Zm9vYmE"),
+            ("foobar", "Zm9vYmFy"),
+            ("\u{fb}\u{ff}", "w7vDvw"), ("???>>>", "Pz8_Pj4-"),
+        ])
     func roundTrip(_ text: String, _ encoded: String) {
         #expect(Base64URL.encode(text.utf8) == encoded)
         #expect(Base64URL.decode(encoded.utf8) == Array(text.utf8))
     }
 
-    @Test("padding, the other alphabet, half a byte and bits that no byte needs are refused", arguments: [
-        "Zg==", "Pz8/", "Pz8+", "Z", "Zm9vY", "Zh", "Zm9", "Zm9v ", "é",
-    ])
+    @Test(
+        "padding, the other alphabet, half a byte and bits that no byte needs are refused",
+        arguments: [
+            "Zg==", "Pz8/", "Pz8+", "Z", "Zm9vY", "Zh", "Zm9", "Zm9v ", "é",
+        ])
     func malformed(_ text: String) { #expect(Base64URL.decode(text.utf8) == nil) }
 }
 
@@ -67,8 +72,10 @@ import Testing
 }
 
 @Suite struct TrimmingTests {
-    @Test("spaces and tabs at both ends go, those between stay", arguments: [
-        ("", ""), (" \t ", ""), ("a", "a"), (" a b\t", "a b"), ("\u{a0}a\n", "\u{a0}a\n"),
-    ])
+    @Test(
+        "spaces and tabs at both ends go, those between stay",
+        arguments: [
+            ("", ""), (" \t ", ""), ("a", "a"), (" a b\t", "a b"), ("\u{a0}a\n", "\u{a0}a\n"),
+        ])
     func trimmed(_ text: String, _ expected: String) { #expect(text.trimmed == expected) }
 }

@@ -24,7 +24,9 @@ struct ConfigurationSecretTests {
     @Test("A secret doesn't show itself, alone or inside of something")
     func secret() {
         let secret = Secret(Self.word)
-        let holders: [Any] = [secret, Optional(secret) as Any, [secret], ["a": secret], (1, secret), Result<Secret, Never>.success(secret)]
+        let holders: [Any] = [
+            secret, Optional(secret) as Any, [secret], ["a": secret], (1, secret), Result<Secret, Never>.success(secret),
+        ]
         for holder in holders {
             #expect(showings(holder).allSatisfy { !$0.contains("sesame") })
         }

@@ -55,7 +55,9 @@ final class ConfigurationFolder {
             _ = try load(yaml, environment: environment, flags: flags)
             return []
         } catch let problems as ConfigurationProblems {
-            return problems.problems.map { "\($0)".replacing("\(path)/campanile.yaml", with: "file").replacing(path, with: "{dir}") }
+            return problems.problems.map {
+                "\($0)".replacing("\(path)/campanile.yaml", with: "file").replacing(path, with: "{dir}")
+            }
         }
     }
 }
@@ -266,52 +268,55 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
         ]
     }()
 
-    private static let trees: [SettingSample] = [
-        .init("categories_only", "categories_only: true", "true", ("CAMPANILE_CATEGORIES_ONLY", "false", "false")) {
-            "\($0.categoriesOnly)"
-        },
-        .init("categories.*.interruption_level", "categories: {NO: {interruption_level: time-sensitive}}", "time-sensitive") {
-            $0.categories["NO"]?.interruptionLevel?.rawValue ?? "nil"
-        },
-        // The name stands for any, as it does under path_configuration.
-        .init("categories.*.android.*", "categories: {NO: {android: {channel_id: c}}}", "c") {
-            $0.categories["NO"]?.androidChannelID ?? "nil"
-        },
-        .init("categories.*.sound", "categories: {NO: {sound: chime.caf}}", "chime.caf") {
-            $0.categories["NO"]?.sound ?? "nil"
-        },
-    ] + ["ios", "android"].flatMap { platform in
-        let version: @Sendable (Configuration) -> Configuration.PathConfiguration.Version? = {
-            (platform == "ios" ? $0.pathConfiguration.ios : $0.pathConfiguration.android)["v1"]
-        }
-        let uri = "{patterns: [.*], properties: {uri: 'hotwire://fragment/web'}}"
-        let rule = "path_configuration: {\(platform): {v1: {rules: [{patterns: [a, b$], properties: {x: 1}}, \(uri)]}}}"
-        let tabs = """
-            path_configuration: {\(platform): {v1: {rules: [\(uri)], settings: {tabs: \
-            [{title: T, icon: i, selected_icon: s, path: /p, notifications: true}]}}}}
-            """
-        let tab: @Sendable (Configuration) -> Configuration.PathConfiguration.Tab? = { version($0)?.tabs.first }
-        func tabSample(_ key: String, _ value: String, _ read: @escaping @Sendable (Configuration) -> String) -> SettingSample {
-            SettingSample("path_configuration.\(platform).*.settings.tabs[].\(key)", tabs, value, read: read)
-        }
-        return [
-            tabSample("title", "T") { tab($0)?.title ?? "nil" },
-            tabSample("icon", "i") { tab($0)?.icon ?? "nil" },
-            tabSample("selected_icon", "s") { tab($0)?.selectedIcon ?? "nil" },
-            tabSample("path", "/p") { tab($0)?.path ?? "nil" },
-            tabSample("notifications", "true") { "\(tab($0)?.isNotifications == true)" },
-            SettingSample(
-                "path_configuration.\(platform).*.settings",
-                "path_configuration: {\(platform): {v1: {settings: {search: true}, rules: [\(uri)]}}}", "true"
-            ) { "\(version($0)?.settings["search"] == .bool(true))" },
-            SettingSample("path_configuration.\(platform).*.rules[].patterns", rule, "a|b$") {
-                version($0)?.rules.first?.patterns.joined(separator: "|") ?? "nil"
+    private static let trees: [SettingSample] =
+        [
+            .init("categories_only", "categories_only: true", "true", ("CAMPANILE_CATEGORIES_ONLY", "false", "false")) {
+                "\($0.categoriesOnly)"
             },
-            SettingSample("path_configuration.\(platform).*.rules[].properties", rule, "true") {
-                "\(version($0)?.rules.first?.properties["x"] == .integer(1))"
+            .init("categories.*.interruption_level", "categories: {NO: {interruption_level: time-sensitive}}", "time-sensitive") {
+                $0.categories["NO"]?.interruptionLevel?.rawValue ?? "nil"
+            },
+            // The name stands for any, as it does under path_configuration.
+            .init("categories.*.android.*", "categories: {NO: {android: {channel_id: c}}}", "c") {
+                $0.categories["NO"]?.androidChannelID ?? "nil"
+            },
+            .init("categories.*.sound", "categories: {NO: {sound: chime.caf}}", "chime.caf") {
+                $0.categories["NO"]?.sound ?? "nil"
             },
         ]
-    }
+        + ["ios", "android"].flatMap { platform in
+            let version: @Sendable (Configuration) -> Configuration.PathConfiguration.Version? = {
+                (platform == "ios" ? $0.pathConfiguration.ios : $0.pathConfiguration.android)["v1"]
+            }
+            let uri = "{patterns: [.*], properties: {uri: 'hotwire://fragment/web'}}"
+            let rule = "path_configuration: {\(platform): {v1: {rules: [{patterns: [a, b$], properties: {x: 1}}, \(uri)]}}}"
+            let tabs = """
+                path_configuration: {\(platform): {v1: {rules: [\(uri)], settings: {tabs: \
+                [{title: T, icon: i, selected_icon: s, path: /p, notifications: true}]}}}}
+                """
+            let tab: @Sendable (Configuration) -> Configuration.PathConfiguration.Tab? = { version($0)?.tabs.first }
+            func tabSample(_ key: String, _ value: String, _ read: @escaping @Sendable (Configuration) -> String) -> SettingSample
+            {
+                SettingSample("path_configuration.\(platform).*.settings.tabs[].\(key)", tabs, value, read: read)
+            }
+            return [
+                tabSample("title", "T") { tab($0)?.title ?? "nil" },
+                tabSample("icon", "i") { tab($0)?.icon ?? "nil" },
+                tabSample("selected_icon", "s") { tab($0)?.selectedIcon ?? "nil" },
+                tabSample("path", "/p") { tab($0)?.path ?? "nil" },
+                tabSample("notifications", "true") { "\(tab($0)?.isNotifications == true)" },
+                SettingSample(
+                    "path_configuration.\(platform).*.settings",
+                    "path_configuration: {\(platform): {v1: {settings: {search: true}, rules: [\(uri)]}}}", "true"
+                ) { "\(version($0)?.settings["search"] == .bool(true))" },
+                SettingSample("path_configuration.\(platform).*.rules[].patterns", rule, "a|b$") {
+                    version($0)?.rules.first?.patterns.joined(separator: "|") ?? "nil"
+                },
+                SettingSample("path_configuration.\(platform).*.rules[].properties", rule, "true") {
+                    "\(version($0)?.rules.first?.properties["x"] == .integer(1))"
+                },
+            ]
+        }
 }
 
 extension [DeepLinkTree.Node] {

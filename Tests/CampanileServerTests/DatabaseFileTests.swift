@@ -66,7 +66,8 @@ import Testing
         await second.stop()
     }
 
-    @Test("a symbolic link is the database that it leads to, for a server and for commands beside one",
+    @Test(
+        "a symbolic link is the database that it leads to, for a server and for commands beside one",
         arguments: [Name.symbolicLink, .linkOfALink, .linkedFolder, .relative])
     func otherNames(_ name: Name) async throws {
         let first = try await RunningServer()

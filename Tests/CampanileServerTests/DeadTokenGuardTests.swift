@@ -147,10 +147,12 @@ import Testing
         #expect(verdict == DeadTokenGuard.Verdict(spared: ["a"], alarms: ["a": Self.many]))
     }
 
-    @Test("no other answer counts as a death", arguments: [
-        PushOutcome.accepted, .acceptedElsewhere(.sandbox), .deviceBusy(afterMilliseconds: nil),
-        .unavailable(afterMilliseconds: nil), .unprocessed, .unanswered, .rejected, .misconfigured,
-    ])
+    @Test(
+        "no other answer counts as a death",
+        arguments: [
+            PushOutcome.accepted, .acceptedElsewhere(.sandbox), .deviceBusy(afterMilliseconds: nil),
+            .unavailable(afterMilliseconds: nil), .unprocessed, .unanswered, .rejected, .misconfigured,
+        ])
     func others(_ outcome: PushOutcome) {
         var deadTokenGuard = DeadTokenGuard(share: 0.1)
         let verdict = deadTokenGuard.judge(Self.answers(outcome, 100), now: Self.start) { _, _ in false }

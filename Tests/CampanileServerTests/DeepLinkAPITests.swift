@@ -7,10 +7,13 @@ import Testing
 /// Deep links and categories at the server's rim.
 @Suite struct DeepLinkAPITests {
     private static let tree = DeepLinkTree([
-        .init("home", title: "Home", web: "/dashboard", children: [
-            .init("ranking", query: [.init("generation", .integer, isRequired: true)],
-                minimumVersion: .init(ios: AppVersion("2.1"), otherwise: .noPush)),
-        ]),
+        .init(
+            "home", title: "Home", web: "/dashboard",
+            children: [
+                .init(
+                    "ranking", query: [.init("generation", .integer, isRequired: true)],
+                    minimumVersion: .init(ios: AppVersion("2.1"), otherwise: .noPush))
+            ])
     ])
 
     private func post(_ server: RunningServer, _ producer: String, _ fields: String) async throws -> HTTPClient.Answer {
@@ -23,9 +26,11 @@ import Testing
         }
     }
 
-    @Test("without a tree every well-formed link passes, and reaches the inbox and the device as it was written", arguments: [
-        "home/soptamp/entire-ranking", "/orders/42?tab=parcels", "a/%C3%A9#x", "a?b=%E9",
-    ])
+    @Test(
+        "without a tree every well-formed link passes, and reaches the inbox and the device as it was written",
+        arguments: [
+            "home/soptamp/entire-ranking", "/orders/42?tab=parcels", "a/%C3%A9#x", "a?b=%E9",
+        ])
     func asWritten(link: String) async throws {
         let provider = RecordingProvider()
         let server = try await RunningServer(provider: provider)
@@ -43,9 +48,11 @@ import Testing
         await server.stop()
     }
 
-    @Test("what is no deep link is refused and named, with a tree and without", arguments: [
-        "https://evil.example/", "//evil.example", "a/../b", "a b", "a%2Fb", "",
-    ], [false, true])
+    @Test(
+        "what is no deep link is refused and named, with a tree and without",
+        arguments: [
+            "https://evil.example/", "//evil.example", "a/../b", "a b", "a%2Fb", "",
+        ], [false, true])
     func malformed(link: String, hasTree: Bool) async throws {
         try await withServer({ if hasTree { $0.deepLinks = Self.tree } }) { server in
             let answer = try await post(server, try server.producer(), #""deep_link":"\#(link)""#)
@@ -60,14 +67,16 @@ import Testing
             #expect(try await post(server, producer, #""deep_link":"/home/ranking?generation=33""#).status == 201)
             let unknown = try await post(server, producer, #""deep_link":"home/rankings""#)
             #expect(unknown.status == 422)
-            #expect(try errors(unknown) == [
-                "deep_link unknown_deep_link: deep_link names no screen: there is no “rankings” below “home”. The nearest: home/ranking, home.",
-            ])
+            #expect(
+                try errors(unknown) == [
+                    "deep_link unknown_deep_link: deep_link names no screen: there is no “rankings” below “home”. The nearest: home/ranking, home."
+                ])
             let query = try await post(server, producer, #""deep_link":"home/ranking?generation=x&tab=1""#)
-            #expect(try errors(query) == [
-                "deep_link deep_link_query: deep_link has “x” for the query key “generation”, which must be a whole number of 64 bits.",
-                "deep_link deep_link_query: deep_link has the query key “tab”, which this screen doesn't take; it takes generation.",
-            ])
+            #expect(
+                try errors(query) == [
+                    "deep_link deep_link_query: deep_link has “x” for the query key “generation”, which must be a whole number of 64 bits.",
+                    "deep_link deep_link_query: deep_link has the query key “tab”, which this screen doesn't take; it takes generation.",
+                ])
         }
     }
 
@@ -86,7 +95,10 @@ import Testing
             #expect(far.status == (isOnly ? 422 : 201))
             if isOnly {
                 #expect(try errors(far) == ["category unknown_category: category must be one that is declared: NOTICE."])
-                #expect(try errors(other) == ["category unknown_category: category must be one that is declared; did you mean NOTICE?"])
+                #expect(
+                    try errors(other) == [
+                        "category unknown_category: category must be one that is declared; did you mean NOTICE?"
+                    ])
             }
         }
     }
@@ -147,15 +159,19 @@ import Testing
         }
     }
 
-    @Test("a refusal is a short answer, however long the link and the names of the tree are", arguments: [
-        "a?" + (0..<670).map { String($0 % 10) }.joined(separator: "&"), "a?" + String(repeating: "k", count: 2_000),
-        String(repeating: "x", count: 2_000), "a/" + String(repeating: "k", count: 128), "a?" + String(repeating: "%E2%80%AE", count: 220),
-    ])
+    @Test(
+        "a refusal is a short answer, however long the link and the names of the tree are",
+        arguments: [
+            "a?" + (0..<670).map { String($0 % 10) }.joined(separator: "&"), "a?" + String(repeating: "k", count: 2_000),
+            String(repeating: "x", count: 2_000), "a/" + String(repeating: "k", count: 128),
+            "a?" + String(repeating: "%E2%80%AE", count: 220),
+        ])
     func shortAnswers(link: String) async throws {
         let name = { (number: Int) in String(repeating: "k", count: 125) + String(number) }
         let nodes = (100..<600).map { DeepLinkTree.Node(name($0)) }
         try await withServer({
-            $0.deepLinks = DeepLinkTree([.init("a", query: (100..<132).map { .init(name($0), isRequired: true) }, children: nodes)] + nodes)
+            $0.deepLinks = DeepLinkTree(
+                [.init("a", query: (100..<132).map { .init(name($0), isRequired: true) }, children: nodes)] + nodes)
         }) { server in
             let answer = try await post(server, try server.producer(), #""deep_link":"\#(link)""#)
             #expect(answer.status == 422)
@@ -171,7 +187,8 @@ import Testing
         }) { server in
             let answer = try await post(server, try server.producer(), #""category":"X""#)
             let names = (11...18).map { "CATEGORY-\($0)" }.joined(separator: ", ")
-            #expect(try errors(answer) == ["category unknown_category: category must be one that is declared: \(names) and 4 more."])
+            #expect(
+                try errors(answer) == ["category unknown_category: category must be one that is declared: \(names) and 4 more."])
         }
         try await withServer({ $0.categoriesOnly = true }) { server in
             let answer = try await post(server, try server.producer(), #""category":"X""#)
@@ -179,16 +196,20 @@ import Testing
         }
     }
 
-    @Test("the open documents answer HEAD as they answer GET, and no other method", arguments: [
-        "/deep_links", "/configurations/ios_v1.json", "/client",
-    ])
+    @Test(
+        "the open documents answer HEAD as they answer GET, and no other method",
+        arguments: [
+            "/deep_links", "/configurations/ios_v1.json", "/client",
+        ])
     func methods(path: String) async throws {
         try await withServer({
             $0.pathConfiguration.ios = ["v1": .init()]
             $0.allowedOrigins = ["https://app.example.com"]
         }) { server in
             let origin = ["Origin": "https://app.example.com"]
-            let (get, head) = (try await server.client.get(path, headers: origin), try await server.client.send("HEAD", path, headers: origin))
+            let (get, head) = (
+                try await server.client.get(path, headers: origin), try await server.client.send("HEAD", path, headers: origin)
+            )
             #expect((get.status, head.status, head.body.count) == (200, 200, 0))
             #expect(head.header("content-length") == "\(get.body.count)")
             #expect(head.header("etag") == get.header("etag"))
@@ -253,12 +274,14 @@ import Testing
         }
         let recipients = isForMany ? #""user_ids":["alice"]"# : #""user_id":"alice""#
         func deliveries(_ link: String) async throws -> [[String?]] {
-            let created = try await server.client.post("/notifications", #"{\#(recipients),"title":"T","deep_link":"\#(link)"}"#, as: producer)
+            let created = try await server.client.post(
+                "/notifications", #"{\#(recipients),"title":"T","deep_link":"\#(link)"}"#, as: producer)
             #expect(created.status == 201)
             let one = try isForMany ? created.json["notifications"]?.array.first : created.json
             let id = try #require(one?["id"]?.string)
             while true {
-                let found = try await server.client.get("/notifications/\(id)/deliveries", as: producer).json["deliveries"]?.array ?? []
+                let found =
+                    try await server.client.get("/notifications/\(id)/deliveries", as: producer).json["deliveries"]?.array ?? []
                 if found.contains(where: { ["owed", "sending"].contains($0["state"]?.string) }) {
                     await Task.yield()
                     continue

@@ -62,7 +62,8 @@ import Testing
     }
 
     /// Every link of a tree, in a form by chance, with what must come of it.
-    private func links(_ nodes: [DeepLinkTree.Node], above: [(Expected, String)], _ chance: inout Chance) -> [(String, Expected)] {
+    private func links(_ nodes: [DeepLinkTree.Node], above: [(Expected, String)], _ chance: inout Chance) -> [(String, Expected)]
+    {
         var links: [(String, Expected)] = []
         for node in nodes {
             var (expected, path) = above.last ?? (Expected(), chance.isTrue() ? "/" : "")
@@ -82,7 +83,8 @@ import Testing
                 whole.query[ExactText(parameter.key)] = value
             }
             items.shuffle(using: &chance.generator)
-            links.append((path + (items.isEmpty ? "" : "?" + items.joined(separator: "&")) + (chance.isTrue(10) ? "#x/../y" : ""), whole))
+            links.append(
+                (path + (items.isEmpty ? "" : "?" + items.joined(separator: "&")) + (chance.isTrue(10) ? "#x/../y" : ""), whole))
             links += self.links(node.children, above: above + [(expected, path)], &chance)
         }
         return links

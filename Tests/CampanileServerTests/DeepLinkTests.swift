@@ -3,35 +3,43 @@ import Testing
 
 /// What a deep link may look like: contract.md, section 4.
 @Suite struct DeepLinkFormTests {
-    @Test("a relative link passes, with or without one leading slash, and stays as it was written", arguments: [
-        ("home/soptamp/entire-ranking", ["home", "soptamp", "entire-ranking"]),
-        ("/orders/42?tab=parcels", ["orders", "42"]), ("home", ["home"]), ("/", []), ("?a=b", []), ("#top", []),
-        ("orders/42#a:b//c/../d", ["orders", "42"]), ("/a:b/c", ["a:b", "c"]), ("a/b:c", ["a", "b:c"]), ("a?b:c", ["a"]),
-        ("/a//b/", ["a", "", "b", ""]), ("상품/%EC%83%81%ED%92%88", ["상품", "상품"]), ("a%20b/%2e%2e%2e", ["a b", "..."]),
-        ("a\u{A0}b/\u{3000}", ["a\u{A0}b", "\u{3000}"]), ("a%3Ab/%3F%23", ["a:b", "?#"]), ("a/...", ["a", "..."]), (".a/b.", [".a", "b."]),
-    ])
+    @Test(
+        "a relative link passes, with or without one leading slash, and stays as it was written",
+        arguments: [
+            ("home/soptamp/entire-ranking", ["home", "soptamp", "entire-ranking"]),
+            ("/orders/42?tab=parcels", ["orders", "42"]), ("home", ["home"]), ("/", []), ("?a=b", []), ("#top", []),
+            ("orders/42#a:b//c/../d", ["orders", "42"]), ("/a:b/c", ["a:b", "c"]), ("a/b:c", ["a", "b:c"]), ("a?b:c", ["a"]),
+            ("/a//b/", ["a", "", "b", ""]), ("상품/%EC%83%81%ED%92%88", ["상품", "상품"]), ("a%20b/%2e%2e%2e", ["a b", "..."]),
+            ("a\u{A0}b/\u{3000}", ["a\u{A0}b", "\u{3000}"]), ("a%3Ab/%3F%23", ["a:b", "?#"]), ("a/...", ["a", "..."]),
+            (".a/b.", [".a", "b."]),
+        ])
     func accepted(text: String, segments: [String]) throws {
         let link = try DeepLink(text)
         #expect(link.text == text)
         #expect(link.segments.map(\.text) == segments)
     }
 
-    @Test("what leads elsewhere or means two things is refused with a sentence that says what", arguments: [
-        ("", "must not be empty."),
-        ("https://example.com/a", "what stands before its first : is a scheme"), ("javascript:alert(1)", "is a scheme"),
-        ("a:b", "is a scheme"), (":", "is a scheme"), ("tel:1?a/b", "is a scheme"),
-        ("a\\b", "must not contain \\"), ("/\\evil.example", "must not contain \\"), ("a?b=\\", "must not contain \\"),
-        ("//evil.example/a", "must not begin with //"),
-        (".", "must not have the segment “.”"), ("a/../b", "must not have the segment “..”"), ("/./a", "segment “.”"),
-        ("a/..", "segment “..”"), ("a/%2e%2E/b", "segment “%2e%2E”"), (".%2e", "segment “.%2e”"), ("a/%2E", "segment “%2E”"),
-        ("a%2Fb", "escaped / or \\ in its path, and has “a%2Fb”"), ("a/%5cb", "escaped / or \\"),
-        ("a%", "broken escape in “a%”"), ("a/%4", "broken escape"), ("a/%zz", "broken escape"), ("a?b=%4z", "broken escape in “%4z”"),
-        ("a%0Ab", "escaped control character"), ("a%00", "escaped control character"), ("a%7f", "escaped control"), ("a%C2%85", "escaped control"),
-        ("a%C0%AF", "must be UTF-8 when its escapes are read"), ("%ED%A0%80", "must be UTF-8"),
-        ("a\nb", "must not contain control characters"), ("a\u{7F}", "control characters"), ("a\u{85}", "control characters"),
-        ("a?b=\t", "control characters"), ("a b", "must not contain spaces: write %20"), ("a?b= c", "spaces"), (" a", "spaces"),
-        ("/" + String(repeating: "x", count: 2_048), "must be at most 2048 bytes"),
-    ])
+    @Test(
+        "what leads elsewhere or means two things is refused with a sentence that says what",
+        arguments: [
+            ("", "must not be empty."),
+            ("https://example.com/a", "what stands before its first : is a scheme"), ("javascript:alert(1)", "is a scheme"),
+            ("a:b", "is a scheme"), (":", "is a scheme"), ("tel:1?a/b", "is a scheme"),
+            ("a\\b", "must not contain \\"), ("/\\evil.example", "must not contain \\"), ("a?b=\\", "must not contain \\"),
+            ("//evil.example/a", "must not begin with //"),
+            (".", "must not have the segment “.”"), ("a/../b", "must not have the segment “..”"), ("/./a", "segment “.”"),
+            ("a/..", "segment “..”"), ("a/%2e%2E/b", "segment “%2e%2E”"), (".%2e", "segment “.%2e”"), ("a/%2E", "segment “%2E”"),
+            ("a%2Fb", "escaped / or \\ in its path, and has “a%2Fb”"), ("a/%5cb", "escaped / or \\"),
+            ("a%", "broken escape in “a%”"), ("a/%4", "broken escape"), ("a/%zz", "broken escape"),
+            ("a?b=%4z", "broken escape in “%4z”"),
+            ("a%0Ab", "escaped control character"), ("a%00", "escaped control character"), ("a%7f", "escaped control"),
+            ("a%C2%85", "escaped control"),
+            ("a%C0%AF", "must be UTF-8 when its escapes are read"), ("%ED%A0%80", "must be UTF-8"),
+            ("a\nb", "must not contain control characters"), ("a\u{7F}", "control characters"), ("a\u{85}", "control characters"),
+            ("a?b=\t", "control characters"), ("a b", "must not contain spaces: write %20"), ("a?b= c", "spaces"),
+            (" a", "spaces"),
+            ("/" + String(repeating: "x", count: 2_048), "must be at most 2048 bytes"),
+        ])
     func refused(text: String, sentence: String) {
         #expect {
             _ = try DeepLink(text)
@@ -59,7 +67,11 @@ import Testing
 
     @Test("a sentence shows no control character of the link")
     func harmless() {
-        #expect(throws: DeepLinkTree.Mistake.query(["has the query key “\\u{1b}[2J\\u{202e}”, which this screen doesn't take; it takes none."])) {
+        #expect(
+            throws: DeepLinkTree.Mistake.query([
+                "has the query key “\\u{1b}[2J\\u{202e}”, which this screen doesn't take; it takes none."
+            ])
+        ) {
             _ = try DeepLinkTree([.init("a")]).resolve(DeepLink("a?%1B[2J%E2%80%AE=1"))
         }
     }
@@ -70,15 +82,19 @@ import Testing
         .init(
             "home", title: "Home",
             children: [
-                .init("soptamp", children: [
-                    .init("entire-ranking"),
-                    .init("current-generation-ranking", query: [.init("currentGeneration", .integer, isRequired: true)]),
-                ]),
+                .init(
+                    "soptamp",
+                    children: [
+                        .init("entire-ranking"),
+                        .init("current-generation-ranking", query: [.init("currentGeneration", .integer, isRequired: true)]),
+                    ]),
                 .init("Café"),
             ]),
-        .init("resources", children: [
-            .init(":id", children: [.init("detail", query: [.init("tab"), .init("wide", .boolean)])]), .init("new"),
-        ]),
+        .init(
+            "resources",
+            children: [
+                .init(":id", children: [.init("detail", query: [.init("tab"), .init("wide", .boolean)])]), .init("new"),
+            ]),
     ])
 
     private func match(_ text: String) throws -> DeepLinkTree.Match { try Self.tree.resolve(DeepLink(text)) }
@@ -114,30 +130,49 @@ import Testing
         #expect(try sentences("resources/new/detail").count == 1)
     }
 
-    @Test("segments are compared decoded, byte by byte and with case", arguments: [
-        ("home/Caf%C3%A9", true), ("h%6Fme", true), ("Home", false), ("home/Cafe%CC%81", false), ("home/café", false),
-    ])
+    @Test(
+        "segments are compared decoded, byte by byte and with case",
+        arguments: [
+            ("home/Caf%C3%A9", true), ("h%6Fme", true), ("Home", false), ("home/Cafe%CC%81", false), ("home/café", false),
+        ])
     func comparison(text: String, isKnown: Bool) throws {
         #expect(try sentences(text).isEmpty == isKnown)
     }
 
-    @Test("an unknown segment is named, with the place and the nearest links", arguments: [
-        ("home/soptmap", "names no screen: there is no “soptmap” below “home”. The nearest: home/soptamp, home, home/Café."),
-        ("homes", "names no screen: there is no “homes”. The nearest: home, resources."),
-        ("soptamp/entire-ranking", "names no screen: there is no “soptamp”. The nearest: home/soptamp, home, resources."),
-        ("resources/7/details", "names no screen: there is no “details” below “resources/7”. The nearest: resources/:id/detail, resources/:id."),
-        ("home/", "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."),
-        ("resources/new/", "names no screen: a segment of its path below “resources/new” is empty. The nearest: resources/new."),
-        ("resources/7/?a=b", "names no screen: a segment of its path below “resources/7” is empty. The nearest: resources/:id, resources/:id/detail."),
-        ("/", "names no screen: its path is empty. The nearest: home, resources."),
-        ("?a=b", "names no screen: its path is empty. The nearest: home, resources."),
-        ("home//soptamp", "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."),
-        (
-            "home/Cafe%CC%81",
-            "names no screen: there is no “Cafe\u{301}” below “home”. The nearest: home/Café, home, home/soptamp. "
-                + "“Cafe\u{301}” only looks like “Café”: Cafe%CC%81 was given, and Caf%C3%A9 is declared."
-        ),
-    ])
+    @Test(
+        "an unknown segment is named, with the place and the nearest links",
+        arguments: [
+            ("home/soptmap", "names no screen: there is no “soptmap” below “home”. The nearest: home/soptamp, home, home/Café."),
+            ("homes", "names no screen: there is no “homes”. The nearest: home, resources."),
+            ("soptamp/entire-ranking", "names no screen: there is no “soptamp”. The nearest: home/soptamp, home, resources."),
+            (
+                "resources/7/details",
+                "names no screen: there is no “details” below “resources/7”. The nearest: resources/:id/detail, resources/:id."
+            ),
+            (
+                "home/",
+                "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."
+            ),
+            (
+                "resources/new/",
+                "names no screen: a segment of its path below “resources/new” is empty. The nearest: resources/new."
+            ),
+            (
+                "resources/7/?a=b",
+                "names no screen: a segment of its path below “resources/7” is empty. The nearest: resources/:id, resources/:id/detail."
+            ),
+            ("/", "names no screen: its path is empty. The nearest: home, resources."),
+            ("?a=b", "names no screen: its path is empty. The nearest: home, resources."),
+            (
+                "home//soptamp",
+                "names no screen: a segment of its path below “home” is empty. The nearest: home, home/soptamp, home/Café."
+            ),
+            (
+                "home/Cafe%CC%81",
+                "names no screen: there is no “Cafe\u{301}” below “home”. The nearest: home/Café, home, home/soptamp. "
+                    + "“Cafe\u{301}” only looks like “Café”: Cafe%CC%81 was given, and Caf%C3%A9 is declared."
+            ),
+        ])
     func unknown(text: String, sentence: String) throws {
         #expect(try sentences(text) == [sentence])
     }
@@ -145,22 +180,30 @@ import Testing
     private static let ranking = "home/soptamp/current-generation-ranking"
     private static let generation = "“currentGeneration”, which must be a whole number of 64 bits."
 
-    @Test("every fault of a query is named", arguments: [
-        ("\(ranking)", ["lacks the query key \(generation)"]),
-        ("\(ranking)?currentGeneration=x", ["has “x” for the query key \(generation)"]),
-        ("\(ranking)?currentGeneration=+1", ["has “+1” for the query key \(generation)"]),
-        ("\(ranking)?currentGeneration=9223372036854775808", ["has “9223372036854775808” for the query key \(generation)"]),
-        ("\(ranking)?currentGeneration=1&currentGeneration=1", ["has the query key “currentGeneration” twice."]),
-        ("\(ranking)?currentGenerations=1", [
-            "has the query key “currentGenerations”, which this screen doesn't take; it takes currentGeneration.",
-            "lacks the query key \(generation)",
-        ]),
-        ("home?a=1", ["has the query key “a”, which this screen doesn't take; it takes none."]),
-        ("resources/1/detail?wide=TRUE&tap=1", [
-            "has “TRUE” for the query key “wide”, which must be true or false.",
-            "has the query key “tap”, which this screen doesn't take; it takes tab, wide.",
-        ]),
-    ])
+    @Test(
+        "every fault of a query is named",
+        arguments: [
+            ("\(ranking)", ["lacks the query key \(generation)"]),
+            ("\(ranking)?currentGeneration=x", ["has “x” for the query key \(generation)"]),
+            ("\(ranking)?currentGeneration=+1", ["has “+1” for the query key \(generation)"]),
+            ("\(ranking)?currentGeneration=9223372036854775808", ["has “9223372036854775808” for the query key \(generation)"]),
+            ("\(ranking)?currentGeneration=1&currentGeneration=1", ["has the query key “currentGeneration” twice."]),
+            (
+                "\(ranking)?currentGenerations=1",
+                [
+                    "has the query key “currentGenerations”, which this screen doesn't take; it takes currentGeneration.",
+                    "lacks the query key \(generation)",
+                ]
+            ),
+            ("home?a=1", ["has the query key “a”, which this screen doesn't take; it takes none."]),
+            (
+                "resources/1/detail?wide=TRUE&tap=1",
+                [
+                    "has “TRUE” for the query key “wide”, which must be true or false.",
+                    "has the query key “tap”, which this screen doesn't take; it takes tab, wide.",
+                ]
+            ),
+        ])
     func queries(text: String, sentences: [String]) throws {
         #expect(try self.sentences(text) == sentences)
     }
@@ -175,10 +218,11 @@ import Testing
             Issue.record("it was taken")
         } catch {
             #expect(error.sentences.count == 9)
-            #expect(error.sentences.first == """
-                has the query key “x1”, which this screen doesn't take; it takes \
-                key1, key2, key3, key4, key5, key6, key7, key8 and 24 more.
-                """)
+            #expect(
+                error.sentences.first == """
+                    has the query key “x1”, which this screen doesn't take; it takes \
+                    key1, key2, key3, key4, key5, key6, key7, key8 and 24 more.
+                    """)
             #expect(error.sentences.last == "has 292 more faults in its query.")
         }
         let one = DeepLinkTree([.init("a", query: (1...10).map { .init("r\($0)", isRequired: true) })])
@@ -189,15 +233,28 @@ import Testing
         }
     }
 
-    @Test("a query whose escapes are no UTF-8 is well-formed; a screen takes no such key and no such value", arguments: [
-        ("resources/1/detail?tab=%E9", ["has “\u{FFFD}” for the query key “tab”, which must be text, and is no UTF-8 when its escapes are read."]),
-        ("resources/1/detail?wide=%31%E9", ["has “1\u{FFFD}” for the query key “wide”, which must be true or false, and is no UTF-8 when its escapes are read."]),
-        ("resources/1/detail?%FF=1", ["has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide."]),
-        ("resources/1/detail?%FF&%FE", [
-            "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",
-            "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",
-        ]),
-    ])
+    @Test(
+        "a query whose escapes are no UTF-8 is well-formed; a screen takes no such key and no such value",
+        arguments: [
+            (
+                "resources/1/detail?tab=%E9",
+                ["has “\u{FFFD}” for the query key “tab”, which must be text, and is no UTF-8 when its escapes are read."]
+            ),
+            (
+                "resources/1/detail?wide=%31%E9",
+                [
+                    "has “1\u{FFFD}” for the query key “wide”, which must be true or false, and is no UTF-8 when its escapes are read."
+                ]
+            ),
+            ("resources/1/detail?%FF=1", ["has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide."]),
+            (
+                "resources/1/detail?%FF&%FE",
+                [
+                    "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",
+                    "has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide.",
+                ]
+            ),
+        ])
     func bytesInQueries(text: String, sentences: [String]) throws {
         #expect(try DeepLink(text).text == text)
         #expect(try self.sentences(text) == sentences)
@@ -208,17 +265,22 @@ import Testing
 
     @Test("a key that only looks like a declared one is told apart")
     func lookalikeKey() throws {
-        #expect(throws: DeepLinkTree.Mistake.query([
-            "has the query key “cafe\u{301}”, which this screen doesn't take; it takes café. "
-                + "“cafe\u{301}” only looks like “café”: cafe%CC%81 was given, and caf%C3%A9 is declared.",
-        ])) {
+        #expect(
+            throws: DeepLinkTree.Mistake.query([
+                "has the query key “cafe\u{301}”, which this screen doesn't take; it takes café. "
+                    + "“cafe\u{301}” only looks like “café”: cafe%CC%81 was given, and caf%C3%A9 is declared."
+            ])
+        ) {
             _ = try DeepLinkTree([.init("a", query: [.init("caf\u{E9}")])]).resolve(DeepLink("a?cafe%CC%81=1"))
         }
     }
 
     @Test("integers are taken to the ends of 64 bits", arguments: ["-9223372036854775808", "9223372036854775807", "-0", "007"])
     func integers(text: String) throws {
-        #expect(try match("\(Self.ranking)?currentGeneration=\(text)").query == ["currentGeneration": .integer(try #require(Int64(text)))])
+        #expect(
+            try match("\(Self.ranking)?currentGeneration=\(text)").query == [
+                "currentGeneration": .integer(try #require(Int64(text)))
+            ])
     }
 
     @Test("an app that is older than a link finds the deepest screen that it has")
@@ -244,9 +306,11 @@ import Testing
     func requirement() throws {
         let child = DeepLinkTree.Node("b", minimumVersion: .init(ios: AppVersion("2"), otherwise: .noPush))
         let tree = DeepLinkTree([
-            .init("a", minimumVersion: .init(ios: AppVersion("1"), android: AppVersion("3")), children: [child, .init("c")]),
+            .init("a", minimumVersion: .init(ios: AppVersion("1"), android: AppVersion("3")), children: [child, .init("c")])
         ])
-        func otherwise(_ link: String, _ version: String?, _ platform: DevicePlatform = .ios) throws -> DeepLinkTree.MinimumVersion.Otherwise? {
+        func otherwise(_ link: String, _ version: String?, _ platform: DevicePlatform = .ios) throws -> DeepLinkTree
+            .MinimumVersion.Otherwise?
+        {
             try tree.resolve(DeepLink(link)).unmetRequirement(of: version, on: platform)?.otherwise
         }
         #expect(try otherwise("a/b", "1.9") == .noPush)
@@ -260,10 +324,13 @@ import Testing
 }
 
 @Suite struct AppVersionTests {
-    @Test("versions are compared number by number, and missing numbers are 0", arguments: [
-        ("2.1.0", "2.1", 0), ("2", "2.0.0.0", 0), ("2.10", "2.9", 1), ("1.99.99", "2", -1), ("0", "0.0.1", -1), ("010", "10", 0),
-        ("18446744073709551615", "1", 1),
-    ])
+    @Test(
+        "versions are compared number by number, and missing numbers are 0",
+        arguments: [
+            ("2.1.0", "2.1", 0), ("2", "2.0.0.0", 0), ("2.10", "2.9", 1), ("1.99.99", "2", -1), ("0", "0.0.1", -1),
+            ("010", "10", 0),
+            ("18446744073709551615", "1", 1),
+        ])
     func order(left: String, right: String, order: Int) throws {
         let (left, right) = (try #require(AppVersion(left)), try #require(AppVersion(right)))
         #expect((left < right ? -1 : left > right ? 1 : 0) == order)
@@ -271,9 +338,11 @@ import Testing
         if order == 0 { #expect(left.hashValue == right.hashValue) }
     }
 
-    @Test("what is no row of numbers is no version", arguments: [
-        "", ".", "1.", ".1", "1..2", "v1", "1.0-beta", "1 .0", "+1", "-1", "1,0", "18446744073709551616", "１",
-    ])
+    @Test(
+        "what is no row of numbers is no version",
+        arguments: [
+            "", ".", "1.", ".1", "1..2", "v1", "1.0-beta", "1 .0", "+1", "-1", "1,0", "18446744073709551616", "１",
+        ])
     func unreadable(text: String) { #expect(AppVersion(text) == nil) }
 }
 
@@ -313,7 +382,9 @@ import Testing
     func distances() {
         var random = SplitMix(state: 7)
         for round in 0..<1_000 {
-            let left = (0..<Int.random(in: 0...9, using: &random)).map { _ in "abc".unicodeScalars.randomElement(using: &random) ?? "a" }
+            let left = (0..<Int.random(in: 0...9, using: &random)).map { _ in
+                "abc".unicodeScalars.randomElement(using: &random) ?? "a"
+            }
             var right = left
             for _ in 0..<Int.random(in: 0...4, using: &random) {
                 let place = Int.random(in: 0...right.count, using: &random)
@@ -333,7 +404,9 @@ import Testing
     @Test("long names are compared only where they can be alike")
     func cost() {
         let same = Array(String(repeating: "k", count: 124).unicodeScalars)
-        let (left, right) = (CountedLetters(letters: same + "wxyz".unicodeScalars), CountedLetters(letters: same + "abcd".unicodeScalars))
+        let (left, right) = (
+            CountedLetters(letters: same + "wxyz".unicodeScalars), CountedLetters(letters: same + "abcd".unicodeScalars)
+        )
         #expect(editDistance(left, right, atMost: 3) == nil)
         #expect(left.looks.count + right.looks.count <= 128 * 32)
     }

@@ -413,7 +413,8 @@ extension Fixture {
 
     // MARK: Restarts
 
-    @Test("what a dead server had in flight to many devices goes again as it was; what this one sends is left alone",
+    @Test(
+        "what a dead server had in flight to many devices goes again as it was; what this one sends is left alone",
         arguments: [true, false])
     func leases(_ resends: Bool) async throws {
         let fixture = try Fixture()

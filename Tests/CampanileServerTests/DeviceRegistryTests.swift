@@ -57,13 +57,17 @@ import Testing
         }
     }
 
-    @Test("mistakes are named", arguments: [
-        (#"{}"#, ["token", "platform"]), (#"{"token":"xyz","platform":"ios"}"#, ["token"]),
-        (#"{"token":"","platform":"ios"}"#, ["token"]), (#"{"token":"a b","platform":"android"}"#, ["token"]),
-        (#"{"token":"a","platform":"windows"}"#, ["platform"]), (#"{"token":"","platform":"windows"}"#, ["platform", "token"]),
-        (#"{"token":"a b","platform":7,"locale":7}"#, ["platform", "locale", "token"]), (#"{"token":"a","platform":"android","provider":"apns"}"#, ["provider"]),
-        (#"{"token":"a","platform":"android","environment":"test","app_version":7}"#, ["environment", "app_version"]),
-    ])
+    @Test(
+        "mistakes are named",
+        arguments: [
+            (#"{}"#, ["token", "platform"]), (#"{"token":"xyz","platform":"ios"}"#, ["token"]),
+            (#"{"token":"","platform":"ios"}"#, ["token"]), (#"{"token":"a b","platform":"android"}"#, ["token"]),
+            (#"{"token":"a","platform":"windows"}"#, ["platform"]),
+            (#"{"token":"","platform":"windows"}"#, ["platform", "token"]),
+            (#"{"token":"a b","platform":7,"locale":7}"#, ["platform", "locale", "token"]),
+            (#"{"token":"a","platform":"android","provider":"apns"}"#, ["provider"]),
+            (#"{"token":"a","platform":"android","environment":"test","app_version":7}"#, ["environment", "app_version"]),
+        ])
     func mistakes(_ body: String, _ fields: [String]) async throws {
         try await withServer { server in
             let answer = try await server.client.post("/device_tokens", body, as: try await server.user())
@@ -116,7 +120,9 @@ import Testing
         try await fixture.registry.delete(Fixture.token("a"), fixture.alice)
         #expect(try await fixture.sent().isEmpty)
         #expect(try fixture.states(of: id) == [.gone])
-        #expect(try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }.first?.token == Fixture.token("a"))
+        #expect(
+            try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }.first?.token == Fixture.token("a")
+        )
     }
 
     @Test("of more than fifty devices the stalest leaves")

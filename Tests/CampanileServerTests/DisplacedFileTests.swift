@@ -68,7 +68,9 @@ import Testing
 
     private func server(_ deed: Deed, _ log: KeptLog) async throws -> RunningServer {
         let folder = TemporaryFolder()
-        guard deed == .linkTurned else { return try await RunningServer(folder: folder, logger: log.logger) { $0.metrics.token = Self.token } }
+        guard deed == .linkTurned else {
+            return try await RunningServer(folder: folder, logger: log.logger) { $0.metrics.token = Self.token }
+        }
         try Database(path: folder.database).close()
         #expect(symlink("campanile.sqlite", folder.path + "/link") == 0)
         return try await RunningServer(folder: folder, logger: log.logger) {
@@ -77,7 +79,8 @@ import Testing
         }
     }
 
-    @Test("nothing is acknowledged while the files aren't those that were opened, and why is said; reads go on",
+    @Test(
+        "nothing is acknowledged while the files aren't those that were opened, and why is said; reads go on",
         arguments: Deed.allCases)
     func displaced(_ deed: Deed) async throws {
         let log = KeptLog()
@@ -93,8 +96,9 @@ import Testing
             let refused = try await server.client.post("/notifications", DatabaseFileTests.create, as: key)
             #expect(refused.status == 503 && refused.code == "unavailable")
             #expect(refused.header("retry-after") == "1")
-            #expect(try refused.json["detail"]?.string
-                == "The database can't take this now: \(deed.sentence). Nothing was changed; try again.")
+            #expect(
+                try refused.json["detail"]?.string
+                    == "The database can't take this now: \(deed.sentence). Nothing was changed; try again.")
         }
         // The clock stands: the proof of a moment ago is not believed any more.
         let unready = try await server.client.get("/readyz", as: "Bearer \(Self.token.exposed)")
@@ -148,7 +152,8 @@ import Testing
     }
 
     /// SQLite would apply a log that it finds beside a file, whoever's it was.
-    @Test("a backup that is put in the file's place is what the next start finds, and the old file is whole",
+    @Test(
+        "a backup that is put in the file's place is what the next start finds, and the old file is whole",
         arguments: [true, false])
     func restored(_ isNoticed: Bool) async throws {
         let server = try await RunningServer()

@@ -43,7 +43,9 @@ struct HealthCommandTests {
     }
 
     /// What the check says. It waits in a thread of its own: the server under test needs the tests' threads.
-    private func check(_ host: String = "127.0.0.1", port: UInt16, isReadiness: Bool = false, token: Secret? = nil, seconds: Int = 30) async -> String {
+    private func check(
+        _ host: String = "127.0.0.1", port: UInt16, isReadiness: Bool = false, token: Secret? = nil, seconds: Int = 30
+    ) async -> String {
         await inThread {
             var configuration = Configuration()
             configuration.host = host
@@ -63,9 +65,11 @@ struct HealthCommandTests {
         }
     }
 
-    @Test("a server that answers is healthy and ready, also where it listens on every address", arguments: [
-        "127.0.0.1", "0.0.0.0", "::",
-    ])
+    @Test(
+        "a server that answers is healthy and ready, also where it listens on every address",
+        arguments: [
+            "127.0.0.1", "0.0.0.0", "::",
+        ])
     func healthy(host: String) async throws {
         let server = try await RunningServer { $0.host = host }
         let name = host == "::" ? "[::]" : host
@@ -92,7 +96,8 @@ struct HealthCommandTests {
         }
     }
 
-    @Test("a server that isn't ready is quoted with its reasons, to who has the token; others are told how many, and where to look")
+    @Test(
+        "a server that isn't ready is quoted with its reasons, to who has the token; others are told how many, and where to look")
     func unreadyServer() async throws {
         let token = Secret("a-token-for-the-metrics")
         let server = try await RunningServer { $0.metrics.token = token }
@@ -100,19 +105,23 @@ struct HealthCommandTests {
         try DisplacedFileTests.Deed.moved.do(server.folder)
         #expect(throws: (any Error).self) { try server.app.database.pollForeignChange() }
         let start = "http://127.0.0.1:\(port)/readyz answered 503."
-        #expect(await check(port: port, isReadiness: true, token: token)
-            == "\(start) The database can't be written: its file was removed or moved away.")
-        #expect(await check(port: port, isReadiness: true)
-            == "\(start) It has 1 reason, which its log tells, or this command if metrics.token is set.")
-        #expect(await check(port: port, isReadiness: true, token: Secret("another-token-of-old"))
-            == "\(start) It has 1 reason, which its log tells: it doesn't know this configuration's metrics.token.")
+        #expect(
+            await check(port: port, isReadiness: true, token: token)
+                == "\(start) The database can't be written: its file was removed or moved away.")
+        #expect(
+            await check(port: port, isReadiness: true)
+                == "\(start) It has 1 reason, which its log tells, or this command if metrics.token is set.")
+        #expect(
+            await check(port: port, isReadiness: true, token: Secret("another-token-of-old"))
+                == "\(start) It has 1 reason, which its log tells: it doesn't know this configuration's metrics.token.")
         #expect(await check(port: port, token: token) == "http://127.0.0.1:\(port)/healthz answered 200.")
         await server.stop()
     }
 
     @Test("a server that isn't ready for several reasons is quoted with all")
     func unready() async throws {
-        let body = #"{"status":"unready","reason_count":2,"reasons":["The server is stopping.","The disk is full."],"details":[]}"#
+        let body =
+            #"{"status":"unready","reason_count":2,"reasons":["The server is stopping.","The disk is full."],"details":[]}"#
         let unready = try Listener("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\n\r\n\(body)")
         let sentence = "http://127.0.0.1:\(unready.port)/readyz answered 503. The server is stopping. The disk is full."
         #expect(await check(port: unready.port, isReadiness: true) == sentence)

@@ -80,14 +80,19 @@ import Yams
 
     @Test("the rule sees a forbidden import in every form")
     func control() {
-        let file = File(path: "x", lines: [
-            "import A", "package import B", "@testable import C", "// import D", "let x = \"import E\"", "@_exported public import F",
-            "    import G",
-        ])
+        let file = File(
+            path: "x",
+            lines: [
+                "import A", "package import B", "@testable import C", "// import D", "let x = \"import E\"",
+                "@_exported public import F",
+                "    import G",
+            ])
         #expect(Self.imports(file) == ["A", "B", "C", "F", "G"])
     }
 
-    @Test("an app of iOS 16 can use all of the core and the client", arguments: ["Sources/CampanileCore", "Sources/CampanileClient"])
+    @Test(
+        "an app of iOS 16 can use all of the core and the client",
+        arguments: ["Sources/CampanileCore", "Sources/CampanileClient"])
     func iOS16(_ folder: String) throws {
         for file in try Self.files(folder) {
             let newer = Set(Self.imports(file)).intersection(["Synchronization", "Glibc", "Dispatch", "Observation"])
@@ -110,10 +115,12 @@ import Yams
         return names.first { line.range(of: $0, options: .regularExpression) != nil }
     }
 
-    @Test("that rule sees what it is for", arguments: [
-        "let state: Mutex<Int>", "Task.immediate { }", "var a: InlineArray<4, UInt8>", "any AsyncSequence<Int, any Error>",
-        "isolated deinit {}", "let n: UInt128 = 0",
-    ])
+    @Test(
+        "that rule sees what it is for",
+        arguments: [
+            "let state: Mutex<Int>", "Task.immediate { }", "var a: InlineArray<4, UInt8>", "any AsyncSequence<Int, any Error>",
+            "isolated deinit {}", "let n: UInt128 = 0",
+        ])
     func iOS16Control(_ line: String) {
         #expect(Self.newerThanIOS16(line) != nil)
         #expect(Self.newerThanIOS16("let lock = NSLock()") == nil)
@@ -137,7 +144,9 @@ import Yams
         for file in try Self.files("Sources/CampanileClient") { #expect(Self.appOnly(file).isEmpty, "\(file.path)") }
         let use = "    let app = UIApplication.shared"
         #expect(Self.appOnly(File(path: "x", lines: ["extension A {", use, "}"])) == [use])
-        let marked = ["@available(iOSApplicationExtension, unavailable)", "extension A {", use, "}", "", "extension B {", use, "}"]
+        let marked = [
+            "@available(iOSApplicationExtension, unavailable)", "extension A {", use, "}", "", "extension B {", use, "}",
+        ]
         #expect(Self.appOnly(File(path: "x", lines: marked)).count == 1)
     }
 

@@ -19,7 +19,8 @@ import Testing
         await server.stop()
 
         let restarted = try await RunningServer(folder: folder, clock: clock)
-        let again = try await restarted.client.post("/notifications", Self.body, as: producer, headers: ["Idempotency-Key": "k 1"])
+        let again = try await restarted.client.post(
+            "/notifications", Self.body, as: producer, headers: ["Idempotency-Key": "k 1"])
         #expect((again.status, again.header("idempotency-replayed")) == (201, "true"))
         #expect(again.body == first.body)
         #expect(again.header("location") == first.header("location"))
@@ -47,12 +48,19 @@ import Testing
     }
 
     /// Configurations that the body below is right for, and what may become of them.
-    private static let renewals: [(fields: String, code: String, before: @Sendable (inout Configuration) -> Void, after: @Sendable (inout Configuration) -> Void)] = [
-        (#""deep_link":"orders/1""#, "unknown_deep_link", { $0.deepLinks = DeepLinkTree([.init("orders", children: [.init(":id")])]) },
-            { $0.deepLinks = DeepLinkTree([.init("purchases", children: [.init(":id")])]) }),
-        (#""deep_link":"orders?a=1""#, "deep_link_query", { _ in }, { $0.deepLinks = DeepLinkTree([.init("orders")]) }),
-        (#""category":"NOTICE""#, "unknown_category", { $0.categories = ["NOTICE": .init()] }, { $0.categoriesOnly = true }),
-    ]
+    private static let renewals:
+        [(
+            fields: String, code: String, before: @Sendable (inout Configuration) -> Void,
+            after: @Sendable (inout Configuration) -> Void
+        )] = [
+            (
+                #""deep_link":"orders/1""#, "unknown_deep_link",
+                { $0.deepLinks = DeepLinkTree([.init("orders", children: [.init(":id")])]) },
+                { $0.deepLinks = DeepLinkTree([.init("purchases", children: [.init(":id")])]) }
+            ),
+            (#""deep_link":"orders?a=1""#, "deep_link_query", { _ in }, { $0.deepLinks = DeepLinkTree([.init("orders")]) }),
+            (#""category":"NOTICE""#, "unknown_category", { $0.categories = ["NOTICE": .init()] }, { $0.categoriesOnly = true }),
+        ]
 
     @Test("the first answer comes again also when the tree or the categories are others by then", arguments: renewals.indices)
     func renewedConfiguration(_ index: Int) async throws {
@@ -111,7 +119,9 @@ import Testing
         try await withServer { server in
             let producer = try server.producer()
             let headers = ["Idempotency-Key": "k"]
-            #expect(try await server.client.post("/notifications", #"{"user_id":"alice"}"#, as: producer, headers: headers).status == 422)
+            #expect(
+                try await server.client.post("/notifications", #"{"user_id":"alice"}"#, as: producer, headers: headers).status
+                    == 422)
             #expect(try await server.client.post("/notifications", Self.body, as: producer, headers: headers).status == 201)
         }
     }

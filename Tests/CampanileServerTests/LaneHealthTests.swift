@@ -69,9 +69,11 @@ private struct Desk {
 
     // MARK: Outages
 
-    @Test("failures in a row close a lane at the limit and not before, and say why", arguments: [
-        PushOutcome.unavailable(afterMilliseconds: nil), .unprocessed, .unanswered,
-    ])
+    @Test(
+        "failures in a row close a lane at the limit and not before, and say why",
+        arguments: [
+            PushOutcome.unavailable(afterMilliseconds: nil), .unprocessed, .unanswered,
+        ])
     func closes(_ outcome: PushOutcome) {
         var desk = Desk()
         for _ in 1..<Limits.outageFailures {
@@ -87,10 +89,12 @@ private struct Desk {
         #expect(desk.book.isHealthy(desk.other))
     }
 
-    @Test("an answer between the failures that shows a provider at work keeps a lane open", arguments: [
-        PushOutcome.accepted, .acceptedElsewhere(.sandbox), .deviceBusy(afterMilliseconds: nil), .tokenGone(since: nil),
-        .rejected,
-    ])
+    @Test(
+        "an answer between the failures that shows a provider at work keeps a lane open",
+        arguments: [
+            PushOutcome.accepted, .acceptedElsewhere(.sandbox), .deviceBusy(afterMilliseconds: nil), .tokenGone(since: nil),
+            .rejected,
+        ])
     func mixed(_ sign: PushOutcome) {
         var desk = Desk()
         for _ in 0..<5 {

@@ -21,10 +21,13 @@ struct LargeInboxTests {
             for number in 1...count {
                 let record = Notification(
                     id: id(number), createdAt: now, readAt: isRead(number) ? now : nil,
-                    content: NotificationContent(title: "\(number)", body: "", category: number == 1 ? "RARE" : "USUAL", deepLink: nil, data: nil),
+                    content: NotificationContent(
+                        title: "\(number)", body: "", category: number == 1 ? "RARE" : "USUAL", deepLink: nil, data: nil),
                     push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil))
                 try NotificationRepository.insert(record, inbox: found.id, in: transaction)
-                if let readAt = record.readAt { try NotificationRepository.setRead(readAt, record.id, inbox: found.id, in: transaction) }
+                if let readAt = record.readAt {
+                    try NotificationRepository.setRead(readAt, record.id, inbox: found.id, in: transaction)
+                }
                 state.created(record.id)
                 if isRead(number) { state.markedRead(record.id) }
             }
@@ -34,7 +37,9 @@ struct LargeInboxTests {
         }
     }
 
-    private static func pages(_ fixture: Fixture, _ inbox: InboxID, _ filter: NotificationFilter) throws -> [(titles: [String], searched: UUIDv7?)] {
+    private static func pages(_ fixture: Fixture, _ inbox: InboxID, _ filter: NotificationFilter) throws -> [(
+        titles: [String], searched: UUIDv7?
+    )] {
         var filter = filter
         var pages: [(titles: [String], searched: UUIDv7?)] = []
         repeat {
@@ -50,7 +55,8 @@ struct LargeInboxTests {
         return pages
     }
 
-    @Test("a search for what hardly any notification has looks at a limited number, says where to go on, and finds it in the end",
+    @Test(
+        "a search for what hardly any notification has looks at a limited number, says where to go on, and finds it in the end",
         arguments: [
             NotificationFilter(status: .read), NotificationFilter(category: "RARE"),
             NotificationFilter(status: .read, category: "RARE"),
@@ -115,7 +121,8 @@ struct LargeInboxTests {
             for index in 0..<Limits.searchedRows + 5 {
                 let category = index == 2 ? "RARE" : "USUAL"
                 let created = try await server.client.post(
-                    "/notifications", #"{"user_id":"alice","title":"\#(index)","category":"\#(category)","push":false}"#, as: producer)
+                    "/notifications", #"{"user_id":"alice","title":"\#(index)","category":"\#(category)","push":false}"#,
+                    as: producer)
                 #expect(created.status == 201)
             }
             let first = try await server.client.get("/notifications?category=RARE", as: alice)
@@ -129,7 +136,8 @@ struct LargeInboxTests {
 
     // MARK: - Marking
 
-    @Test("marking a large inbox takes several transactions, each with the badge of its moment, and counts them together",
+    @Test(
+        "marking a large inbox takes several transactions, each with the badge of its moment, and counts them together",
         arguments: [BadgePolicy.unread, .sinceOpened], [nil, 2_600])
     func marking(_ policy: BadgePolicy, _ upTo: Int?) async throws {
         let fixture = try Fixture(policy)
@@ -168,7 +176,11 @@ struct LargeInboxTests {
         let arrival = Mutex<Task<UUIDv7, any Error>?>(nil)
         // The writer waits for this call: what is submitted here comes before the second part.
         fixture.database.onCommit { _ in
-            guard !hasArrived.withLock({ was in defer { was = true }; return was }) else { return }
+            guard
+                !hasArrived.withLock({ was in
+                    defer { was = true }; return was
+                })
+            else { return }
             arrival.withLock { $0 = Task { try await fixture.create() } }
             while fixture.database.waitingWrites == 0 { continue }
         }
@@ -209,8 +221,10 @@ struct LargeInboxTests {
         let inbox = try await fixture.database.write { [alice = fixture.alice] transaction in
             let inbox = try #require(try alice.inbox(in: transaction.connection))
             // As schema 5 knew it: without a word about where the unread ones begin.
-            _ = try transaction.connection.run("UPDATE notifications SET read_at = NULL WHERE inbox_id = ?1 AND id = ?2", inbox, one)
-            _ = try transaction.connection.run("UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = ?1", inbox)
+            _ = try transaction.connection.run(
+                "UPDATE notifications SET read_at = NULL WHERE inbox_id = ?1 AND id = ?2", inbox, one)
+            _ = try transaction.connection.run(
+                "UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = ?1", inbox)
             return inbox
         }
         #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).map(\.titles.count) == [2])

@@ -36,8 +36,9 @@ import Testing
 
     /// What files use of the folders above their own.
     static func upward(_ sources: [String: String], layers: [String]) -> [Use] {
-        let declaration = /(?m)^([ \t]*)((?:[a-z@]\w*(?:\([^)\n]*\))?[ \t]+)*)(?:struct|class|enum|protocol|actor|typealias)[ \t]+([A-Z]\w*)/
-        var home: [String: String] = [:]      // of a type that other files can name alone
+        let declaration =
+            /(?m)^([ \t]*)((?:[a-z@]\w*(?:\([^)\n]*\))?[ \t]+)*)(?:struct|class|enum|protocol|actor|typealias)[ \t]+([A-Z]\w*)/
+        var home: [String: String] = [:]  // of a type that other files can name alone
         var own: [String: Set<String>] = [:]  // every type of a folder, also within others
         for (path, text) in sources {
             for match in text.matches(of: declaration) {
@@ -70,7 +71,8 @@ import Testing
     func control() {
         let sources = [
             "Domain/Badge.swift": "struct Badge {\n    let board: Board? // Window\n}",
-            "Inbox/Board.swift": "final class Board: Sendable {\n    struct Cell {}\n    let badge: Badge\n    let text = \"Window\"\n}",
+            "Inbox/Board.swift":
+                "final class Board: Sendable {\n    struct Cell {}\n    let badge: Badge\n    let text = \"Window\"\n}",
             "API/Window.swift": "package struct Window { let board: Board }\nprivate struct Frame {}",
             "Other/Part.swift": "enum Part { case x(Settings.Window) }",
         ].mapValues(Self.code)

@@ -131,9 +131,11 @@ struct LookalikeTests {
         #expect(try await !isTaken(Self.composed, Self.decomposed))
     }
 
-    @Test("an origin, and the word that asks for a WebSocket, are compared by their bytes", arguments: [
-        ["origin": ["https://\u{212A}ey.example"]], ["upgrade": ["websoc\u{212A}et"]],
-    ])
+    @Test(
+        "an origin, and the word that asks for a WebSocket, are compared by their bytes",
+        arguments: [
+            ["origin": ["https://\u{212A}ey.example"]], ["upgrade": ["websoc\u{212A}et"]],
+        ])
     func letters(_ changes: [String: [String]]) {
         var fields = [
             "host": ["push.example.com"], "upgrade": ["websocket"], "connection": ["Upgrade"],

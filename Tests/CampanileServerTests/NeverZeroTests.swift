@@ -8,7 +8,8 @@ import Testing
 /// The setting `never_zero_while_others_remain`: a 0 empties the notification centre of an iPhone, so it waits until
 /// nothing unread is left there to lose.
 @Suite struct NeverZeroTests {
-    @Test("opening the inbox sends no 0 while unread ones remain, and reading the last one sends it",
+    @Test(
+        "opening the inbox sends no 0 while unread ones remain, and reading the last one sends it",
         arguments: BadgePolicy.allCases)
     func keptBack(_ policy: BadgePolicy) async throws {
         let fixture = try Fixture(policy, neverZeroWhileOthersRemain: true)

@@ -10,7 +10,8 @@ import Testing
             let producer = try server.producer()
             let alice = try await server.user("alice")
             let bob = try await server.user("bob")
-            let body = #"{"user_id":"alice","title":"T","body":"B \"q\" \u00e9\n","category":"NOTICE","deep_link":"/a?b=1","data":{"n":1.50,"b":true,"s":"x"}}"#
+            let body =
+                #"{"user_id":"alice","title":"T","body":"B \"q\" \u00e9\n","category":"NOTICE","deep_link":"/a?b=1","data":{"n":1.50,"b":true,"s":"x"}}"#
             let created = try await server.client.post("/notifications", body, as: producer)
             #expect(created.status == 201)
             let id = try #require(try created.json["id"]?.string)
@@ -44,16 +45,20 @@ import Testing
             let answer = try await server.client.post(
                 "/notifications", #"{"user_ids":["b","a","b","\u00e9","e\u0301"],"title":"T","user_id":null}"#, as: producer)
             let created = try answer.json["notifications"]?.array ?? []
-            #expect(created.compactMap { $0["user_id"]?.string }.map { Array($0.utf8) } == ["b", "a", "\u{e9}", "e\u{301}"].map { Array($0.utf8) })
+            #expect(
+                created.compactMap { $0["user_id"]?.string }.map { Array($0.utf8) }
+                    == ["b", "a", "\u{e9}", "e\u{301}"].map { Array($0.utf8) })
             #expect(answer.header("location") == nil)
             let ids = created.compactMap { $0["id"]?.string }
             #expect(ids == ids.sorted())
         }
     }
 
-    @Test("pages follow one another without gap or overlap, under every filter", arguments: [
-        "", "&status=unread", "&status=read", "&category=a%20b", "&status=unread&category=a%20b",
-    ])
+    @Test(
+        "pages follow one another without gap or overlap, under every filter",
+        arguments: [
+            "", "&status=unread", "&status=read", "&category=a%20b", "&status=unread&category=a%20b",
+        ])
     func pages(_ filter: String) async throws {
         try await withServer { server in
             let producer = try server.producer()
@@ -61,7 +66,8 @@ import Testing
             for index in 0..<23 {
                 let category = index % 3 == 0 ? #""a b""# : "null"
                 let created = try await server.client.post(
-                    "/notifications", #"{"user_id":"alice","title":"\#(index)","category":\#(category),"push":false}"#, as: producer)
+                    "/notifications", #"{"user_id":"alice","title":"\#(index)","category":\#(category),"push":false}"#,
+                    as: producer)
                 if index % 2 == 0 {
                     let id = try created.json["id"]?.string ?? ""
                     _ = try await server.client.send("PATCH", "/notifications/\(id)", as: alice, body: #"{"read":true}"#)
@@ -99,7 +105,9 @@ import Testing
             #expect(created.status == 201)
             let list = try await server.client.get("/notifications", as: alice).json
             #expect(list["notifications"]?.array.first?["data"]?["k"]?.string == text)
-            #expect(try await server.client.get("/notifications/\(try created.json["id"]?.string ?? "")", as: alice).body == created.body)
+            #expect(
+                try await server.client.get("/notifications/\(try created.json["id"]?.string ?? "")", as: alice).body
+                    == created.body)
         }
     }
 
@@ -107,19 +115,24 @@ import Testing
     func mistakes() async throws {
         try await withServer { server in
             let producer = try server.producer()
-            let body = #"{"user_ids":[],"title":"  ","body":7,"category":"","deep_link":"//evil.example/x","data":{"aps":1,"x":[]},"push":"yes","collapse_key":"a\nb","expires_at":"soon","colour":1}"#
+            let body =
+                #"{"user_ids":[],"title":"  ","body":7,"category":"","deep_link":"//evil.example/x","data":{"aps":1,"x":[]},"push":"yes","collapse_key":"a\nb","expires_at":"soon","colour":1}"#
             let answer = try await server.client.post("/notifications", body, as: producer)
             #expect((answer.status, answer.code) == (422, "invalid"))
-            #expect(Set(answer.errorFields) == [
-                "user_ids", "title", "body", "category", "deep_link", "data.aps", "data.x", "push", "collapse_key", "expires_at", "colour",
-            ])
+            #expect(
+                Set(answer.errorFields) == [
+                    "user_ids", "title", "body", "category", "deep_link", "data.aps", "data.x", "push", "collapse_key",
+                    "expires_at", "colour",
+                ])
             #expect(answer.header("content-type") == "application/problem+json")
         }
     }
 
-    @Test("limits hold at the byte", arguments: [
-        ("title", 256), ("body", 2_048), ("category", 64), ("collapse_key", 64), ("thread_id", 64), ("sound", 64),
-    ])
+    @Test(
+        "limits hold at the byte",
+        arguments: [
+            ("title", 256), ("body", 2_048), ("category", 64), ("collapse_key", 64), ("thread_id", 64), ("sound", 64),
+        ])
     func limits(_ field: String, _ bytes: Int) async throws {
         try await withServer { server in
             let producer = try server.producer()
@@ -144,7 +157,9 @@ import Testing
             let form = ["Content-Type": "application/x-www-form-urlencoded"]
             #expect(try await send.post("/notifications", "user_id=a", as: producer, headers: form).status == 415)
             let charset = ["Content-Type": "Application/JSON; charset=utf-8"]
-            #expect(try await send.post("/notifications", #"{"user_id":"a","title":"T"}"#, as: producer, headers: charset).status == 201)
+            #expect(
+                try await send.post("/notifications", #"{"user_id":"a","title":"T"}"#, as: producer, headers: charset).status
+                    == 201)
             let put = try await send.send("PUT", "/notifications", as: producer, body: "{}")
             #expect((put.status, put.header("allow")) == (405, "GET, HEAD, POST, OPTIONS"))
             let options = try await send.send("OPTIONS", "/badge")
@@ -153,10 +168,12 @@ import Testing
         }
     }
 
-    @Test("wrong query values are named", arguments: [
-        ("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("status=new", "status"),
-        ("category=", "category"), ("cursor=%FF", "cursor"), ("status=%FF", "status"),
-    ])
+    @Test(
+        "wrong query values are named",
+        arguments: [
+            ("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("status=new", "status"),
+            ("category=", "category"), ("cursor=%FF", "cursor"), ("status=%FF", "status"),
+        ])
     func query(_ query: String, _ field: String) async throws {
         try await withServer { server in
             let answer = try await server.client.get("/notifications?\(query)", as: try await server.user())
@@ -170,7 +187,9 @@ import Testing
             let producer = try server.producer()
             let alice = try await server.user()
             let unknown = try await server.client.get("/badge", as: alice)
-            #expect(try unknown.json == (try JSONValue(parsing: Array(#"{"count":0,"unread_count":0,"version":0,"updated_at":null}"#.utf8))))
+            #expect(
+                try unknown.json
+                    == (try JSONValue(parsing: Array(#"{"count":0,"unread_count":0,"version":0,"updated_at":null}"#.utf8))))
             _ = try await server.client.post("/notifications", #"{"user_id":"alice","title":"T"}"#, as: producer)
             let first = try await server.client.get("/badge", as: alice)
             let tag = try #require(first.header("etag"))
@@ -190,7 +209,8 @@ import Testing
             let alice = try await server.user()
             func reason(_ extra: String) async throws -> String? {
                 let created = try await server.client.post(
-                    "/notifications", #"{"user_id":"alice","title":"T"\#(extra)}"#, as: producer).json
+                    "/notifications", #"{"user_id":"alice","title":"T"\#(extra)}"#, as: producer
+                ).json
                 let target = "/notifications/\(created["id"]?.string ?? "")/deliveries"
                 #expect(try await server.client.get(target, as: other).status == 404)
                 return try await server.client.get(target, as: producer).json["reason"]?.string

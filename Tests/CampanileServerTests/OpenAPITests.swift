@@ -48,13 +48,14 @@ import Yams
     func both() async throws {
         try await withServer { server in
             let routed = server.app.routes.map { route in
-                let access = switch route.handler {
-                case .anyone: "anyone"
-                case .user: "userToken"
-                case .listener: "userToken or accessToken or streamCookie"
-                case .producer: "producerKey"
-                case .observer: "anyone or operateKey"
-                }
+                let access =
+                    switch route.handler {
+                    case .anyone: "anyone"
+                    case .user: "userToken"
+                    case .listener: "userToken or accessToken or streamCookie"
+                    case .producer: "producerKey"
+                    case .observer: "anyone or operateKey"
+                    }
                 return Operation(
                     method: route.method.name, path: "\(route.pattern)", id: "\(route.operationID)", access: access)
             }

@@ -65,10 +65,12 @@ import Testing
 
     // MARK: What doesn't count
 
-    @Test("an attempt that couldn't succeed isn't counted, however many there were", arguments: [
-        (PushOutcome.unprocessed, Limits.unprocessedMilliseconds),
-        (PushOutcome.misconfigured, Limits.misconfiguredMilliseconds),
-    ])
+    @Test(
+        "an attempt that couldn't succeed isn't counted, however many there were",
+        arguments: [
+            (PushOutcome.unprocessed, Limits.unprocessedMilliseconds),
+            (PushOutcome.misconfigured, Limits.misconfiguredMilliseconds),
+        ])
     func uncounted(_ outcome: PushOutcome, _ wait: Int64) {
         let policy = OutcomePolicy()
         for attempts in [1, 7, 1_000] as [Int64] {

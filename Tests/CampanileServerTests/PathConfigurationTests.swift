@@ -32,10 +32,11 @@ import Testing
     private func served(_ body: (RunningServer) async throws -> Void) async throws {
         let folder = try ConfigurationFolder()
         let read = try folder.load(Self.yaml)
-        try await withServer({
-            $0.pathConfiguration = read.pathConfiguration
-            $0.apps = read.apps
-        }, body)
+        try await withServer(
+            {
+                $0.pathConfiguration = read.pathConfiguration
+                $0.apps = read.apps
+            }, body)
     }
 
     @Test("the settings come with the tabs, and rules for the tabs and the sign-in stand before the file's")
@@ -118,7 +119,10 @@ import Testing
     func apps() async throws {
         try await served { server in
             let own = try await server.client.get("/configurations/ios_v1.json?app=shop")
-            #expect(String(decoding: own.body, as: UTF8.self) == #"{"settings":{"tabs":[]},"rules":[{"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}}]}"#)
+            #expect(
+                String(decoding: own.body, as: UTF8.self)
+                    == #"{"settings":{"tabs":[]},"rules":[{"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}}]}"#
+            )
             #expect(try await server.client.get("/configurations/android_v1.json?app=shop").status == 404)
             #expect(try await server.client.get("/configurations/android_v1.json?app=other").status == 200)
             #expect(try await server.client.get("/configurations/ios_v1.json?app=a/b").errorFields == ["app"])
@@ -138,73 +142,127 @@ import Testing
         }
     }
 
-    @Test("tabs without what makes a tab are named", arguments: [
-        ("true", ["….settings.tabs must be a list of tabs"]),
-        ("[x]", ["….settings.tabs[0] must be a map with path and title or icon"]),
-        ("[{title: A}]", ["….settings.tabs[0].path is missing"]),
-        ("[{path: /a}]", ["….settings.tabs[0] must have a title, an icon or both"]),
-        ("[{title: A, path: a}]", [#"….settings.tabs[0].path must be a path that begins with / and has no query, and is "a""#]),
-        ("[{title: A, path: '/a?b=c'}]", [#"….settings.tabs[0].path must be a path that begins with / and has no query, and is "/a?b=c""#]),
-        ("[{title: A, path: //a}]", ["….settings.tabs[0].path must not begin with //: what follows would be taken for a host"]),
-        ("[{title: A, path: /a, selectedIcon: b}]", [
-            #"file:1: there is no setting "selectedIcon" in path_configuration.ios.v1.settings.tabs[0]; did you mean selected_icon?"#,
-        ]),
-        ("[{title: A, path: /a, badge: 1}]", [
-            #"file:1: there is no setting "badge" in path_configuration.ios.v1.settings.tabs[0]"#,
-        ]),
-        ("[{title: A, path: /a}, {icon: b, path: /b}, {icon: c, path: /a}]", [
-            "….settings.tabs[2].path is that of tabs[0] already: each tab must have a path of its own",
-        ]),
-        ("[\((0...20).map { "{icon: a, path: /\($0)}" }.joined(separator: ", "))]", ["….settings.tabs must hold at most 20 tabs"]),
-        ("[{title: A, path: /a, notifications: true}, {icon: b, path: /b, notifications: true}]", [
-            "….settings.tabs must have one tab with notifications: true at most",
-        ]),
-    ])
+    @Test(
+        "tabs without what makes a tab are named",
+        arguments: [
+            ("true", ["….settings.tabs must be a list of tabs"]),
+            ("[x]", ["….settings.tabs[0] must be a map with path and title or icon"]),
+            ("[{title: A}]", ["….settings.tabs[0].path is missing"]),
+            ("[{path: /a}]", ["….settings.tabs[0] must have a title, an icon or both"]),
+            (
+                "[{title: A, path: a}]",
+                [#"….settings.tabs[0].path must be a path that begins with / and has no query, and is "a""#]
+            ),
+            (
+                "[{title: A, path: '/a?b=c'}]",
+                [#"….settings.tabs[0].path must be a path that begins with / and has no query, and is "/a?b=c""#]
+            ),
+            (
+                "[{title: A, path: //a}]",
+                ["….settings.tabs[0].path must not begin with //: what follows would be taken for a host"]
+            ),
+            (
+                "[{title: A, path: /a, selectedIcon: b}]",
+                [
+                    #"file:1: there is no setting "selectedIcon" in path_configuration.ios.v1.settings.tabs[0]; did you mean selected_icon?"#
+                ]
+            ),
+            (
+                "[{title: A, path: /a, badge: 1}]",
+                [
+                    #"file:1: there is no setting "badge" in path_configuration.ios.v1.settings.tabs[0]"#
+                ]
+            ),
+            (
+                "[{title: A, path: /a}, {icon: b, path: /b}, {icon: c, path: /a}]",
+                [
+                    "….settings.tabs[2].path is that of tabs[0] already: each tab must have a path of its own"
+                ]
+            ),
+            (
+                "[\((0...20).map { "{icon: a, path: /\($0)}" }.joined(separator: ", "))]",
+                ["….settings.tabs must hold at most 20 tabs"]
+            ),
+            (
+                "[{title: A, path: /a, notifications: true}, {icon: b, path: /b, notifications: true}]",
+                [
+                    "….settings.tabs must have one tab with notifications: true at most"
+                ]
+            ),
+        ])
     func tabs(tabs: String, expected: [String]) throws {
         #expect(try problems("ios", "{settings: {tabs: \(tabs)}}") == expected)
     }
 
-    @Test("a property that Hotwire Native reads must be what it reads; the app's own may be anything", arguments: [
-        ("context: modals", ["….rules[0].properties.context must be default or modal"]),
-        ("presentation: 1", ["….rules[0].properties.presentation must be default or pop or replace or replace_root or clear_all or refresh or none"]),
-        ("pull_to_refresh_enabled: 'true'", ["….rules[0].properties.pull_to_refresh_enabled must be true or false"]),
-        ("uri: ''", ["….rules[0].properties.uri must be text"]), ("mine: {a: [1]}", []), ("presentation: replace_root", []),
-    ])
+    @Test(
+        "a property that Hotwire Native reads must be what it reads; the app's own may be anything",
+        arguments: [
+            ("context: modals", ["….rules[0].properties.context must be default or modal"]),
+            (
+                "presentation: 1",
+                [
+                    "….rules[0].properties.presentation must be default or pop or replace or replace_root or clear_all or refresh or none"
+                ]
+            ),
+            ("pull_to_refresh_enabled: 'true'", ["….rules[0].properties.pull_to_refresh_enabled must be true or false"]),
+            ("uri: ''", ["….rules[0].properties.uri must be text"]), ("mine: {a: [1]}", []), ("presentation: replace_root", []),
+        ])
     func properties(property: String, expected: [String]) throws {
         #expect(try problems("ios", "{rules: [{patterns: [a], properties: {\(property)}}]}") == expected)
     }
 
-    @Test("a presentation is one that the platform has", arguments: [
-        ("ios", "push", ["….rules[1].properties.presentation must be default or pop or replace or replace_root or clear_all or refresh or none"]),
-        ("android", "push", []), ("ios", "clear_all", []), ("android", "clear_all", []),
-    ])
+    @Test(
+        "a presentation is one that the platform has",
+        arguments: [
+            (
+                "ios", "push",
+                [
+                    "….rules[1].properties.presentation must be default or pop or replace or replace_root or clear_all or refresh or none"
+                ]
+            ),
+            ("android", "push", []), ("ios", "clear_all", []), ("android", "clear_all", []),
+        ])
     func presentations(platform: String, word: String, expected: [String]) throws {
         let rules = "[{patterns: [.*], properties: {uri: a}}, {patterns: [a$], properties: {presentation: \(word)}}]"
         #expect(try problems(platform, "{rules: \(rules)}") == expected)
     }
 
-    @Test("on Android no path may end up both modal and replace_root, at which the app throws", arguments: [
-        ("{patterns: [/a$], properties: {context: modal, presentation: replace_root}}", [
-            "….rules[1].properties has context: modal with presentation: replace_root, at which Hotwire Native for Android throws",
-        ]),
-        ("{patterns: [^/sign], properties: {presentation: replace_root}}", [
-            "…: /sign_in would be modal and replace_root, at which Hotwire Native for Android throws: give it another presentation",
-        ]),
-        ("{patterns: [^/SIGN_UP], properties: {presentation: replace_root}}", [
-            "…: /sign_up would be modal and replace_root, at which Hotwire Native for Android throws: give it another presentation",
-        ]),
-        ("{patterns: [^/sign], properties: {context: default, presentation: replace_root}}", []),
-    ])
+    @Test(
+        "on Android no path may end up both modal and replace_root, at which the app throws",
+        arguments: [
+            (
+                "{patterns: [/a$], properties: {context: modal, presentation: replace_root}}",
+                [
+                    "….rules[1].properties has context: modal with presentation: replace_root, at which Hotwire Native for Android throws"
+                ]
+            ),
+            (
+                "{patterns: [^/sign], properties: {presentation: replace_root}}",
+                [
+                    "…: /sign_in would be modal and replace_root, at which Hotwire Native for Android throws: give it another presentation"
+                ]
+            ),
+            (
+                "{patterns: [^/SIGN_UP], properties: {presentation: replace_root}}",
+                [
+                    "…: /sign_up would be modal and replace_root, at which Hotwire Native for Android throws: give it another presentation"
+                ]
+            ),
+            ("{patterns: [^/sign], properties: {context: default, presentation: replace_root}}", []),
+        ])
     func modalRoots(rule: String, expected: [String]) throws {
         #expect(try problems("android", "{rules: [{patterns: [.*], properties: {uri: a}}, \(rule)]}") == expected)
         #expect(try problems("ios", "{rules: [\(rule)]}") == [])
     }
 
-    @Test("on iOS a tab's path must not be clear_all, because the tab would stay blank", arguments: [
-        ("[^/a$]", true), ("[.*]", true), ("[^/A$]", false), ("[^/a/b]", false),
-    ])
+    @Test(
+        "on iOS a tab's path must not be clear_all, because the tab would stay blank",
+        arguments: [
+            ("[^/a$]", true), ("[.*]", true), ("[^/A$]", false), ("[^/a/b]", false),
+        ])
     func blankTabs(patterns: String, isBlank: Bool) throws {
-        let version = "settings: {tabs: [{title: A, path: /a}]}, rules: [{patterns: \(patterns), properties: {presentation: clear_all}}"
+        let version =
+            "settings: {tabs: [{title: A, path: /a}]}, rules: [{patterns: \(patterns), properties: {presentation: clear_all}}"
         let complaint = "…: the tab /a would be clear_all and stay blank: give it another presentation"
         #expect(try problems("ios", "{\(version)]}") == (isBlank ? [complaint] : []))
         #expect(try problems("ios", "{\(version), {patterns: [/a], properties: {presentation: replace}}]}") == [])
@@ -212,31 +270,40 @@ import Testing
 
     @Test("there are at most 500 rules")
     func manyRules() throws {
-        let rules = { (count: Int) in "[" + Array(repeating: "{patterns: [a], properties: {}}", count: count).joined(separator: ", ") + "]" }
+        let rules = { (count: Int) in
+            "[" + Array(repeating: "{patterns: [a], properties: {}}", count: count).joined(separator: ", ") + "]"
+        }
         #expect(try problems("ios", "{rules: \(rules(500))}") == [])
         #expect(try problems("ios", "{rules: \(rules(501))}") == ["….rules must hold at most 500 rules"])
     }
 
-    @Test("a version is v and a number from 1", arguments: [("1", false), ("foo", false), ("v0", false), ("v01", false), ("V1", false), ("v10", true)])
+    @Test(
+        "a version is v and a number from 1",
+        arguments: [("1", false), ("foo", false), ("v0", false), ("v01", false), ("V1", false), ("v10", true)])
     func versionNames(name: String, isRight: Bool) throws {
         let complaint = #"file:1: the name of a version in path_configuration.ios must be v1, v2 and so on, and is "\#(name)""#
         #expect(try folder.problems("path_configuration: {ios: {'\(name)': {}}}") == (isRight ? [] : [complaint]))
     }
 
-    @Test("an Android version must give every path an uri", arguments: [
-        ("{}", false), ("{rules: [{patterns: ['.*'], properties: {context: modal}}]}", false),
-        ("{rules: [{patterns: ['^/a'], properties: {uri: 'hotwire://fragment/web'}}]}", false),
-        ("{rules: [{patterns: ['^/$', '^/a'], properties: {uri: a}}]}", false),
-        ("{rules: [{patterns: ['^(?!/native).*'], properties: {uri: a}}]}", false),
-        ("{rules: [{patterns: ['^/$'], properties: {uri: a}}, {patterns: ['^/.+[^x]$'], properties: {uri: a}}]}", false),
-        ("{rules: [{patterns: ['^.$'], properties: {uri: a}}]}", false),
-        ("{rules: [{patterns: ['.+'], properties: {uri: a}}]}", true), ("{rules: [{patterns: ['^/.*$'], properties: {uri: a}}]}", true),
-        ("{rules: [{patterns: ['^'], properties: {uri: a}}]}", true), ("{rules: [{patterns: ['/'], properties: {uri: a}}]}", true),
-        ("{rules: [{patterns: [x, '.*'], properties: {uri: 'hotwire://fragment/web'}}]}", true),
-        ("{rules: [{patterns: ['^/'], properties: {uri: a}}, {patterns: [b], properties: {context: modal}}]}", true),
-    ])
+    @Test(
+        "an Android version must give every path an uri",
+        arguments: [
+            ("{}", false), ("{rules: [{patterns: ['.*'], properties: {context: modal}}]}", false),
+            ("{rules: [{patterns: ['^/a'], properties: {uri: 'hotwire://fragment/web'}}]}", false),
+            ("{rules: [{patterns: ['^/$', '^/a'], properties: {uri: a}}]}", false),
+            ("{rules: [{patterns: ['^(?!/native).*'], properties: {uri: a}}]}", false),
+            ("{rules: [{patterns: ['^/$'], properties: {uri: a}}, {patterns: ['^/.+[^x]$'], properties: {uri: a}}]}", false),
+            ("{rules: [{patterns: ['^.$'], properties: {uri: a}}]}", false),
+            ("{rules: [{patterns: ['.+'], properties: {uri: a}}]}", true),
+            ("{rules: [{patterns: ['^/.*$'], properties: {uri: a}}]}", true),
+            ("{rules: [{patterns: ['^'], properties: {uri: a}}]}", true),
+            ("{rules: [{patterns: ['/'], properties: {uri: a}}]}", true),
+            ("{rules: [{patterns: [x, '.*'], properties: {uri: 'hotwire://fragment/web'}}]}", true),
+            ("{rules: [{patterns: ['^/'], properties: {uri: a}}, {patterns: [b], properties: {context: modal}}]}", true),
+        ])
     func uris(version: String, isRight: Bool) throws {
-        let missing = #"…: Android needs an uri for every path: begin with a rule such as { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }"#
+        let missing =
+            #"…: Android needs an uri for every path: begin with a rule such as { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }"#
         #expect(try problems("android", version) == (isRight ? [] : [missing]))
     }
 }

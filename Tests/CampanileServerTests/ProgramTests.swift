@@ -80,9 +80,11 @@ struct ProgramTests {
     /// What tools for logs and profiles send, and what a limit of the shell sends when a file is full.
     static let stray = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG]
 
-    @Test("signals that others send end neither server nor simulator; SIGTERM ends both in order", arguments: [
-        ["serve"], ["simulator"],
-    ])
+    @Test(
+        "signals that others send end neither server nor simulator; SIGTERM ends both in order",
+        arguments: [
+            ["serve"], ["simulator"],
+        ])
     func signals(command: [String]) throws {
         let running = try Running(
             command == ["serve"]
@@ -179,7 +181,10 @@ struct ProgramTests {
         #expect(good.output == "home\tHome | Start\nid is “a b”\tiOS 2.1; older: without_link\npage is 7\n")
         // Nothing that a terminal obeys comes out of a link.
         let hostile = try run(["check", "home/%E2%80%AE?page=1&tab=%1B%5B2J%0Aid%20is%201"])
-        #expect(hostile.output == "home\tHome | Start\nid is “\\u{202e}”\tiOS 2.1; older: without_link\npage is 1\ntab is “\\u{1b}[2J\\u{a}id is 1”\n")
+        #expect(
+            hostile.output
+                == "home\tHome | Start\nid is “\\u{202e}”\tiOS 2.1; older: without_link\npage is 1\ntab is “\\u{1b}[2J\\u{a}id is 1”\n"
+        )
         let bad = try run(["check", "home/1/2"])
         #expect(bad.status == 1)
         #expect(bad.errors == ["Error: deep_link names no screen: there is no “2” below “home/1”. The nearest: home/:id."])
@@ -194,13 +199,14 @@ struct ProgramTests {
             #expect(unknown.errors == ["The configuration has no app nosuch: what its top level says counts."])
             #expect(try run(command).errors == [])
         }
-        #expect(try run(["table"]).output == """
-            | link | title | query | web | from version |
-            |---|---|---|---|---|
-            | `home` | Home \\| Start |  |  |  |
-            | `home/:id` |  | `tab`: string; `page`: integer, required |  | iOS 2.1; older: without_link |
+        #expect(
+            try run(["table"]).output == """
+                | link | title | query | web | from version |
+                |---|---|---|---|---|
+                | `home` | Home \\| Start |  |  |  |
+                | `home/:id` |  | `tab`: string; `page`: integer, required |  | iOS 2.1; older: without_link |
 
-            """)
+                """)
     }
 
     // MARK: What to try

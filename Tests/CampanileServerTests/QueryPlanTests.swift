@@ -15,7 +15,8 @@ struct QueryPlanTests {
         "SELECT id FROM inboxes ORDER BY id": "the badge audit, and a start under another policy",
         "SELECT id, name, app, created_at, revoked_at, kind FROM api_keys ORDER BY id": "`keys list`",
         "SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider": "a row for each lane",
-        "SELECT app, user_id, not_before FROM revocations WHERE not_before > ?1": "users that an operator signed out, after a change",
+        "SELECT app, user_id, not_before FROM revocations WHERE not_before > ?1":
+            "users that an operator signed out, after a change",
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'": "a row for each table that has sequences",
         "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2": "a clock that was set back",
         "UPDATE device_tokens SET due_at = max(?2, due_at - ?1)": "a clock that was set back",
@@ -52,22 +53,25 @@ struct QueryPlanTests {
     private static func walks(_ plan: [String]) -> Bool {
         plan.contains {
             $0.hasPrefix("SCAN") || $0.contains("TEMP B-TREE")
-                || $0.contains(/^SEARCH (notifications|n|deliveries|d|a|f|events|e|device_tokens|t) .*\((inbox_id|device_id|app)=\?\)$/)
+                || $0.contains(
+                    /^SEARCH (notifications|n|deliveries|d|a|f|events|e|device_tokens|t) .*\((inbox_id|device_id|app)=\?\)$/)
         }
     }
 
-    @Test("what is asked of an inbox goes by a key or an index, to the last column that is asked for", arguments: [
-        ("WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3", "PRIMARY KEY (inbox_id=? AND id<?)"),
-        ("AND id >= ?4 AND (?5 = 'all' OR", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
-        ("AND id >= ?3 ORDER BY id DESC LIMIT 1 OFFSET ?4", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
-        ("AND id <= ?3 ORDER BY id LIMIT 1 OFFSET ?4", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
-        ("SET read_at = ?4 WHERE inbox_id = ?1 AND id >= ?2", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
-        ("SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", "PRIMARY KEY (inbox_id=? AND id=?)"),
-        ("DELETE FROM idempotency_keys", "INDEX idempotency_keys_created (created_at<?)"),
-        ("DELETE FROM deliveries WHERE (notification_id, device_id)", "PRIMARY KEY (notification_id=? AND device_id=?)"),
-        ("ORDER BY a.due_at, a.notification_id LIMIT 1", "INDEX deliveries_owed (device_id=? AND due_at<?)"),
-        ("FROM events WHERE inbox_id = ?1", "INDEX events_inbox (inbox_id=? AND sequence>?)"),
-    ])
+    @Test(
+        "what is asked of an inbox goes by a key or an index, to the last column that is asked for",
+        arguments: [
+            ("WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3", "PRIMARY KEY (inbox_id=? AND id<?)"),
+            ("AND id >= ?4 AND (?5 = 'all' OR", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
+            ("AND id >= ?3 ORDER BY id DESC LIMIT 1 OFFSET ?4", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
+            ("AND id <= ?3 ORDER BY id LIMIT 1 OFFSET ?4", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
+            ("SET read_at = ?4 WHERE inbox_id = ?1 AND id >= ?2", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
+            ("SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", "PRIMARY KEY (inbox_id=? AND id=?)"),
+            ("DELETE FROM idempotency_keys", "INDEX idempotency_keys_created (created_at<?)"),
+            ("DELETE FROM deliveries WHERE (notification_id, device_id)", "PRIMARY KEY (notification_id=? AND device_id=?)"),
+            ("ORDER BY a.due_at, a.notification_id LIMIT 1", "INDEX deliveries_owed (device_id=? AND due_at<?)"),
+            ("FROM events WHERE inbox_id = ?1", "INDEX events_inbox (inbox_id=? AND sequence>?)"),
+        ])
     func inboxes(_ text: String, _ expected: String) throws {
         let found = try Self.statements().filter { $0.contains(text) }
         #expect(!found.isEmpty, "no statement contains \(text)")
@@ -98,7 +102,8 @@ struct QueryPlanTests {
                 of: "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 9", on: connection)
             #expect(!Self.walks(page), "\(page)")
             // A list of pairs is held against every row that has the first of them.
-            let list = "DELETE FROM idempotency_keys WHERE (api_key_id, key) IN (SELECT api_key_id, key FROM idempotency_keys LIMIT 9)"
+            let list =
+                "DELETE FROM idempotency_keys WHERE (api_key_id, key) IN (SELECT api_key_id, key FROM idempotency_keys LIMIT 9)"
             let partly = try Self.plan(of: list, on: connection)
             #expect(partly.first == "SEARCH idempotency_keys USING PRIMARY KEY (api_key_id=?)")
         }

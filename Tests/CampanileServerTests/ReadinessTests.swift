@@ -107,7 +107,8 @@ import Testing
         var refused = 0
         for _ in 1...2 {
             for route in server.app.routes {
-                let path = "\(route.pattern)".replacing("{id}", with: "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47").replacing("{token}", with: "x")
+                let path = "\(route.pattern)".replacing("{id}", with: "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47").replacing(
+                    "{token}", with: "x")
                 switch route.handler {
                 case .anyone, .observer: continue
                 // It upgrades first, and says then who isn't welcome.
@@ -133,7 +134,10 @@ import Testing
             _ = try server.operator("watch", app: "shop")
             let operations = try server.operations()
             defer { operations.close() }
-            #expect(try operations.keys().map { "\($0.name) \($0.app) \($0.kind)" } == ["shop default producer", "watch shop operate"])
+            #expect(
+                try operations.keys().map { "\($0.name) \($0.app) \($0.kind)" } == [
+                    "shop default producer", "watch shop operate",
+                ])
             #expect(throws: OperatorError.self) { try operations.createKey(name: "shop", app: "default", kind: .operate) }
         }
     }

@@ -114,7 +114,8 @@ import Testing
             Self.check(answered.badge, .sinceOpened)
             #expect(answered.lastRegisteredAt == Self.time(1053))
             let listed = try #require(try DeviceTokenRepository.list(inbox: InboxID(41), in: connection).first)
-            #expect(listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
+            #expect(
+                listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
             #expect(listed.appVersion == "5.2" && listed.locale == "de" && listed.lastRegisteredAt == Self.time(1053))
         }
     }

@@ -67,9 +67,11 @@ struct SchemaTests {
         try database.writeBlocking { transaction in
             _ = try transaction.connection.run("INSERT INTO inboxes (id, app, user_id) VALUES (1, 'default', 'alice')")
             _ = try Self.insertDelivery("failed", transaction.connection)
-            _ = try transaction.connection.run("UPDATE deliveries SET attempts = 3, due_at = 4, settled_at = 5, token = 't', answers = '[]'")
+            _ = try transaction.connection.run(
+                "UPDATE deliveries SET attempts = 3, due_at = 4, settled_at = 5, token = 't', answers = '[]'")
             for _ in 1...3 {
-                _ = try transaction.connection.run("INSERT INTO events (inbox_id, type, notification_id, created_at) VALUES (1, 'badge', x'07', 9)")
+                _ = try transaction.connection.run(
+                    "INSERT INTO events (inbox_id, type, notification_id, created_at) VALUES (1, 'badge', x'07', 9)")
             }
             _ = try transaction.connection.run("DELETE FROM events WHERE sequence = 3")
         }
@@ -85,7 +87,9 @@ struct SchemaTests {
         #expect(delivery == ["failed345t[]1"])
         let events = try database.writeBlocking { transaction in
             _ = try transaction.connection.run("INSERT INTO events (inbox_id, type, created_at) VALUES (1, 'created', 10)")
-            return try transaction.connection.all("SELECT sequence || type || created_at FROM events ORDER BY sequence") { $0.text(0) }
+            return try transaction.connection.all("SELECT sequence || type || created_at FROM events ORDER BY sequence") {
+                $0.text(0)
+            }
         }
         #expect(events == ["1badge9", "2badge9", "4created10"])
     }
@@ -96,7 +100,8 @@ struct SchemaTests {
         let old = try Database(path: path)
         try old.writeBlocking { transaction in
             _ = try transaction.connection.run(
-                "INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, newest_id) VALUES (1, 'default', 'alice', 2, 2, ?1)", Self.id(4))
+                "INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, newest_id) VALUES (1, 'default', 'alice', 2, 2, ?1)",
+                Self.id(4))
             for (number, readAt) in [(1, nil), (2, 7), (3, nil), (4, 7)] as [(UInt64, Int64?)] {
                 _ = try transaction.connection.run(
                     "INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES (1, ?1, 5, ?2, ?3, '')",
@@ -132,7 +137,8 @@ struct SchemaTests {
         var database = try Database(path: path)
         try database.writeBlocking { transaction in
             _ = try Self.insertDelivery("failed", transaction.connection)
-            _ = try transaction.connection.run("UPDATE deliveries SET attempts = 3, settled_at = 5, token = 't', answers = '[]', reason = 'expired'")
+            _ = try transaction.connection.run(
+                "UPDATE deliveries SET attempts = 3, settled_at = 5, token = 't', answers = '[]', reason = 'expired'")
             _ = try Self.insertDelivery("owed", transaction.connection)
             _ = try transaction.connection.run("UPDATE deliveries SET due_at = 4 WHERE state = 'owed'")
             #expect(throws: (any Error).self) { try Self.insertDelivery("withheld", transaction.connection) }
@@ -169,13 +175,16 @@ struct SchemaTests {
         database = try Database(path: path)
         defer { database.close() }
         let keys = try database.read { try APIKeyRepository.list(in: $0) }
-        #expect(keys.map { "\($0.name) \($0.kind) \($0.createdAt.milliseconds) \($0.revokedAt?.milliseconds ?? 0)" }
-            == ["old producer 5 7", "shop producer 5 0"])
+        #expect(
+            keys.map { "\($0.name) \($0.kind) \($0.createdAt.milliseconds) \($0.revokedAt?.milliseconds ?? 0)" }
+                == ["old producer 5 7", "shop producer 5 0"])
         #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("shop".utf8), in: $0) }?.kind == .producer)
         try database.writeBlocking { transaction in
             try APIKeyRepository.insert(
                 name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8), in: transaction)
-            #expect(throws: (any Error).self) { try transaction.connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'") }
+            #expect(throws: (any Error).self) {
+                try transaction.connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'")
+            }
         }
         #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("watch".utf8), in: $0) }?.kind == .operate)
     }

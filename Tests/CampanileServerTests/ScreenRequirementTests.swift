@@ -8,14 +8,18 @@ import Testing
 /// `min_app_version`: what becomes of a push to an app that is too old for the screen of its deep link.
 @Suite struct ScreenRequirementTests {
     private static let tree = DeepLinkTree([
-        .init("home", children: [
-            .init("new", minimumVersion: .init(ios: AppVersion("2.1.0"), android: AppVersion("3"))),
-            .init("secret", minimumVersion: .init(ios: AppVersion("2.1.0"), otherwise: .noPush), children: [.init(":id")]),
-        ]),
+        .init(
+            "home",
+            children: [
+                .init("new", minimumVersion: .init(ios: AppVersion("2.1.0"), android: AppVersion("3"))),
+                .init("secret", minimumVersion: .init(ios: AppVersion("2.1.0"), otherwise: .noPush), children: [.init(":id")]),
+            ])
     ])
 
     private func fixture(claimsAtCreation: Bool = false) throws -> Fixture {
-        try Fixture(options: DeliveryOptions(rules: PerApp(all: NotificationRules(deepLinks: Self.tree))), claimsAtCreation: claimsAtCreation)
+        try Fixture(
+            options: DeliveryOptions(rules: PerApp(all: NotificationRules(deepLinks: Self.tree))),
+            claimsAtCreation: claimsAtCreation)
     }
 
     private func deliveries(_ id: UUIDv7, _ fixture: Fixture) throws -> [DeliveryReport] {
@@ -32,9 +36,11 @@ import Testing
     /// Waits for what was claimed at the creation, and lets the delivery worker send the rest.
     private func send(_ fixture: Fixture) async throws { try await fixture.deliveryWorker.sendDue() }
 
-    @Test("an older app gets the push without its link, another one with it", arguments: [
-        (nil, false), ("2.0.9", false), ("2.1-beta", false), ("2.1", true), ("2.10", true),
-    ] as [(String?, Bool)], [false, true])
+    @Test(
+        "an older app gets the push without its link, another one with it",
+        arguments: [
+            (nil, false), ("2.0.9", false), ("2.1-beta", false), ("2.1", true), ("2.10", true),
+        ] as [(String?, Bool)], [false, true])
     func withoutLink(app: (version: String?, hasLink: Bool), claimsAtCreation: Bool) async throws {
         let fixture = try fixture(claimsAtCreation: claimsAtCreation)
         try await fixture.register("a", appVersion: app.version)
@@ -143,7 +149,9 @@ import Testing
         #expect(records.map(\.attempts) == [1])
     }
 
-    @Test("each of many devices gets what its own version can show, at the creation and by the delivery worker", arguments: [false, true])
+    @Test(
+        "each of many devices gets what its own version can show, at the creation and by the delivery worker",
+        arguments: [false, true])
     func manyDevices(claimsAtCreation: Bool) async throws {
         let fixture = try fixture(claimsAtCreation: claimsAtCreation)
         let letters = "abcdefghijkl"
@@ -154,7 +162,9 @@ import Testing
         try await send(fixture)
         #expect(alerts(fixture).count(where: { $0.deepLink == nil }) == 6)
         #expect(alerts(fixture).count == 12)
-        #expect(try deliveries(id, fixture).map(\.reason) == letters.indices.enumerated().map { $0.offset.isMultiple(of: 2) ? .withoutLink : nil })
+        #expect(
+            try deliveries(id, fixture).map(\.reason)
+                == letters.indices.enumerated().map { $0.offset.isMultiple(of: 2) ? .withoutLink : nil })
     }
 
     @Test("a number that the device refused before is told when the push that would have told the next one is withheld")

@@ -8,28 +8,34 @@ import Testing
 /// The protocol of sd_listen_fds(3).
 @Suite("Socket activation")
 struct SocketActivationTests {
-    @Test("one descriptor for this process is number 3; without one, or for another process, there is none", arguments: [
-        (["LISTEN_PID": "42", "LISTEN_FDS": "1"], 3),
-        (["LISTEN_PID": "42", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "campanile.socket"], 3),
-        ([:], nil), (["LISTEN_FDS": "1"], nil), (["LISTEN_PID": "42"], nil),
-        (["LISTEN_PID": "41", "LISTEN_FDS": "1"], nil), (["LISTEN_PID": "41", "LISTEN_FDS": "many"], nil),
-    ] as [([String: String], Int32?)])
+    @Test(
+        "one descriptor for this process is number 3; without one, or for another process, there is none",
+        arguments: [
+            (["LISTEN_PID": "42", "LISTEN_FDS": "1"], 3),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "1", "LISTEN_FDNAMES": "campanile.socket"], 3),
+            ([:], nil), (["LISTEN_FDS": "1"], nil), (["LISTEN_PID": "42"], nil),
+            (["LISTEN_PID": "41", "LISTEN_FDS": "1"], nil), (["LISTEN_PID": "41", "LISTEN_FDS": "many"], nil),
+        ] as [([String: String], Int32?)])
     func taken(environment: [String: String], expected: Int32?) throws {
         #expect(try SocketActivation.descriptor(environment, process: 42) == expected)
     }
 
-    @Test("bad numbers and more than one descriptor are refused with a sentence", arguments: [
-        (["LISTEN_PID": "me", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
-        (["LISTEN_PID": "", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
-        (["LISTEN_PID": "0", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
-        (["LISTEN_PID": "+42", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
-        (["LISTEN_PID": "42", "LISTEN_FDS": "0"], "LISTEN_FDS must be a whole number from 1 on."),
-        (["LISTEN_PID": "42", "LISTEN_FDS": "-1"], "LISTEN_FDS must be a whole number from 1 on."),
-        (["LISTEN_PID": "42", "LISTEN_FDS": "1 "], "LISTEN_FDS must be a whole number from 1 on."),
-        (["LISTEN_PID": "42", "LISTEN_FDS": "99999999999"], "LISTEN_FDS must be a whole number from 1 on."),
-        (["LISTEN_PID": "42", "LISTEN_FDS": "2"],
-         "LISTEN_FDS hands down 2 descriptors, and the server takes one: the socket unit must have one ListenStream=."),
-    ])
+    @Test(
+        "bad numbers and more than one descriptor are refused with a sentence",
+        arguments: [
+            (["LISTEN_PID": "me", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
+            (["LISTEN_PID": "", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
+            (["LISTEN_PID": "0", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
+            (["LISTEN_PID": "+42", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "0"], "LISTEN_FDS must be a whole number from 1 on."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "-1"], "LISTEN_FDS must be a whole number from 1 on."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "1 "], "LISTEN_FDS must be a whole number from 1 on."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "99999999999"], "LISTEN_FDS must be a whole number from 1 on."),
+            (
+                ["LISTEN_PID": "42", "LISTEN_FDS": "2"],
+                "LISTEN_FDS hands down 2 descriptors, and the server takes one: the socket unit must have one ListenStream=."
+            ),
+        ])
     func refused(environment: [String: String], sentence: String) {
         let error = #expect(throws: OperatorError.self) {
             try SocketActivation.descriptor(environment, process: 42)

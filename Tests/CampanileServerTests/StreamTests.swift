@@ -11,7 +11,8 @@ import Testing
 struct StreamTests {
     private static let native = ["User-Agent": "Example/1 Hotwire Native iOS"]
 
-    private func post(_ server: RunningServer, _ producer: String, to user: String = "alice", _ title: String = "One") async throws
+    private func post(_ server: RunningServer, _ producer: String, to user: String = "alice", _ title: String = "One")
+        async throws
         -> String
     {
         let answer = try await server.client.post(
@@ -66,7 +67,8 @@ struct StreamTests {
             let one = try #require(try await stream.next())
             #expect(one.name == "message")
             #expect(
-                one.data == #"<turbo-stream action="update" target="notification-badge-count"><template>1</template></turbo-stream>"#)
+                one.data
+                    == #"<turbo-stream action="update" target="notification-badge-count"><template>1</template></turbo-stream>"#)
             let other = try await server.client.get("/badge/stream?format=xml", as: alice)
             #expect(other.status == 422 && other.errorFields == ["format"])
         }
@@ -156,7 +158,9 @@ struct StreamTests {
         await second.stop()
     }
 
-    @Test("an id that nobody gave, or that is too old, is answered with a reset and the present badge", arguments: ["abc", "-1", "99999", ""])
+    @Test(
+        "an id that nobody gave, or that is too old, is answered with a reset and the present badge",
+        arguments: ["abc", "-1", "99999", ""])
     func unknown(_ id: String) async throws {
         try await withServer { server in
             let (producer, alice) = (try server.producer(), try await server.user())

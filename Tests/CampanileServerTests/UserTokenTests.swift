@@ -44,11 +44,13 @@ import Testing
         #expect((verified.userID, verified.app, verified.life.expiresAt.milliseconds) == ("alice", "mail", 1_795_000_100_000))
     }
 
-    @Test("sub, exp and a sane app are required", arguments: [
-        #"{"exp":1795000100}"#, #"{"sub":"alice"}"#, #"{"sub":"","exp":1795000100}"#, #"{"sub":7,"exp":1795000100}"#,
-        #"{"sub":"alice","exp":"soon"}"#, #"{"sub":"alice","exp":1e300}"#, #"{"sub":"a\u0000b","exp":1795000100}"#,
-        #"{"sub":"alice","exp":1795000100,"app":""}"#, #"{"sub":"alice","exp":1795000100,"app":"a b"}"#, "[]", "{",
-    ])
+    @Test(
+        "sub, exp and a sane app are required",
+        arguments: [
+            #"{"exp":1795000100}"#, #"{"sub":"alice"}"#, #"{"sub":"","exp":1795000100}"#, #"{"sub":7,"exp":1795000100}"#,
+            #"{"sub":"alice","exp":"soon"}"#, #"{"sub":"alice","exp":1e300}"#, #"{"sub":"a\u0000b","exp":1795000100}"#,
+            #"{"sub":"alice","exp":1795000100,"app":""}"#, #"{"sub":"alice","exp":1795000100,"app":"a b"}"#, "[]", "{",
+        ])
     func claims(_ claims: String) async {
         #expect(await refusal(verifier(), token(claims: claims)) != nil)
     }
@@ -62,10 +64,12 @@ import Testing
                 == "The token is not valid yet.")
     }
 
-    @Test("the header's alg must be HS256 with a secret: none and others are refused", arguments: [
-        #"{"alg":"none"}"#, #"{"alg":"None"}"#, #"{"alg":"HS512"}"#, #"{"alg":"RS256","kid":"k"}"#, #"{"typ":"JWT"}"#,
-        #"{"alg":"HS256","crit":["exp"]}"#, #"{"alg":null}"#, "[]",
-    ])
+    @Test(
+        "the header's alg must be HS256 with a secret: none and others are refused",
+        arguments: [
+            #"{"alg":"none"}"#, #"{"alg":"None"}"#, #"{"alg":"HS512"}"#, #"{"alg":"RS256","kid":"k"}"#, #"{"typ":"JWT"}"#,
+            #"{"alg":"HS256","crit":["exp"]}"#, #"{"alg":null}"#, "[]",
+        ])
     func algorithms(_ header: String) async {
         #expect(await refusal(verifier(), token(header: header)) != nil)
     }
@@ -91,16 +95,19 @@ import Testing
         #expect(await refusal(strict, token(claims: both)) == nil)
     }
 
-    @Test("an aud that names nobody is another audience, and any is ignored where none is configured", arguments: [
-        #"[]"#, #""""#, #"["x"]"#,
-    ])
+    @Test(
+        "an aud that names nobody is another audience, and any is ignored where none is configured",
+        arguments: [
+            #"[]"#, #""""#, #"["x"]"#,
+        ])
     func strangeAudience(_ audience: String) async {
         let token = token(claims: #"{"sub":"a","exp":1795000100,"aud":\#(audience)}"#)
         #expect(await refusal(verifier(audience: "campanile"), token) == "The token is for another audience.")
         #expect(await refusal(verifier(), token) == nil)
     }
 
-    @Test("an aud that is no text and no list of texts is malformed", arguments: ["7", "[7]", "{}", "[[]]", #"["a",null]"#, "true"])
+    @Test(
+        "an aud that is no text and no list of texts is malformed", arguments: ["7", "[7]", "{}", "[[]]", #"["a",null]"#, "true"])
     func malformedAudience(_ audience: String) async {
         let token = token(claims: #"{"sub":"a","exp":1795000100,"aud":\#(audience)}"#)
         #expect(await refusal(verifier(), token) != nil)
@@ -115,13 +122,15 @@ import Testing
     }
 
     /// What Foundation's parser takes: RFC 7519 section 4 wants a JSON object, and two readers must not differ about it.
-    @Test("claims, a header and a key set are read as requests are: what isn't JSON is refused", arguments: [
-        #"{"sub":"alice","exp":1795000100,}"#, #"{"sub":"alice","exp":1795000100,"roles":["a",]}"#,
-        #"{"sub":"alice","exp":1795000100,"other":{"x":1,"x":2}}"#, #"{"sub":"alice","exp":1795000100,"n":01}"#,
-        #"{"sub":"alice","exp":1795000100,"n":1e999}"#, #"{"sub":"alice","exp":1795000100,"half":"\ud800"}"#,
-        #"{"sub":"alice","exp":1795000100,"deep":\#(String(repeating: "[", count: 40) + String(repeating: "]", count: 40))}"#,
-        "\u{FEFF}" + #"{"sub":"alice","exp":1795000100}"#, #"{"sub":"alice","exp":1795000100} {}"#, "null", #""alice""#,
-    ])
+    @Test(
+        "claims, a header and a key set are read as requests are: what isn't JSON is refused",
+        arguments: [
+            #"{"sub":"alice","exp":1795000100,}"#, #"{"sub":"alice","exp":1795000100,"roles":["a",]}"#,
+            #"{"sub":"alice","exp":1795000100,"other":{"x":1,"x":2}}"#, #"{"sub":"alice","exp":1795000100,"n":01}"#,
+            #"{"sub":"alice","exp":1795000100,"n":1e999}"#, #"{"sub":"alice","exp":1795000100,"half":"\ud800"}"#,
+            #"{"sub":"alice","exp":1795000100,"deep":\#(String(repeating: "[", count: 40) + String(repeating: "]", count: 40))}"#,
+            "\u{FEFF}" + #"{"sub":"alice","exp":1795000100}"#, #"{"sub":"alice","exp":1795000100} {}"#, "null", #""alice""#,
+        ])
     func strictJSON(_ text: String) async throws {
         #expect(await refusal(verifier(), token(claims: text))?.hasPrefix("The token") == true)
         let header = text.replacing(#""sub":"alice","exp":1795000100"#, with: #""alg":"HS256","typ":"JWT""#)
@@ -136,11 +145,13 @@ import Testing
         #expect(await refusal(verifier(audience: "us"), token(claims: claims)) == "The token is for another audience.")
     }
 
-    @Test("what stands in other claims is nobody's business here", arguments: [
-        #"{"sub":"inside"}"#, #""sub""#, #"["sub","sub",":"]"#, #""a\"sub\":""#, "1e300", "-0.5", "null",
-        "{" + (0..<200).map { #""k\#($0)":[]"# }.joined(separator: ",") + "}",
-        String(repeating: "[", count: 30) + String(repeating: "]", count: 30),
-    ])
+    @Test(
+        "what stands in other claims is nobody's business here",
+        arguments: [
+            #"{"sub":"inside"}"#, #""sub""#, #"["sub","sub",":"]"#, #""a\"sub\":""#, "1e300", "-0.5", "null",
+            "{" + (0..<200).map { #""k\#($0)":[]"# }.joined(separator: ",") + "}",
+            String(repeating: "[", count: 30) + String(repeating: "]", count: 30),
+        ])
     func otherClaims(_ value: String) async {
         #expect(await refusal(verifier(), token(claims: #"{"other":\#(value),"sub":"a","exp":1795000100}"#)) == nil)
     }
@@ -161,7 +172,8 @@ import Testing
         let parameters = key.parameters
         let kid = kid.map { #","kid":"\#($0)""# } ?? ""
         let algorithm = algorithm.map { #","alg":"\#($0)""# } ?? ""
-        return #"{"kty":"EC","crv":"P-256","x":"\#(base64URL(parameters?.x))","y":"\#(base64URL(parameters?.y))"\#(kid)\#(algorithm)}"#
+        return
+            #"{"kty":"EC","crv":"P-256","x":"\#(base64URL(parameters?.x))","y":"\#(base64URL(parameters?.y))"\#(kid)\#(algorithm)}"#
     }
 
     private func base64URL(_ text: String?) -> String {

@@ -144,9 +144,11 @@ import Testing
         await fixture.stop()
     }
 
-    @Test("echoes the code of a close, processes nothing after, and hangs up", arguments: [
-        1_000, 1_001, 1_002, 1_003, 1_007, 1_011, 1_014, 3_000, 4_999,
-    ] as [UInt16])
+    @Test(
+        "echoes the code of a close, processes nothing after, and hangs up",
+        arguments: [
+            1_000, 1_001, 1_002, 1_003, 1_007, 1_011, 1_014, 3_000, 4_999,
+        ] as [UInt16])
     func close(_ code: UInt16) async throws {
         let fixture = CableFixture()
         let client = try await fixture.welcomed()

@@ -106,9 +106,11 @@ import Testing
         }
     }
 
-    @Test("knows a broken text as early as it can be known", arguments: [
-        [0xC0], [0xF5], [0x80], [0xE0, 0x9F], [0xED, 0xA0], [0xF0, 0x8F], [0xF4, 0x90], [0xF4, 0x8F, 0xC0],
-    ] as [[UInt8]])
+    @Test(
+        "knows a broken text as early as it can be known",
+        arguments: [
+            [0xC0], [0xF5], [0x80], [0xE0, 0x9F], [0xED, 0xA0], [0xF0, 0x8F], [0xF4, 0x90], [0xF4, 0x8F, 0xC0],
+        ] as [[UInt8]])
     func early(_ bytes: [UInt8]) {
         var check = UTF8Check()
         let isGoodSoFar = check.accepts(bytes.dropLast())
@@ -116,10 +118,12 @@ import Testing
         #expect(isGoodSoFar && !isGood)
     }
 
-    @Test("writes lengths in the shortest form", arguments: [
-        (0, [0x81, 0]), (125, [0x81, 125]), (126, [0x81, 126, 0, 126]), (65_535, [0x81, 126, 0xFF, 0xFF]),
-        (65_536, [0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
-    ] as [(Int, [UInt8])])
+    @Test(
+        "writes lengths in the shortest form",
+        arguments: [
+            (0, [0x81, 0]), (125, [0x81, 125]), (126, [0x81, 126, 0, 126]), (65_535, [0x81, 126, 0xFF, 0xFF]),
+            (65_536, [0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0]),
+        ] as [(Int, [UInt8])])
     func lengths(_ count: Int, _ start: [UInt8]) {
         let frame = WebSocketFrameWriter.text([UInt8](repeating: 0x61, count: count))
         #expect(Array(frame.readableBytesView.prefix(start.count)) == start)

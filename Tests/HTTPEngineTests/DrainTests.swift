@@ -35,7 +35,9 @@ struct DrainTests {
     func newcomer() async throws {
         var limits = Limits()
         limits.firstRequestGrace = Self.long
-        let outcome = try await withServer(limits: limits) { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer(limits: limits) { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)
@@ -55,7 +57,9 @@ struct DrainTests {
     func silent() async throws {
         var limits = Limits()
         limits.firstRequestGrace = 0
-        let outcome = try await withServer(limits: limits) { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer(limits: limits) { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)
@@ -103,7 +107,9 @@ struct DrainTests {
 
     @Test("whoever waits in the queue of the server's own socket is accepted and answered, as no other server comes")
     func queue() async throws {
-        let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let clients = try (0..<20).map { _ in try RawClient(port: port) }

@@ -5,7 +5,8 @@ import Testing
 /// and waits for as long as it would have waited in the first place: for ever, if nobody else has anything to say.
 @Suite("Rounds of epoll that are full", .serialized)
 struct FullRoundTests {
-    @Test("As many requests at once as epoll tells in one round, or in two, are answered without another's help",
+    @Test(
+        "As many requests at once as epoll tells in one round, or in two, are answered without another's help",
         arguments: [127, 128, 129, 256])
     func together(count: Int) async throws {
         let entered = Gate()

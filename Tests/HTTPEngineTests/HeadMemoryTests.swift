@@ -9,7 +9,8 @@ struct HeadMemoryTests {
         "GET \(target) HTTP/1.1\r\nHost: a\r\n\(fields)\r\n"
     }
 
-    @Test("As many cookies as the header section holds are served, pipelined and on a connection that is kept",
+    @Test(
+        "As many cookies as the header section holds are served, pipelined and on a connection that is kept",
         arguments: [(1, "a=1"), (328, "a=1"), (1_000, "name=value"), (4_000, "a=1"), (8_150, "a"), (16_300, "")])
     func cookies(count: Int, pair: String) async throws {
         let cookies = Array(repeating: pair, count: count).joined(separator: ";")
@@ -96,11 +97,14 @@ struct HeadMemoryTests {
         ]
     }
 
-    @Test("Whatever is too much of a head or a trailer section, there is one answer, and one line in the log",
+    @Test(
+        "Whatever is too much of a head or a trailer section, there is one answer, and one line in the log",
         arguments: Shape.all)
     func oneAnswer(shape: Shape) async throws {
         let journal = Journal()
-        let outcome = try await withServer(journal: journal) { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer(journal: journal) { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 try shape.sizes.map { size in
@@ -164,7 +168,9 @@ struct HeadMemoryTests {
 
     @Test("A refusal is a whole answer: a date, a length, the end of the connection, and no body for HEAD")
     func refusal() async throws {
-        let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 try ["GET", "HEAD"].map { method in

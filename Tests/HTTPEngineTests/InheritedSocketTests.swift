@@ -14,7 +14,8 @@ private final class Supervisor: Sendable {
         var storage = sockaddr_storage()
         storage.ss_family = sa_family_t(family)
         var length = socklen_t(
-            family == AF_INET ? MemoryLayout<sockaddr_in>.size
+            family == AF_INET
+                ? MemoryLayout<sockaddr_in>.size
                 : family == AF_INET6 ? MemoryLayout<sockaddr_in6>.size : MemoryLayout<sa_family_t>.size)
         let own = descriptor
         let code = withUnsafeMutablePointer(to: &storage) {
@@ -42,9 +43,11 @@ private final class Supervisor: Sendable {
 struct InheritedSocketTests {
     private static let request = "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
 
-    @Test("a server on it says its address, whatever host and port it was given", arguments: [
-        (AF_INET, "0.0.0.0"), (AF_INET6, "::"),
-    ])
+    @Test(
+        "a server on it says its address, whatever host and port it was given",
+        arguments: [
+            (AF_INET, "0.0.0.0"), (AF_INET6, "::"),
+        ])
     func address(family: Int32, host: String) async throws {
         let supervisor = try Supervisor(family)
         let (answer, server) = try await offThePool {
@@ -130,7 +133,8 @@ struct InheritedSocketTests {
         ]
         for (descriptor, reason) in cases {
             let server = HTTPServer(
-                options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, finish: finished)
+                options: HTTPServerOptions(inherited: descriptor), handler: { _ in .now(Response(status: 200)) }, finish: finished
+            )
             let error = #expect(throws: HTTPServerError.self) { try server.start() }
             #expect(error?.description == "The inherited descriptor \(descriptor) \(reason).")
         }

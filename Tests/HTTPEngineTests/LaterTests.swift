@@ -67,9 +67,10 @@ struct LaterTests {
             gate.open()
             return try await answers
         }
-        #expect(outcome.result == [
-            "500 thrown: at once", "500 thrown: without a wait", "500 thrown: after a wait", "500 thrown: at once",
-        ])
+        #expect(
+            outcome.result == [
+                "500 thrown: at once", "500 thrown: without a wait", "500 thrown: after a wait", "500 thrown: at once",
+            ])
         #expect(outcome.statistics.isClean)
     }
 
@@ -143,7 +144,9 @@ struct LaterTests {
                             let client = try RawClient(port: port)
                             return (0..<250).filter { number in
                                 let size = number % 17
-                                client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(size)\r\n\r\n" + String(repeating: "x", count: size))
+                                client.send(
+                                    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \(size)\r\n\r\n"
+                                        + String(repeating: "x", count: size))
                                 return client.answer()?.body == "\(size)"
                             }.count
                         }
@@ -265,7 +268,9 @@ struct LaterTests {
     @Test("Requests that the library refuses by itself while the server stops do no harm")
     func refusedWhileStopping() async throws {
         for _ in 0..<20 {
-            let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+            let outcome = try await withServer { _ in
+                .now(Response(status: 200))
+            } _: { server in
                 let port = server.port
                 let clients = try await offThePool { Box(try (0..<150).map { _ in try RawClient(port: port) }) }
                 async let sent: Void = offThePool {
@@ -290,7 +295,9 @@ struct LaterTests {
 
     @Test("A port that is taken, or a host that doesn't exist, is told in words")
     func cannotListen() async throws {
-        _ = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+        _ = try await withServer { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let options = HTTPServerOptions(port: server.port)
             let second = HTTPServer(options: options, handler: { _ in .now(Response(status: 200)) }, finish: finished)
             let error = #expect(throws: HTTPServerError.self) { try second.start() }

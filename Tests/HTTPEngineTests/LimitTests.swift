@@ -63,7 +63,8 @@ struct LimitTests {
     @Test("A chunked body far over the limit is cut off")
     func chunkedEndless() async throws {
         let outcome = try await exchange(
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n" + String(repeating: "1f4\r\n\(body(500))\r\n", count: 8))
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                + String(repeating: "1f4\r\n\(body(500))\r\n", count: 8))
         #expect(outcome.answers == [])
         #expect(outcome.isClean)
     }
@@ -107,7 +108,9 @@ struct LimitTests {
         let fields = String(repeating: "X: y\r\n", count: limits.headerCount - 2)
         let rest = limits.headerBytes - "Host: a\r\nCookie: \r\n\r\n".utf8.count - fields.utf8.count
         let request = "GET /\(body(limits.uriBytes - 1)) HTTP/1.1\r\nHost: a\r\n\(fields)X-Fill: \(body(rest - 1))\r\n\r\n"
-        let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)
@@ -146,7 +149,9 @@ struct LimitTests {
 struct HangupTests {
     @Test("A client that sends a request and its end together gets its answer, and the sweep closes the connection")
     func halfClosed() async throws {
-        let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)
@@ -196,7 +201,9 @@ struct HangupTests {
 
     @Test("An open, silent client is left alone by the sweep")
     func silent() async throws {
-        let outcome = try await withServer { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)
@@ -213,9 +220,13 @@ struct HangupTests {
 @Suite("Deadlines of a running server", .serialized)
 struct RunningDeadlineTests {
     /// Sends bytes, moves the clock to just before and just after the deadline, and says who was ended when.
-    private func ended(by bytes: String, after seconds: UInt64) async throws -> (early: Int, late: Int, closed: Bool, isClean: Bool) {
+    private func ended(by bytes: String, after seconds: UInt64) async throws -> (
+        early: Int, late: Int, closed: Bool, isClean: Bool
+    ) {
         let clock = HandClock()
-        let outcome = try await withServer(clock: clock) { _ in .now(Response(status: 200)) } _: { server in
+        let outcome = try await withServer(clock: clock) { _ in
+            .now(Response(status: 200))
+        } _: { server in
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)

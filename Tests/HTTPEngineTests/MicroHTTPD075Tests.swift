@@ -20,9 +20,11 @@ struct MicroHTTPD075Tests {
         #expect(HTTPServer.untestedLibrary == nil)
     }
 
-    @Test("Addresses tell something of the tested version only, and of every 0.9 its parser is known", arguments: [
-        ("0.9.75", true, true), ("0.9.7", false, true), ("0.9.77", false, true), ("1.0.1", false, false), ("", false, false),
-    ])
+    @Test(
+        "Addresses tell something of the tested version only, and of every 0.9 its parser is known",
+        arguments: [
+            ("0.9.75", true, true), ("0.9.7", false, true), ("0.9.77", false, true), ("1.0.1", false, false), ("", false, false),
+        ])
     func versions(version: String, isTested: Bool, hasOldParser: Bool) {
         #expect(MicroHTTPD075.isTested(version) == isTested)
         #expect(MicroHTTPD075.hasOldParser(version) == hasOldParser)

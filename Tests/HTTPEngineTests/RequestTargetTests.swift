@@ -35,9 +35,11 @@ struct RequestTargetTests {
         #expect(try Request(.get, "/?%6Cimit=5").query("limit") == "5")
     }
 
-    @Test("An absolute target loses its authority", arguments: [
-        ("http://example.com/x?y=1", "/x"), ("HTTPS://EXAMPLE.com:443/x", "/x"), ("http://[::1]:80/x", "/x"),
-    ])
+    @Test(
+        "An absolute target loses its authority",
+        arguments: [
+            ("http://example.com/x?y=1", "/x"), ("HTTPS://EXAMPLE.com:443/x", "/x"), ("http://[::1]:80/x", "/x"),
+        ])
     func absolute(target: String, path: String) throws {
         #expect(try Request(.get, target).path == path)
     }
@@ -51,10 +53,12 @@ struct RequestTargetTests {
         guard case .found = router.find(request) else { Issue.record("the root wasn't found"); return }
     }
 
-    @Test("What no URI may hold is refused", arguments: [
-        "/a b", "/a\tb", "/a\u{7F}", "/é", "/a#b", "/%", "/%4", "/%zz", "/%00", "/a%2", "x", "", "http://", "http:///x",
-        "ftp://h/x", "http://user@h/x", "http://h:x/y", "*", "//\u{1}",
-    ])
+    @Test(
+        "What no URI may hold is refused",
+        arguments: [
+            "/a b", "/a\tb", "/a\u{7F}", "/é", "/a#b", "/%", "/%4", "/%zz", "/%00", "/a%2", "x", "", "http://", "http:///x",
+            "ftp://h/x", "http://user@h/x", "http://h:x/y", "*", "//\u{1}",
+        ])
     func refused(target: String) {
         #expect(throws: RefusedRequest.self) { try Request(.get, target) }
     }
@@ -83,10 +87,12 @@ struct RequestTests {
         #expect(request.withHeader("accept") { $0?.count } == 1)
     }
 
-    @Test("A well-formed X-Request-Id is taken over, any other replaced", arguments: [
-        ("abc-1.2_Z", true), (String(repeating: "a", count: 64), true), (String(repeating: "a", count: 65), false),
-        ("a b", false), ("", false), ("a/b", false), ("<script>", false),
-    ])
+    @Test(
+        "A well-formed X-Request-Id is taken over, any other replaced",
+        arguments: [
+            ("abc-1.2_Z", true), (String(repeating: "a", count: 64), true), (String(repeating: "a", count: 65), false),
+            ("a b", false), ("", false), ("a/b", false), ("<script>", false),
+        ])
     func requestID(given: String, isTaken: Bool) throws {
         let request = try Request(.get, "/", headers: [("X-Request-Id", given)])
         #expect((request.id == given) == isTaken)
@@ -94,10 +100,13 @@ struct RequestTests {
         #expect(request.id == request.id)
     }
 
-    @Test("A header with a control character or a name that is no token is refused", arguments: [
-        ("X", "a\u{0}"), ("X", "a\r\nb"), ("X", "12345678\u{1}"), ("X", "1234567\u{7F}890"), ("X Y", "a"), ("", "a"), ("Ü", "a"),
-        ("X:", "a"), ("(x)", "a"),
-    ])
+    @Test(
+        "A header with a control character or a name that is no token is refused",
+        arguments: [
+            ("X", "a\u{0}"), ("X", "a\r\nb"), ("X", "12345678\u{1}"), ("X", "1234567\u{7F}890"), ("X Y", "a"), ("", "a"),
+            ("Ü", "a"),
+            ("X:", "a"), ("(x)", "a"),
+        ])
     func malformedHeader(name: String, value: String) {
         #expect(throws: RefusedRequest.self) { try Request(.get, "/", headers: [(name, value)]) }
     }

@@ -23,11 +23,13 @@ struct RouterTests {
         }
     }
 
-    @Test("A path and a method find their route", arguments: [
-        (Method.get, "/notifications", "list"), (.get, "/notifications?limit=1", "list"), (.post, "/notifications", "create"),
-        (.get, "/notifications/42", "show"), (.get, "/notifications/42/deliveries", "deliveries"),
-        (.get, "/v1/x/y/z", "three"), (.other("PURGE"), "/cache", "purge"),
-    ])
+    @Test(
+        "A path and a method find their route",
+        arguments: [
+            (Method.get, "/notifications", "list"), (.get, "/notifications?limit=1", "list"), (.post, "/notifications", "create"),
+            (.get, "/notifications/42", "show"), (.get, "/notifications/42/deliveries", "deliveries"),
+            (.get, "/v1/x/y/z", "three"), (.other("PURGE"), "/cache", "purge"),
+        ])
     func found(method: Method, target: String, handler: String) throws {
         #expect(try find(method, target) == handler)
     }
@@ -65,10 +67,13 @@ struct RouterTests {
         #expect(request.method == .head)
     }
 
-    @Test("An unknown method on a known path is 405 with the methods it has", arguments: [
-        (Method.put, "/notifications", "405 GET, HEAD, POST, OPTIONS"), (.other("BREW"), "/notifications/1", "405 GET, HEAD, DELETE, OPTIONS"),
-        (.head, "/notifications/mark_all_read", "405 POST, OPTIONS"), (.get, "/cache", "405 PURGE, OPTIONS"),
-    ])
+    @Test(
+        "An unknown method on a known path is 405 with the methods it has",
+        arguments: [
+            (Method.put, "/notifications", "405 GET, HEAD, POST, OPTIONS"),
+            (.other("BREW"), "/notifications/1", "405 GET, HEAD, DELETE, OPTIONS"),
+            (.head, "/notifications/mark_all_read", "405 POST, OPTIONS"), (.get, "/cache", "405 PURGE, OPTIONS"),
+        ])
     func methodNotAllowed(method: Method, target: String, answer: String) throws {
         #expect(try find(method, target) == answer)
     }
@@ -80,10 +85,13 @@ struct RouterTests {
         #expect(try find(.options, "/nowhere") == "404")
     }
 
-    @Test("What isn't exactly a route's path is not found", arguments: [
-        "/", "/notification", "/notifications/", "/notifications//deliveries", "/notifications/1/deliveries/", "//notifications",
-        "/Notifications", "/v1/x/y", "/v1/x/y/z/w", "/notifications%2F42", "/notifications/42%2Fdeliveries/x",
-    ])
+    @Test(
+        "What isn't exactly a route's path is not found",
+        arguments: [
+            "/", "/notification", "/notifications/", "/notifications//deliveries", "/notifications/1/deliveries/",
+            "//notifications",
+            "/Notifications", "/v1/x/y", "/v1/x/y/z/w", "/notifications%2F42", "/notifications/42%2Fdeliveries/x",
+        ])
     func notFound(target: String) throws {
         #expect(try find(.get, target) == "404")
     }
@@ -94,10 +102,12 @@ struct RouterTests {
         #expect(try find(.post, "/notifications/mark%5Fall%5fread") == "mark")
     }
 
-    @Test("A parameter is decoded once; an escaped slash belongs to it", arguments: [
-        ("/notifications/a%2Fb", "a/b"), ("/notifications/a%252Fb", "a%2Fb"), ("/notifications/a+b", "a+b"),
-        ("/notifications/%C3%A9", "é"), ("/notifications/..", ".."),
-    ])
+    @Test(
+        "A parameter is decoded once; an escaped slash belongs to it",
+        arguments: [
+            ("/notifications/a%2Fb", "a/b"), ("/notifications/a%252Fb", "a%2Fb"), ("/notifications/a+b", "a+b"),
+            ("/notifications/%C3%A9", "é"), ("/notifications/..", ".."),
+        ])
     func parameters(target: String, value: String) throws {
         let request = try Request(.get, target)
         guard case .found(_, let parameters) = router.find(request) else { Issue.record("not found"); return }

@@ -3,8 +3,10 @@ import Testing
 
 /// Answers with the method, the path and the body; `later` paths through a task.
 @Sendable private func echo(_ request: Request) -> Answer {
-    let response = Response(status: 200, contentType: "text/plain", body: .text(
-        "\(request.method.name) \(request.path) \(String(decoding: request.body, as: UTF8.self))"))
+    let response = Response(
+        status: 200, contentType: "text/plain",
+        body: .text(
+            "\(request.method.name) \(request.path) \(String(decoding: request.body, as: UTF8.self))"))
     return request.path == "/later" ? .later { response } : .now(response)
 }
 
@@ -53,7 +55,10 @@ struct ServerTests {
             let port = server.port
             return try await offThePool {
                 let client = try RawClient(port: port)
-                for byte in "POST /later?x HTTP/1.1\r\nHost: a\r\nX-Long: \(String(repeating: "v", count: 60))\r\nContent-Length: 4\r\n\r\nbody".utf8 {
+                for byte
+                    in "POST /later?x HTTP/1.1\r\nHost: a\r\nX-Long: \(String(repeating: "v", count: 60))\r\nContent-Length: 4\r\n\r\nbody"
+                    .utf8
+                {
                     client.send([byte])
                 }
                 return client.answer()?.body
@@ -132,7 +137,9 @@ struct ServerTests {
         let outcome = try await withServer { request in
             var buffer = ByteBuffer(capacity: 8)
             for number in 0..<50_000 { buffer.append(number) }
-            let bodies: [Response.Body] = [.empty, .bytes(buffer.finish()), .text("täxt"), .array([0x61, 0]), .constant("literal")]
+            let bodies: [Response.Body] = [
+                .empty, .bytes(buffer.finish()), .text("täxt"), .array([0x61, 0]), .constant("literal"),
+            ]
             let index = Int(request.query("n") ?? "") ?? 0
             return .now(Response(status: 200, body: bodies[index]))
         } _: { server in
@@ -148,7 +155,9 @@ struct ServerTests {
         #expect(outcome.result == ["", (0..<50_000).map(String.init).joined(), "täxt", "a\0", "literal"])
     }
 
-    @Test("A header that can't be sent turns the answer into a 500 instead of a crash", arguments: ["a\r\nSet-Cookie: b", "", "a\u{0}b"])
+    @Test(
+        "A header that can't be sent turns the answer into a 500 instead of a crash",
+        arguments: ["a\r\nSet-Cookie: b", "", "a\u{0}b"])
     func refusedHeader(value: String) async throws {
         let journal = Journal()
         let outcome = try await withServer(journal: journal) { _ in

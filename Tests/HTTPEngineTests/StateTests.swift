@@ -11,9 +11,11 @@ struct DeadlineTests {
         return limits
     }()
 
-    @Test("A stage is overdue only after its own deadline", arguments: [
-        (Stage.waiting, 75 as UInt64), (.receiving, 15), (.responding, 60),
-    ])
+    @Test(
+        "A stage is overdue only after its own deadline",
+        arguments: [
+            (Stage.waiting, 75 as UInt64), (.receiving, 15), (.responding, 60),
+        ])
     func overdue(stage: Stage, deadline: UInt64) {
         #expect(!stage.isOverdue(since: 1_000, now: 1_000 + deadline, limits: limits))
         #expect(stage.isOverdue(since: 1_000, now: 1_001 + deadline, limits: limits))
@@ -48,7 +50,10 @@ struct SuspensionTests {
         let ticket = suspension.begin()
         let resumes1 = suspension.finish(response, ticket: ticket)
         #expect(!resumes1)
-        guard case .answer(let answer) = suspension.settle(stopping: false, maySuspend: true, suspend: { Issue.record("suspended") }) else {
+        guard
+            case .answer(let answer) = suspension.settle(
+                stopping: false, maySuspend: true, suspend: { Issue.record("suspended") })
+        else {
             Issue.record("no answer")
             return
         }
@@ -60,7 +65,9 @@ struct SuspensionTests {
         var suspension = Suspension()
         let ticket = suspension.begin()
         var suspensions = 0
-        guard case .suspended = suspension.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("not suspended"); return }
+        guard case .suspended = suspension.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else {
+            Issue.record("not suspended"); return
+        }
         #expect(suspensions == 1)
         let resumes2 = suspension.finish(response, ticket: ticket)
         #expect(resumes2)
@@ -68,7 +75,9 @@ struct SuspensionTests {
         #expect(!resumes3, "a second answer resumes nothing")
         let resumes4 = suspension.abort()
         #expect(!resumes4, "nothing is left to be aborted")
-        guard case .answer = suspension.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else { Issue.record("no answer"); return }
+        guard case .answer = suspension.settle(stopping: false, maySuspend: true, suspend: { suspensions += 1 }) else {
+            Issue.record("no answer"); return
+        }
         #expect(suspensions == 1)
     }
 
@@ -76,7 +85,8 @@ struct SuspensionTests {
     func comesBack() {
         var suspension = Suspension()
         let ticket = suspension.begin()
-        guard case .comeBack = suspension.settle(stopping: false, maySuspend: false, suspend: { Issue.record("suspended") }) else {
+        guard case .comeBack = suspension.settle(stopping: false, maySuspend: false, suspend: { Issue.record("suspended") })
+        else {
             Issue.record("doesn't come back")
             return
         }
@@ -99,14 +109,18 @@ struct SuspensionTests {
         #expect(!resumes6)
         let resumes7 = suspension.finish(response, ticket: ticket)
         #expect(!resumes7)
-        guard case .refuse = suspension.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
+        guard case .refuse = suspension.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else {
+            Issue.record("not refused"); return
+        }
     }
 
     @Test("While the server stops, nothing is suspended")
     func stopping() {
         var suspension = Suspension()
         let ticket = suspension.begin()
-        guard case .refuse = suspension.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else { Issue.record("not refused"); return }
+        guard case .refuse = suspension.settle(stopping: true, maySuspend: true, suspend: { Issue.record("suspended") }) else {
+            Issue.record("not refused"); return
+        }
         let resumes8 = suspension.finish(response, ticket: ticket)
         #expect(!resumes8)
     }
@@ -119,7 +133,9 @@ struct SuspensionTests {
         let new = suspension.begin()
         let resumes9 = suspension.finish(response, ticket: old)
         #expect(!resumes9)
-        guard case .suspended = suspension.settle(stopping: false, maySuspend: true, suspend: {}) else { Issue.record("not suspended"); return }
+        guard case .suspended = suspension.settle(stopping: false, maySuspend: true, suspend: {}) else {
+            Issue.record("not suspended"); return
+        }
         let resumes10 = suspension.finish(response, ticket: new)
         #expect(resumes10)
     }

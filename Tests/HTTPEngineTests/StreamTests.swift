@@ -203,9 +203,11 @@ struct StreamEndTests {
         #expect(outcome.result == (4, "last", .finished))
     }
 
-    @Test("A client that doesn't hang up, or doesn't read, holds nothing up beyond the limit", arguments: [
-        (false, EventStreamEnd.finished), (true, .tooSlow),
-    ])
+    @Test(
+        "A client that doesn't hang up, or doesn't read, holds nothing up beyond the limit",
+        arguments: [
+            (false, EventStreamEnd.finished), (true, .tooSlow),
+        ])
     func finishBounded(isPending: Bool, reason: EventStreamEnd) async throws {
         let clock = HandClock()
         _ = try await withLoop(clock: clock) { loop in

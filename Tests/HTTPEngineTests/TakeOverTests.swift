@@ -16,7 +16,9 @@ private func write(_ text: String, to socket: TakenSocket) {
 
 @Suite("A connection is handed to the application", .serialized)
 struct TakeOverTests {
-    @Test("The client gets what the application writes and nothing else, at once or after work that waited", arguments: [false, true])
+    @Test(
+        "The client gets what the application writes and nothing else, at once or after work that waited",
+        arguments: [false, true])
     func written(waits: Bool) async throws {
         let journal = Journal()
         let gate = Gate()
@@ -98,16 +100,19 @@ struct TakeOverTests {
         #expect(outcome.statistics.isClean)
     }
 
-    @Test("What follows the request before its answer would be lost, so it is refused; an empty line before isn't", arguments: [
-        ("", "\u{81}\u{80}abcd", 400), ("", "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("\r\n", "", 200),
-    ])
+    @Test(
+        "What follows the request before its answer would be lost, so it is refused; an empty line before isn't",
+        arguments: [
+            ("", "\u{81}\u{80}abcd", 400), ("", "GET /x HTTP/1.1\r\nHost: a\r\n\r\n", 400), ("\r\n", "", 200),
+        ])
     func bytesAfter(before: String, after: String, status: Int) async throws {
         let alive = Counter()
         let outcome = try await withServer { _ in
             let reservation = Reservation(alive)
-            return .now(Response(takeOver: 200) { socket in
-                withExtendedLifetime(reservation) { write("HTTP/1.1 200 OK\r\n\r\n", to: socket) }
-            })
+            return .now(
+                Response(takeOver: 200) { socket in
+                    withExtendedLifetime(reservation) { write("HTTP/1.1 200 OK\r\n\r\n", to: socket) }
+                })
         } _: { server in
             let port = server.port
             return try await offThePool {
@@ -149,12 +154,13 @@ struct TakeOverTests {
         let clock = HandClock()
         let running = Mutex<HTTPServer?>(nil)
         let outcome = try await withServer(clock: clock) { _ in
-            .now(Response(takeOver: 200) { socket in
-                // Between the hand-over and the library's closing.
-                clock.advance(seconds: 10_000)
-                running.withLock { _ = $0?.sweep() }
-                write("alive", to: socket)
-            })
+            .now(
+                Response(takeOver: 200) { socket in
+                    // Between the hand-over and the library's closing.
+                    clock.advance(seconds: 10_000)
+                    running.withLock { _ = $0?.sweep() }
+                    write("alive", to: socket)
+                })
         } _: { server in
             running.withLock { $0 = server }
             let port = server.port

@@ -74,8 +74,10 @@ import Testing
 
     @Test("a device token of less than 64 digits is bad, a longer one may come to be")
     func deviceTokens() async throws {
-        let lengths = [2: "400 BadDeviceToken", 62: "400 BadDeviceToken", 63: "400 BadDeviceToken", 64: "200",
-            65: "400 BadDeviceToken", 160: "200", 200: "200", 202: "400 BadDeviceToken"]
+        let lengths = [
+            2: "400 BadDeviceToken", 62: "400 BadDeviceToken", 63: "400 BadDeviceToken", 64: "200",
+            65: "400 BadDeviceToken", 160: "200", 200: "200", 202: "400 BadDeviceToken",
+        ]
         try await withBoth { fixture, _ in
             let sender = try await fixture.connect()
             for (length, verdict) in lengths {

@@ -14,10 +14,11 @@ import Testing
         defer { try? FileManager.default.removeItem(atPath: path) }
         for run in [body, again] {
             let file = try RequestFile(path: path) { Issue.record("\($0)") }
-            try await withSimulator({
-                $0.requestsKept = kept
-                $0.requestFile = file
-            }, run)
+            try await withSimulator(
+                {
+                    $0.requestsKept = kept
+                    $0.requestFile = file
+                }, run)
         }
         let text = try String(contentsOfFile: path, encoding: .utf8)
         #expect(text.isEmpty || text.hasSuffix("\n"))

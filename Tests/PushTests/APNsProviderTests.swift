@@ -94,9 +94,11 @@ import Testing
         }
     }
 
-    @Test("a key of one environment asks the other one only once", arguments: [
-        "BadEnvironmentKeyInToken", "BadEnvironmentKeyIdInToken",
-    ])
+    @Test(
+        "a key of one environment asks the other one only once",
+        arguments: [
+            "BadEnvironmentKeyInToken", "BadEnvironmentKeyIdInToken",
+        ])
     func keyOfOneEnvironment(_ word: String) async throws {
         try await APNsFixture.run(
             production: { _ in [.answer(400, #"{"reason":"BadDeviceToken"}"#)] },
@@ -133,9 +135,11 @@ import Testing
         }
     }
 
-    @Test("what makes a connection useless ends it, and the push goes over another one", arguments: [
-        (400, "IdleTimeout"), (403, "UnrelatedKeyIdInToken"),
-    ])
+    @Test(
+        "what makes a connection useless ends it, and the push goes over another one",
+        arguments: [
+            (400, "IdleTimeout"), (403, "UnrelatedKeyIdInToken"),
+        ])
     func uselessConnection(_ status: Int, _ word: String) async throws {
         let script: ScriptedServer.Script = {
             $0.connection == 0 ? [.answer(status, #"{"reason":"\#(word)"}"#)] : [.answer(200)]

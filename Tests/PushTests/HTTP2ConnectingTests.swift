@@ -98,10 +98,12 @@ import Testing
         }
     }
 
-    @Test("addresses", arguments: [
-        ("https://localhost", "localhost", 443, ""), ("https://a.b:2197/", "a.b", 2197, ""),
-        ("https://[::1]:8443/x/", "::1", 8443, "/x"), ("HTTPS://h/one/two", "h", 443, "/one/two"),
-    ])
+    @Test(
+        "addresses",
+        arguments: [
+            ("https://localhost", "localhost", 443, ""), ("https://a.b:2197/", "a.b", 2197, ""),
+            ("https://[::1]:8443/x/", "::1", 8443, "/x"), ("HTTPS://h/one/two", "h", 443, "/one/two"),
+        ])
     func endpoints(_ url: String, _ host: String, _ port: Int, _ path: String) throws {
         let endpoint = try HTTP2Endpoint(url: url)
         #expect(endpoint.host == host)
@@ -109,10 +111,12 @@ import Testing
         #expect(endpoint.basePath == path)
     }
 
-    @Test("addresses that are refused", arguments: [
-        "http://localhost", "localhost:443", "https://", "https://u:p@h", "https://h:0", "https://h:70000",
-        "https://h?x=1", "https://h:x", "https://h\r\n", "https://[::1",
-    ])
+    @Test(
+        "addresses that are refused",
+        arguments: [
+            "http://localhost", "localhost:443", "https://", "https://u:p@h", "https://h:0", "https://h:70000",
+            "https://h?x=1", "https://h:x", "https://h\r\n", "https://[::1",
+        ])
     func badEndpoints(_ url: String) {
         #expect(throws: OperatorError.self) { try HTTP2Endpoint(url: url) }
     }

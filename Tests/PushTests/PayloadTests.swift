@@ -134,18 +134,22 @@ import Testing
         #expect(headers.map(\.key) == ["apns-push-type", "apns-priority", "apns-expiration"])
     }
 
-    @Test("Retry-After in seconds and as a date", arguments: [
-        ("0", 0), ("120", 120_000), (" 5 ", 5_000), ("Mon, 21 Sep 2026 14:13:30 GMT", 10_000),
-        ("Mon, 21 Sep 2026 14:13:10 GMT", 0), ("99999999999999999999", 86_400_000), ("9999999", 86_400_000),
-    ] as [(String, Int64)])
+    @Test(
+        "Retry-After in seconds and as a date",
+        arguments: [
+            ("0", 0), ("120", 120_000), (" 5 ", 5_000), ("Mon, 21 Sep 2026 14:13:30 GMT", 10_000),
+            ("Mon, 21 Sep 2026 14:13:10 GMT", 0), ("99999999999999999999", 86_400_000), ("9999999", 86_400_000),
+        ] as [(String, Int64)])
     func retryAfter(_ text: String, _ expected: Int64) throws {
         let now = try #require(Timestamp("2026-09-21T14:13:20Z"))
         #expect(RetryAfter.milliseconds(text, now: { now }) == expected)
     }
 
-    @Test("a Retry-After that is neither is none", arguments: [
-        "", "soon", "-1", "1.5", "Mon, 21 Foo 2026 14:13:30 GMT",
-    ])
+    @Test(
+        "a Retry-After that is neither is none",
+        arguments: [
+            "", "soon", "-1", "1.5", "Mon, 21 Foo 2026 14:13:30 GMT",
+        ])
     func noRetryAfter(_ text: String) {
         let now = HandClock().now
         #expect(RetryAfter.milliseconds(text, now: { now }) == nil)

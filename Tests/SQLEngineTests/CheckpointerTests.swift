@@ -78,7 +78,8 @@ struct CheckpointerTests {
         for number in 6..<14 { try writeBig(fixture, Int64(number)) }
     }
 
-    @Test("what is committed while the log is copied is copied in the background too: the writer gets the last pages only",
+    @Test(
+        "what is committed while the log is copied is copied in the background too: the writer gets the last pages only",
         .timeLimit(.minutes(1)))
     func passes() async throws {
         #expect(TestDisk.isInstalled)
@@ -96,7 +97,8 @@ struct CheckpointerTests {
         #expect(writes("sql-checkpoint") >= 200)
     }
 
-    @Test("after a sync of the file that failed nothing is written any more, and the log stays: it alone holds everything",
+    @Test(
+        "after a sync of the file that failed nothing is written any more, and the log stays: it alone holds everything",
         .timeLimit(.minutes(1)), arguments: [10, 100], [false, true])
     func unsynced(_ pages: Int, isOpenElsewhere: Bool) throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
@@ -143,7 +145,8 @@ struct CheckpointerTests {
         try again.checkpoint(truncate: true)
     }
 
-    @Test("once a sync in the background has failed, reads are answered from the log, also before the next write",
+    @Test(
+        "once a sync in the background has failed, reads are answered from the log, also before the next write",
         .timeLimit(.minutes(1)))
     func readAfterFailedSync() async throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
@@ -181,7 +184,8 @@ struct CheckpointerTests {
         try file.close()
     }
 
-    @Test("after a sync that failed the file is made good from the log, and only then is anything written again",
+    @Test(
+        "after a sync that failed the file is made good from the log, and only then is anything written again",
         .timeLimit(.minutes(1)), arguments: [10, 100], [false, true])
     func copiedAnew(_ pages: Int, isReadMeanwhile: Bool) throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
@@ -252,7 +256,8 @@ struct CheckpointerTests {
         #expect(TestDisk.counted.withLock { $0.writes["sync sql-checkpoint"] ?? 0 } >= 2)
     }
 
-    @Test("a write that changes nothing, after the log was emptied, has nothing copied, and closing ends", arguments: [true, false])
+    @Test(
+        "a write that changes nothing, after the log was emptied, has nothing copied, and closing ends", arguments: [true, false])
     func emptied(_ truncates: Bool) throws {
         let fixture = try Self.fixture()
         // Its copy begins, and who asks for a checkpoint is told that it has ended.

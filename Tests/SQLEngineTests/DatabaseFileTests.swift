@@ -65,7 +65,9 @@ struct TakenAwayTests {
             #expect(writes(fixture.database, "while") == .displaced)
             #expect(writes(fixture.database, "while") == .displaced)
             #expect(throws: SQLError.self) { try fixture.database.checkpoint(truncate: true) }
-            await #expect(throws: SQLError.self) { try await fixture.database.rehearse { try insertThing($0.connection, "while") } }
+            await #expect(throws: SQLError.self) {
+                try await fixture.database.rehearse { try insertThing($0.connection, "while") }
+            }
             #expect(fixture.database.refusals.count == refused + 4)
             #expect(fixture.database.refusals.last?.code == .displaced)
             away.bringBack()

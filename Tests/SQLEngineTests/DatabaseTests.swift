@@ -156,7 +156,8 @@ struct DatabaseTests {
         for name in ["", ":memory:", "a\0b"] {
             #expect(throws: SQLError.self) { try Database(path: name) }
         }
-        try Data("not a database, but long enough to be taken for one. ".utf8).write(to: URL(fileURLWithPath: folder.file("text")))
+        try Data("not a database, but long enough to be taken for one. ".utf8).write(
+            to: URL(fileURLWithPath: folder.file("text")))
         let other = #expect(throws: SQLError.self) { try Database(path: folder.file("text")) }
         #expect(other?.code == .notADatabase)
     }

@@ -65,7 +65,9 @@ extension LogBufferTests {
         for round in 0..<3 {
             let spilled = Task {
                 try await fixture.database.write { transaction in
-                    for number in 0..<200 { try insertThing(transaction.connection, "\(number) " + String(repeating: "x", count: 4_000)) }
+                    for number in 0..<200 {
+                        try insertThing(transaction.connection, "\(number) " + String(repeating: "x", count: 4_000))
+                    }
                     throw Undone()
                 }
             }
@@ -91,7 +93,8 @@ extension LogBufferTests {
             $0.writerCacheKibibytes = 160
         }
         try await fixture.database.write { transaction in
-            try transaction.connection.script("CREATE TABLE pages (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0), data BLOB) STRICT")
+            try transaction.connection.script(
+                "CREATE TABLE pages (id INTEGER PRIMARY KEY, n INTEGER NOT NULL CHECK (n >= 0), data BLOB) STRICT")
             for number in 1...300 { try transaction.connection.run("INSERT INTO pages VALUES (?1, 0, zeroblob(7000))", number) }
         }
         try fixture.database.checkpoint(truncate: true)
@@ -112,16 +115,18 @@ extension LogBufferTests {
             }
         ]
         await fixture.database.waits(for: 1)
-        group.append(write { connection in
-            try mark(connection.connection, 101...140)
-            for id in [2, 5, 9] { try mark(connection.connection, id...id) }
-        })
+        group.append(
+            write { connection in
+                try mark(connection.connection, 101...140)
+                for id in [2, 5, 9] { try mark(connection.connection, id...id) }
+            })
         await fixture.database.waits(for: 2)
-        group.append(write { connection in
-            TestDisk.fill(log)
-            defer { TestDisk.empty(log) }
-            try connection.connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
-        })
+        group.append(
+            write { connection in
+                TestDisk.fill(log)
+                defer { TestDisk.empty(log) }
+                try connection.connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
+            })
         await fixture.database.waits(for: 3)
         group.append(write { try mark($0.connection, 2...2) })
         await fixture.database.waits(for: 4)
@@ -134,7 +139,9 @@ extension LogBufferTests {
         try check(fixture.folder.file())
         // And so does who opens the file after a crash.
         let copy = fixture.folder.file() + ".copy"
-        for suffix in ["", "-wal"] { try FileManager.default.copyItem(atPath: fixture.folder.file() + suffix, toPath: copy + suffix) }
+        for suffix in ["", "-wal"] {
+            try FileManager.default.copyItem(atPath: fixture.folder.file() + suffix, toPath: copy + suffix)
+        }
         try check(copy)
         try await fixture.database.write { try mark($0.connection, 1...1) }
         #expect(try fixture.database.read { try $0.first("SELECT sum(n) FROM pages") { $0.int(0) } } == 1)
@@ -209,6 +216,8 @@ extension LogBufferTests {
         TestDisk.fill(log)
         defer { TestDisk.empty(log) }
         try await rehearse(fixture)
-        await #expect(throws: SQLError.self) { try await fixture.database.write { try insertThing($0.connection, "the control") } }
+        await #expect(throws: SQLError.self) {
+            try await fixture.database.write { try insertThing($0.connection, "the control") }
+        }
     }
 }

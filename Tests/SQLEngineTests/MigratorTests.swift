@@ -153,7 +153,8 @@ struct MigratorTests {
         try migrator(first, second, third).migrate(path: path)
         let known = migrator(first)
         let error = #expect(throws: MigrationError.self) { try known.migrate(path: path) }
-        let sentence = "\(path) was written by a newer Campanile (schema 3, this program knows 1): "
+        let sentence =
+            "\(path) was written by a newer Campanile (schema 3, this program knows 1): "
             + "install that version or restore \(path).before-v3."
         #expect(error?.description == sentence)
         #expect(throws: MigrationError.self) { try known.pending(path: path) }
@@ -166,7 +167,9 @@ struct MigratorTests {
     func foreign(_ id: Int32) throws {
         let path = folder.file()
         let database = try Database(path: path)
-        try database.writeBlocking { try $0.connection.script("CREATE TABLE theirs (id INTEGER); PRAGMA application_id = \(id);") }
+        try database.writeBlocking {
+            try $0.connection.script("CREATE TABLE theirs (id INTEGER); PRAGMA application_id = \(id);")
+        }
         database.close()
         let before = try Data(contentsOf: URL(fileURLWithPath: path))
         let error = #expect(throws: MigrationError.self) { try migrator(first).migrate(path: path) }

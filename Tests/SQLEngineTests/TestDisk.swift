@@ -79,10 +79,11 @@ enum TestDisk {
 
 /// Syncs are no call of that table: the files get a copy of SQLite's own methods, with another one for the sync.
 extension TestDisk {
-    private typealias Open = @convention(c) (
-        UnsafeMutablePointer<sqlite3_vfs>?, UnsafePointer<CChar>?, UnsafeMutablePointer<sqlite3_file>?, Int32,
-        UnsafeMutablePointer<Int32>?
-    ) -> Int32
+    private typealias Open =
+        @convention(c) (
+            UnsafeMutablePointer<sqlite3_vfs>?, UnsafePointer<CChar>?, UnsafeMutablePointer<sqlite3_file>?, Int32,
+            UnsafeMutablePointer<Int32>?
+        ) -> Int32
     private typealias Sync = @convention(c) (UnsafeMutablePointer<sqlite3_file>?, Int32) -> Int32
 
     private static let system = Mutex<(open: Open?, sync: Sync?, methods: UInt?)>((nil, nil, nil))

@@ -11,10 +11,12 @@ import Testing
         private let lines = Mutex<[String]>([])
 
         func add(_ line: String) { lines.withLock { $0.append(line) } }
-        func take() -> [String] { lines.withLock { lines in
-            defer { lines = [] }
-            return lines
-        } }
+        func take() -> [String] {
+            lines.withLock { lines in
+                defer { lines = [] }
+                return lines
+            }
+        }
     }
 
     /// A write that inserts a row of this name and registers both kinds of effects.
@@ -77,7 +79,9 @@ import Testing
         #expect(record.take() == ["undo b", "changed [1, 2]", "after a", "after c"])
     }
 
-    @Test("a group that is run again registers anew: what the first run registered is undone once, what the second did is done once")
+    @Test(
+        "a group that is run again registers anew: what the first run registered is undone once, what the second did is done once"
+    )
     func rerun() async throws {
         let fixture = try Fixture()
         let record = Record()

@@ -125,9 +125,11 @@ struct WriterTests {
         let other = try Database(path: fixture.folder.file())
         let gate = Gate()
         let holder = await gate.close(other) { try insertThing($0, "other") }
-        let error = await failures([Task { [database = fixture.database] in
-            try await database.write { _ = try insertThing($0.connection, "refused") }
-        }])
+        let error = await failures([
+            Task { [database = fixture.database] in
+                try await database.write { _ = try insertThing($0.connection, "refused") }
+            }
+        ])
         #expect(error.first??.code == .busy)
         #expect(error.first??.isUnavailable == true)
         #expect(try fixture.count == 0, "reads go on")
@@ -148,7 +150,9 @@ struct WriterTests {
             [
                 { transaction in
                     let big = [UInt8](repeating: 7, count: 200_000)
-                    #expect(throws: SQLError.self) { try transaction.connection.run("INSERT INTO things (data) VALUES (?1)", big) }
+                    #expect(throws: SQLError.self) {
+                        try transaction.connection.run("INSERT INTO things (data) VALUES (?1)", big)
+                    }
                     // Swallowing the error doesn't help: outside the transaction this would be kept by itself.
                     let error = #expect(throws: SQLError.self) { try insertThing(transaction.connection, "alone") }
                     #expect(error?.code == .full)
@@ -197,7 +201,8 @@ struct WriterTests {
         let database = fixture.database
         let gate = Gate()
         let first = await gate.close(database)
-        let waiting = await queueUp(database, [{ _ = try insertThing($0.connection, "1") }, { _ = try insertThing($0.connection, "2") }])
+        let waiting = await queueUp(
+            database, [{ _ = try insertThing($0.connection, "1") }, { _ = try insertThing($0.connection, "2") }])
         let refused = await failures([Task { try await database.write { _ = try insertThing($0.connection, "3") } }])
         #expect(refused == [SQLError.queueFull])
         #expect(throws: SQLError.queueFull) { try database.checkpoint(truncate: false) }

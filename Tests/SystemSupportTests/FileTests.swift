@@ -11,10 +11,12 @@ import Testing
         }
     }
 
-    @Test("a file is read whole up to the limit, and not at all beyond it", arguments: [
-        (0, 0, "0 bytes"), (10, 10, "10 bytes"), (11, 10, "is larger than 10 bytes"), (200_000, 200_000, "200000 bytes"),
-        (200_001, 200_000, "is larger than 200000 bytes"),
-    ])
+    @Test(
+        "a file is read whole up to the limit, and not at all beyond it",
+        arguments: [
+            (0, 0, "0 bytes"), (10, 10, "10 bytes"), (11, 10, "is larger than 10 bytes"), (200_000, 200_000, "200000 bytes"),
+            (200_001, 200_000, "is larger than 200000 bytes"),
+        ])
     func limit(size: Int, limit: Int, told: String) throws {
         let file = URL.temporaryDirectory.appending(path: "campanile-\(UUID().uuidString)")
         let content = (0..<size).map { UInt8(truncatingIfNeeded: $0 &* 31) }
@@ -30,10 +32,12 @@ import Testing
         #expect(String(decoding: status, as: UTF8.self).contains("VmRSS"))
     }
 
-    @Test("what can't be read is told with its reason", arguments: [
-        ("/no such folder/file", "isn't there"), ("/", "is a directory"), ("/dev/null/file", "isn't there"),
-        ("/proc/self/mem", "can't be read"),
-    ])
+    @Test(
+        "what can't be read is told with its reason",
+        arguments: [
+            ("/no such folder/file", "isn't there"), ("/", "is a directory"), ("/dev/null/file", "isn't there"),
+            ("/proc/self/mem", "can't be read"),
+        ])
     func unreadable(path: String, told: String) {
         #expect(reading(path, limit: 100) == told)
         let error = #expect(throws: UnreadableFile.self) { try File.read(path, limit: 100) }

@@ -122,7 +122,8 @@ extension ClientFailure {
         let code = problem?["code"]?.string
         let detail = problem?["detail"]?.string
         // A redirection isn't followed: the user's token is for this server alone.
-        self = ClientFailure(status: answer.status, code: code, detail: detail, retryAfter: retryAfter)
+        self =
+            ClientFailure(status: answer.status, code: code, detail: detail, retryAfter: retryAfter)
             ?? ClientFailure(.unreadable, status: answer.status)
     }
 

@@ -214,10 +214,12 @@ public final class BadgeStore: Sendable {
 
     /// One thread tells, without a lock; what others change meanwhile it tells after that.
     private func tell() {
-        guard state.withLock({ state in
-            defer { state.isTelling = true }
-            return !state.isTelling
-        }) else { return }
+        guard
+            state.withLock({ state in
+                defer { state.isTelling = true }
+                return !state.isTelling
+            })
+        else { return }
         while let (news, watchers) = nextNews() {
             for watcher in watchers where state.withLock({ $0.watchers.contains { $0.id == watcher.id } }) {
                 watcher.tell(news.count)

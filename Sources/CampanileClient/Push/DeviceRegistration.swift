@@ -115,7 +115,11 @@ public actor DeviceRegistration {
             try await work()
         }
         last = Task { _ = try? await task.value }
-        try await withTaskCancellationHandler { try await task.value } onCancel: { task.cancel() }
+        try await withTaskCancellationHandler {
+            try await task.value
+        } onCancel: {
+            task.cancel()
+        }
     }
 
     /// What became of this device's pushes at sign-out.

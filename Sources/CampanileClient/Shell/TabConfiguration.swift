@@ -36,23 +36,25 @@ public struct TabConfiguration: Hashable, Sendable {
     /// - Returns: nil when the settings have no tabs, or one that can't be read.
     public init?(settings: [String: AnyHashable]) {
         guard let values = settings["tabs"]?.base as? [Any] else { return nil }
-        self.init(values.map { value in
-            guard let member = value as? [String: Any] else { return nil }
-            func text(_ key: String) -> String? { member[key] as? String }
-            return Tab(
-                title: text("title"), icon: text("icon"), selectedIcon: text("selected_icon"), path: text("path"),
-                isNotifications: member["notifications"] as? Bool)
-        })
+        self.init(
+            values.map { value in
+                guard let member = value as? [String: Any] else { return nil }
+                func text(_ key: String) -> String? { member[key] as? String }
+                return Tab(
+                    title: text("title"), icon: text("icon"), selectedIcon: text("selected_icon"), path: text("path"),
+                    isNotifications: member["notifications"] as? Bool)
+            })
     }
 
     /// From the settings of the server's answer.
     init?(settings: JSONValue) {
         guard case .array(let values)? = settings["tabs"] else { return nil }
-        self.init(values.map { value in
-            Tab(
-                title: value["title"]?.string, icon: value["icon"]?.string, selectedIcon: value["selected_icon"]?.string,
-                path: value["path"]?.string, isNotifications: value["notifications"].map { $0 == .bool(true) })
-        })
+        self.init(
+            values.map { value in
+                Tab(
+                    title: value["title"]?.string, icon: value["icon"]?.string, selectedIcon: value["selected_icon"]?.string,
+                    path: value["path"]?.string, isNotifications: value["notifications"].map { $0 == .bool(true) })
+            })
     }
 
     private init?(_ tabs: [Tab?]) {

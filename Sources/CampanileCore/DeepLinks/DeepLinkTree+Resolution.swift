@@ -57,7 +57,8 @@ extension DeepLinkTree {
             case .unknownSegment(let segment, let below, let nearest):
                 let place = below.isEmpty ? "" : " below \(quotedInSentence(below))"
                 // A link whose first segment of several is empty has no good form.
-                let what = !segment.isEmpty
+                let what =
+                    !segment.isEmpty
                     ? "names no screen: there is no \(quotedInSentence(segment))\(place)"
                     : "names no screen: \(below.isEmpty ? "its path" : "a segment of its path\(place)") is empty"
                 guard let first = nearest.first else { return ["\(what)."] }
@@ -114,7 +115,8 @@ extension DeepLinkTree {
             // What is called nearly so at this place; then what is called so anywhere.
             let likeness = NameLikeness(to: segment.text)
             let here = level.compactMap { node in likeness.distance(of: node.segment).map { ($0, node.segment) } }.sorted(by: <)
-            _ = here.allSatisfy { add(prefix + $0.1) }
+            _ =
+                here.allSatisfy { add(prefix + $0.1) }
                 && DeepLinkTree.walk(nodes, "") { node, prefix in
                     likeness.distance(of: node.segment) == nil || add(prefix + node.segment)
                 }

@@ -11,7 +11,8 @@ extension NewNotification {
         if let content, push.push, !PushLimit.fits(content, push, rules.category(content.category)) {
             object.fail(
                 content.data == nil ? "deep_link" : "data", .tooLong,
-                "The push would be larger than 4,096 bytes, which is all that Apple and Google take: shorten data, deep_link or title.")
+                "The push would be larger than 4,096 bytes, which is all that Apple and Google take: shorten data, deep_link or title."
+            )
         }
         try object.throwIfInvalid()
         guard let content, !userIDs.isEmpty else { throw ClientError(.internalError) }

@@ -20,7 +20,8 @@ struct SandboxResource: Sendable {
     private static func json(_ record: SandboxProvider.Record) -> JSONValue {
         .object([
             .init("provider", .string(record.message.device.provider.rawValue)),
-            .init("platform", .string(record.message.device.platform.rawValue)), .init("token", .string(record.message.device.token)),
+            .init("platform", .string(record.message.device.platform.rawValue)),
+            .init("token", .string(record.message.device.token)),
             .init("user_id", .string(record.message.userID)),
             .init("notification_id", record.notificationID.map { .string($0.description) } ?? .null),
             .init("headers", .object(record.request.headers)), .init("payload", record.request.payload),

@@ -85,10 +85,11 @@ final class Authenticator: Sendable {
         guard let record = try database.read({ try APIKeyRepository.find(hash: hash, in: $0) }) else {
             throw ClientError.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
-        let principal: Principal = switch record.kind {
-        case .producer: .producer(Producer(keyID: record.id, name: record.name, app: record.app))
-        case .operate: .operate(app: record.app)
-        }
+        let principal: Principal =
+            switch record.kind {
+            case .producer: .producer(Producer(keyID: record.id, name: record.name, app: record.app))
+            case .operate: .operate(app: record.app)
+            }
         cache.remember(principal, for: key, until: Timestamp(milliseconds: .max), generation: generation)
         return principal
     }
@@ -150,7 +151,8 @@ extension Authenticator {
         let (token, source) = try streamToken(request)
         if token.starts(with: StreamTokens.prefix.utf8) {
             guard let verified = streamTokens.verify(token, now: world.now()) else {
-                throw ClientError.unauthorized("The stream token is invalid or has expired.", challenge: Authenticator.invalidToken)
+                throw ClientError.unauthorized(
+                    "The stream token is invalid or has expired.", challenge: Authenticator.invalidToken)
             }
             return StreamUser(user: try user(verified), source: source)
         }

@@ -192,7 +192,9 @@ package final class UserTokenVerifier: Sendable {
         guard claims.exp > now else { throw UserTokenError("The token has expired.") }
         if let notBefore = claims.nbf, notBefore > now { throw UserTokenError("The token is not valid yet.") }
         if let issuer, claims.iss.map({ ExactText($0) }) != issuer { throw UserTokenError("The token has another issuer.") }
-        if let audience, !claims.aud.contains(where: { ExactText($0) == audience }) { throw UserTokenError("The token is for another audience.") }
+        if let audience, !claims.aud.contains(where: { ExactText($0) == audience }) {
+            throw UserTokenError("The token is for another audience.")
+        }
         if let mistake = UserID.mistake(claims.sub) { throw UserTokenError("The token's sub \(mistake.sentence)") }
         let app = claims.app ?? AppName.standard
         guard AppName.isValid(app) else { throw UserTokenError("The token's app is not the name of an app.") }

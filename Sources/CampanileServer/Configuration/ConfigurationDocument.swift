@@ -103,8 +103,9 @@ struct ConfigurationDocument: Sendable {
         // Each time one key of one map.
         for _ in 0..<20 {
             guard let repetition = YAMLRepetition(error), let rest = repetition.removed(from: text) else { return nil }
-            problems.append(.init(
-                origin: .file(path, line: repetition.line), message: YAMLTranscript.repeated([repetition.key])))
+            problems.append(
+                .init(
+                    origin: .file(path, line: repetition.line), message: YAMLTranscript.repeated([repetition.key])))
             do {
                 let document = try compose(rest, path: path)
                 return ConfigurationDocument(entries: document.entries, problems: problems + document.problems, isWhole: false)
@@ -124,7 +125,9 @@ private struct YAMLRepetition {
     private let column: Int
 
     init?(_ error: any Error) {
-        guard case .duplicatedKeysInMapping(let keys, let context)? = error as? YamlError, let key = keys.first else { return nil }
+        guard case .duplicatedKeysInMapping(let keys, let context)? = error as? YamlError, let key = keys.first else {
+            return nil
+        }
         self.key = key
         line = context.mark.line
         column = context.mark.column

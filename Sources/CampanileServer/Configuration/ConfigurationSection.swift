@@ -62,10 +62,13 @@ final class ConfigurationSection {
             elements = written
         case .scalar(let scalar) where scalar.style == .outside:
             let parts = scalar.text.split(separator: ",", omittingEmptySubsequences: false)
-            elements = scalar.text.isEmpty ? [] : parts.map { part in
-                let text = part.trimmingCharacters(in: .whitespaces)
-                return WrittenValue(content: .scalar(.init(text: text, style: .outside)), origin: written.origin)
-            }
+            elements =
+                scalar.text.isEmpty
+                ? []
+                : parts.map { part in
+                    let text = part.trimmingCharacters(in: .whitespaces)
+                    return WrittenValue(content: .scalar(.init(text: text, style: .outside)), origin: written.origin)
+                }
         default:
             reader.report(written.origin, "\(name) must be a list, such as [\"…\"]")
             return nil

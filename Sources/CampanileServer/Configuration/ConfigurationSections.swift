@@ -190,7 +190,8 @@ extension SettingType where Value == String {
     fileprivate static var cookieName: Self {
         refined { name in
             let marks = "!#$%&'*+-.^_`|~"
-            let isToken = !name.isEmpty && name.utf8.count <= Limits.cookieNameBytes
+            let isToken =
+                !name.isEmpty && name.utf8.count <= Limits.cookieNameBytes
                 && name.allSatisfy { $0.isASCII && ($0.isLetter || $0.isNumber || marks.contains($0)) }
             return isToken ? nil : "must be the name of a cookie, and is \(quotedForMessage(name))"
         }

@@ -99,7 +99,8 @@ extension SettingType where Value == String {
         refined { name in
             let isParameter = name.wholeMatch(of: #/:[A-Za-z_][A-Za-z0-9_]*/#) != nil
             // What the path of a link can't hold, and what would have to be escaped there to mean itself.
-            let isLiteral = name != "." && name != ".." && !name.utf8.contains { "/\\?#%:".utf8.contains($0) }
+            let isLiteral =
+                name != "." && name != ".." && !name.utf8.contains { "/\\?#%:".utf8.contains($0) }
                 && !name.unicodeScalars.contains { $0.properties.isWhitespace || $0.properties.generalCategory == .control }
             if let complaint = tooLong(name) { return complaint }
             let rule = "must be one segment of a path, without spaces and any of / \\ ? # % :, or a parameter such as :id"

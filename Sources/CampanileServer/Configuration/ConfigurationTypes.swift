@@ -250,9 +250,10 @@ private func isHost(_ text: String) -> Bool {
         return inet_pton(AF_INET, text, &address) == 1
     }
     let labels = text.split(separator: ".", omittingEmptySubsequences: false)
-    return text.utf8.count <= 253 && labels.allSatisfy { label in
-        label.utf8.count <= 63 && label.wholeMatch(of: #/[A-Za-z0-9]([A-Za-z0-9\-]*[A-Za-z0-9])?/#) != nil
-    }
+    return text.utf8.count <= 253
+        && labels.allSatisfy { label in
+            label.utf8.count <= 63 && label.wholeMatch(of: #/[A-Za-z0-9]([A-Za-z0-9\-]*[A-Za-z0-9])?/#) != nil
+        }
 }
 
 /// Whether YAML 1.2 (section 10.3.2) reads a plain scalar as a boolean.

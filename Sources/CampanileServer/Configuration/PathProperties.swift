@@ -75,9 +75,10 @@ extension Configuration.PathConfiguration.Version {
     private var givesEveryPathAURI: Bool {
         let everything = #/(\^?/?|\^|\^?/?\.\*|\^?\.\+|\^?\(\.\*\))\$?/#
         return rules.contains { rule in
-            rule.properties["uri"] != nil && rule.patterns.contains { pattern in
-                pattern.wholeMatch(of: everything) != nil && !["^/$", "/$", "^$"].contains(pattern)
-            }
+            rule.properties["uri"] != nil
+                && rule.patterns.contains { pattern in
+                    pattern.wholeMatch(of: everything) != nil && !["^/$", "/$", "^$"].contains(pattern)
+                }
         }
     }
 }

@@ -57,7 +57,8 @@ package final class DeliveryWorker: Sendable {
         self.logger = logger
         claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
         settlements = DeliverySettlements(
-            badgePushes: badgePushes, policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
+            badgePushes: badgePushes,
+            policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
             random: world.random)
         state = Mutex(State(lanes: LaneHealth(divisor: options.delayDivisor)))
         deadTokenGuard = Mutex(DeadTokenGuard(share: options.deadTokenShare))
@@ -159,7 +160,8 @@ package final class DeliveryWorker: Sendable {
             }
             lookAgainAt = next
         } catch {
-            logger.error("The delivery worker can't reach the database; it tries again in a second.", metadata: ["error": "\(error)"])
+            logger.error(
+                "The delivery worker can't reach the database; it tries again in a second.", metadata: ["error": "\(error)"])
             lookAgainAt = Timestamp(milliseconds: world.now().milliseconds + 1_000)
         }
         if isStopping, isIdle { return false }

@@ -81,12 +81,13 @@ package struct Explanation: Sendable {
         let reason = delivery.reason.map { ", \(Explanation.sentence($0))" } ?? ""
         let head = "\(token)\(provider): \(delivery.state.rawValue), \(times)\(next)\(reason)"
         guard case .array(let answers) = Explanation.answers(delivery) else { return [head] }
-        return [head] + answers.map { answer in
-            let parts = ["at", "outcome", "reason"].compactMap { key -> String? in
-                guard case .string(let text)? = answer[key] else { return nil }
-                return text
+        return [head]
+            + answers.map { answer in
+                let parts = ["at", "outcome", "reason"].compactMap { key -> String? in
+                    guard case .string(let text)? = answer[key] else { return nil }
+                    return text
+                }
+                return "  " + parts.joined(separator: " ")
             }
-            return "  " + parts.joined(separator: " ")
-        }
     }
 }

@@ -13,7 +13,8 @@ struct DeviceRegistry: Sendable {
             var device = device
             device.lastRegisteredAt = transaction.now
             let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
-            guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection) else {
+            guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection)
+            else {
                 _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
                 try dropStalest(inbox: inbox, in: transaction)
                 return (device, true)

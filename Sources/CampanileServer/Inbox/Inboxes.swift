@@ -161,7 +161,8 @@ struct Inboxes: Sendable {
         let newest = isFirst ? state.newestID ?? .least : .greatest
         let upTo = min(marking.upTo ?? newest, newest)
         let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
-        let (count, through) = state.unreadCount == 0
+        let (count, through) =
+            state.unreadCount == 0
             ? (0, upTo) : try NotificationRepository.markRead(range, at: readAt, inbox: inbox, in: transaction)
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)

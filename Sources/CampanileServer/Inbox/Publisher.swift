@@ -150,12 +150,16 @@ package struct Publisher: Sendable {
         for device in devices {
             var schedule = device.schedule
             if let terms, let deliveryWorker, schedule.isFree(at: transaction.now),
-                try deliveryWorker.send(in: Lane(app: app, provider: device.target.provider), after: transaction, {
-                    try deliveryWorker.claims.claim(
-                        device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
-                        in: transaction)
-                })
-            { continue }
+                try deliveryWorker.send(
+                    in: Lane(app: app, provider: device.target.provider), after: transaction,
+                    {
+                        try deliveryWorker.claims.claim(
+                            device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
+                            in: transaction)
+                    })
+            {
+                continue
+            }
             isOwed = true
             try DeliveryRepository.insert(
                 ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: transaction.now, in: transaction)

@@ -155,7 +155,8 @@ final class Hub: @unchecked Sendable {
                 if user.life.isRevoked(by: notBefore) { session.end(.revoked) }
             }
         } catch {
-            logger.warning("Revocations can't be read now; they are looked at again in a second.", metadata: ["error": "\(error)"])
+            logger.warning(
+                "Revocations can't be read now; they are looked at again in a second.", metadata: ["error": "\(error)"])
         }
     }
 }

@@ -70,18 +70,20 @@ enum EventRepository {
                 "UPDATE inboxes SET listened_from = ?2 WHERE id = ?1", inbox, transaction.connection.lastInsertRowID)
         }
         _ = try transaction.connection.run(
-            "UPDATE inboxes SET listened_until = ?2 WHERE id = ?1", inbox, transaction.now.milliseconds + Limits.recordingMilliseconds)
+            "UPDATE inboxes SET listened_until = ?2 WHERE id = ?1", inbox,
+            transaction.now.milliseconds + Limits.recordingMilliseconds)
     }
 
     /// Forgets the oldest events.
     /// - Returns: how many.
     static func purge(before time: Timestamp, limit: Int, in transaction: Transaction) throws -> Int {
-        let last = try transaction.connection.first(
-            """
-            SELECT max(sequence), count(*) FROM
-                (SELECT sequence, created_at FROM events ORDER BY sequence LIMIT ?2) WHERE created_at < ?1
-            """, time, limit
-        ) { $0.intOrNil(0) } ?? nil
+        let last =
+            try transaction.connection.first(
+                """
+                SELECT max(sequence), count(*) FROM
+                    (SELECT sequence, created_at FROM events ORDER BY sequence LIMIT ?2) WHERE created_at < ?1
+                """, time, limit
+            ) { $0.intOrNil(0) } ?? nil
         guard let last else { return 0 }
         let count = try transaction.connection.run("DELETE FROM events WHERE sequence <= ?1", last)
         _ = try transaction.connection.run("UPDATE program_state SET events_purged_through = ?1 WHERE id = 1", last)

@@ -78,11 +78,13 @@ struct HeadReader {
 
     private mutating func readFields(_ handle: OpaquePointer) -> Head {
         withUnsafeMutablePointer(to: &self) { reader in
-            _ = MHD_get_connection_values_n(handle, .HEADER_KIND, { reader, _, name, nameLength, value, valueLength in
-                guard let reader = reader?.assumingMemoryBound(to: HeadReader.self), let name, let value else { return .NO }
-                reader.pointee.refusal = reader.pointee.take(name, nameLength, value, valueLength)
-                return reader.pointee.refusal == nil ? .YES : .NO
-            }, reader)
+            _ = MHD_get_connection_values_n(
+                handle, .HEADER_KIND,
+                { reader, _, name, nameLength, value, valueLength in
+                    guard let reader = reader?.assumingMemoryBound(to: HeadReader.self), let name, let value else { return .NO }
+                    reader.pointee.refusal = reader.pointee.take(name, nameLength, value, valueLength)
+                    return reader.pointee.refusal == nil ? .YES : .NO
+                }, reader)
         }
         if refusal == nil { refusal = conclude() }
         return Head(refusal: refusal, contentLength: contentLength, isChunked: transferEncodings > 0)
@@ -97,7 +99,8 @@ struct HeadReader {
         let valueAddress = UInt(bitPattern: value)
         var nameOffset = Int(bitPattern: nameAddress &- headAddress)
         var valueOffset = Int(bitPattern: valueAddress &- headAddress)
-        let isInHead = nameOffset >= 0 && nameOffset + nameLength <= headSize
+        let isInHead =
+            nameOffset >= 0 && nameOffset + nameLength <= headSize
             && valueOffset >= 0 && valueOffset + valueLength <= headSize
         if addressesTell {
             guard isInHead, nameAddress == cursor, valueAddress > nameAddress + UInt(nameLength) else {

@@ -19,13 +19,17 @@ struct TrailerReader {
     static func refusal(_ connection: Connection) -> Refusal? {
         var reader = TrailerReader(connection)
         withUnsafeMutablePointer(to: &reader) { reader in
-            _ = MHD_get_connection_values_n(connection.handle, .FOOTER_KIND, { reader, _, name, nameLength, value, valueLength in
-                guard let reader = reader?.assumingMemoryBound(to: TrailerReader.self), let name, let value else { return .NO }
-                let nameBytes = UnsafeRawBufferPointer(start: name, count: nameLength)
-                let valueBytes = UnsafeRawBufferPointer(start: value, count: valueLength)
-                reader.pointee.refusal = reader.pointee.take(nameBytes, valueBytes)
-                return reader.pointee.refusal == nil ? .YES : .NO
-            }, reader)
+            _ = MHD_get_connection_values_n(
+                connection.handle, .FOOTER_KIND,
+                { reader, _, name, nameLength, value, valueLength in
+                    guard let reader = reader?.assumingMemoryBound(to: TrailerReader.self), let name, let value else {
+                        return .NO
+                    }
+                    let nameBytes = UnsafeRawBufferPointer(start: name, count: nameLength)
+                    let valueBytes = UnsafeRawBufferPointer(start: value, count: valueLength)
+                    reader.pointee.refusal = reader.pointee.take(nameBytes, valueBytes)
+                    return reader.pointee.refusal == nil ? .YES : .NO
+                }, reader)
         }
         return reader.refusal
     }

@@ -36,9 +36,10 @@ extension Request {
         guard FieldSyntax.isFieldValue(storage.slice(valueOffset..<storage.count)) else {
             throw RefusedRequest(refusal: .malformed("A header value holds a control character."))
         }
-        _ = addField(Field(
-            name: Int32(nameOffset), nameLength: Int32(valueOffset - nameOffset),
-            value: Int32(valueOffset), valueLength: Int32(storage.count - valueOffset)))
+        _ = addField(
+            Field(
+                name: Int32(nameOffset), nameLength: Int32(valueOffset - nameOffset),
+                value: Int32(valueOffset), valueLength: Int32(storage.count - valueOffset)))
     }
 
     private func append(_ text: String) -> Int {

@@ -213,8 +213,9 @@ extension Request {
             guard let value, (1...64).contains(value.count), value.allSatisfy(RequestName.isAllowed) else { return nil }
             return String(decoding: value, as: UTF8.self)
         }
-        return given ?? RequestName.make(
-            connection: contents.pointee.connectionNumber, request: contents.pointee.requestNumber)
+        return given
+            ?? RequestName.make(
+                connection: contents.pointee.connectionNumber, request: contents.pointee.requestNumber)
     }
 }
 

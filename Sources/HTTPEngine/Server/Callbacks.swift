@@ -35,14 +35,15 @@ enum Callbacks {
     }
 
     /// The request line is complete. What is returned becomes the request's context.
-    static let requestLine: @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<CChar>?, OpaquePointer?)
-        -> UnsafeMutableRawPointer? = { _, target, handle in
-            guard let target, let handle, let context = cmhd_socket_context(handle) else { return nil }
-            Callbacks.held(context)?._withUnsafeGuaranteedRef { connection in
-                connection.takeRequestLine(UnsafeMutablePointer(mutating: target))
+    static let requestLine:
+        @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<CChar>?, OpaquePointer?)
+            -> UnsafeMutableRawPointer? = { _, target, handle in
+                guard let target, let handle, let context = cmhd_socket_context(handle) else { return nil }
+                Callbacks.held(context)?._withUnsafeGuaranteedRef { connection in
+                    connection.takeRequestLine(UnsafeMutablePointer(mutating: target))
+                }
+                return context
             }
-            return context
-        }
 
     /// Called with the head, then with every part of the body, then when the request is complete.
     static let handler: MHD_AccessHandlerCallback = { _, _, _, method, version, upload, uploadSize, context in

@@ -19,7 +19,9 @@ package enum APNsPayload {
     ) -> PushRequest {
         PayloadLimit.fit(alert) { alert in
             PushRequest(headers: headers(message, options), payload: alertPayload(message, alert))
-        } size: { $0.body.count }
+        } size: {
+            $0.body.count
+        }
     }
 
     /// The header fields beside `authorization`; FCM sends the same to iOS devices.

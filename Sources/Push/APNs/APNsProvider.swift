@@ -151,7 +151,8 @@ package final class APNsProvider: PushProvider {
     /// A token that the other environment doesn't know either is dead; one that can't be asked about there is too.
     private func tryOtherEnvironment(_ attempt: Attempt, _ said: APNsAnswer) {
         let other: DeviceEnvironment = attempt.registered == .production ? .sandbox : .production
-        let canAsk = production !== sandbox && attempt.environment == attempt.registered
+        let canAsk =
+            production !== sandbox && attempt.environment == attempt.registered
             && !closedEnvironments.withLock { $0.contains(other) }
         guard canAsk else { return attempt.finish(.tokenGone(since: nil), status: said.status, said.word) }
         var next = attempt

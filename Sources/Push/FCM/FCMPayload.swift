@@ -12,7 +12,9 @@ package enum FCMPayload {
         }
         return PayloadLimit.fit(alert) { alert in
             request(message, content(message, alert, options))
-        } size: { counted($0, message.device) }
+        } size: {
+            counted($0, message.device)
+        }
     }
 
     private static func request(_ message: PushMessage, _ body: [JSONValue.Member]) -> PushRequest {

@@ -205,8 +205,7 @@ extension FaultAction {
         return .goaway(last, reason: try object.text("reason") ?? APNsReason.shutdown.rawValue)
     }
 
-    private static func latency(_ object: inout StrictObject, at place: String) throws(FaultSyntaxError) -> FaultAction
-    {
+    private static func latency(_ object: inout StrictObject, at place: String) throws(FaultSyntaxError) -> FaultAction {
         if let exact = try object.integer("ms") { return .latency(exact...exact) }
         guard let from = try object.integer("from_ms"), let to = try object.integer("to_ms"), from <= to else {
             throw FaultSyntaxError("\(place) needs ms, or from_ms and to_ms.")

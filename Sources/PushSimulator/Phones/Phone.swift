@@ -113,8 +113,7 @@ package struct Phone: Sendable {
             waiting.removeAll { $0.collapseID == key }
             dropped += before - waiting.count
             let keys = Set(waiting.compactMap(\.collapseID))
-            if keys.count >= Phone.androidCollapseKeys, let oldest = waiting.firstIndex(where: { $0.collapseID != nil })
-            {
+            if keys.count >= Phone.androidCollapseKeys, let oldest = waiting.firstIndex(where: { $0.collapseID != nil }) {
                 waiting.remove(at: oldest)
                 dropped += 1
             }

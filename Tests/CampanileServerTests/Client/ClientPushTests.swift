@@ -43,12 +43,16 @@ private struct Ranking: DeepLinkScreen {
 @Suite("A push on its way into an app", .serialized, .timeLimit(.minutes(2)))
 struct ClientPushTests {
     private static let tree = DeepLinkTree([
-        .init("home", title: "Home", children: [
-            .init("soptamp", title: "Soptamp", children: [
-                .init("entire-ranking", title: "Entire ranking"),
-                .init("current-generation-ranking", query: [.init("currentGeneration", .integer, isRequired: true)]),
+        .init(
+            "home", title: "Home",
+            children: [
+                .init(
+                    "soptamp", title: "Soptamp",
+                    children: [
+                        .init("entire-ranking", title: "Entire ranking"),
+                        .init("current-generation-ranking", query: [.init("currentGeneration", .integer, isRequired: true)]),
+                    ])
             ]),
-        ]),
         .init("notifications"),
     ])
     private static let token = Data(repeating: 0xA1, count: 32)
@@ -87,11 +91,14 @@ struct ClientPushTests {
         var configuration = Configuration()
         try providers.configure(&configuration)
         do {
-            try await withServer(clock: providers.clock, {
-                $0.apps = configuration.apps
-                $0.push = configuration.push
-                $0.deepLinks = Self.tree
-            }) { server in
+            try await withServer(
+                clock: providers.clock,
+                {
+                    $0.apps = configuration.apps
+                    $0.push = configuration.push
+                    $0.deepLinks = Self.tree
+                }
+            ) { server in
                 let device = await Device(try await server.phone())
                 try await device.registration.register(Self.token)
                 try await body(server, providers.simulator, try server.producer(), device)
@@ -124,9 +131,10 @@ struct ClientPushTests {
             try await settle(server)
             let phone = try #require(simulator.device(DeviceRegistration.hexadecimal(Self.token)))
             #expect(phone.badge == 2)
-            #expect(Set(phone.notifications.compactMap(\.deepLink)) == [
-                "home/soptamp/entire-ranking", "home/soptamp/current-generation-ranking?currentGeneration=33",
-            ])
+            #expect(
+                Set(phone.notifications.compactMap(\.deepLink)) == [
+                    "home/soptamp/entire-ranking", "home/soptamp/current-generation-ranking?currentGeneration=33",
+                ])
             let payloads = try simulator.requests().filter { $0.service == .apns }.map { record in
                 let object = try JSONSerialization.jsonObject(with: Data(record.payload.utf8))
                 return PushPayload(userInfo: try #require(object as? [String: Any]))
@@ -209,7 +217,9 @@ struct ClientPushTests {
         }
     }
 
-    @Test("whoever signs in where somebody else never signed out gets their own number, although it is older, and then their pushes")
+    @Test(
+        "whoever signs in where somebody else never signed out gets their own number, although it is older, and then their pushes"
+    )
     @MainActor
     func changeOfUser() async throws {
         try await withDevice { server, simulator, producer, device in
@@ -227,9 +237,10 @@ struct ClientPushTests {
             #expect(device.badge.count == 1 && device.badge.version < version)
             try await server.notify("For Bob too", to: "bob", as: producer)
             try await settle(server)
-            let second = try #require(simulator.requests().lazy.filter { $0.service == .apns }.compactMap { record in
-                try? JSONSerialization.jsonObject(with: Data(record.payload.utf8)) as? [String: Any]
-            }.map { PushPayload(userInfo: $0) }.first { $0.isAlert && $0.badge == 2 && $0.id != alices.id })
+            let second = try #require(
+                simulator.requests().lazy.filter { $0.service == .apns }.compactMap { record in
+                    try? JSONSerialization.jsonObject(with: Data(record.payload.utf8)) as? [String: Any]
+                }.map { PushPayload(userInfo: $0) }.first { $0.isAlert && $0.badge == 2 && $0.id != alices.id })
             #expect(device.badge.apply(second) && device.badge.count == 2)
         }
     }

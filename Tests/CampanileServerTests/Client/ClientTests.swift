@@ -228,9 +228,11 @@ struct ClientTests {
     @Test("the tree of deep links that the server checks against is the one that the app routes by")
     func tree() async throws {
         let tree = DeepLinkTree([
-            .init("home", title: "Home", web: "/dashboard", children: [
-                .init("ranking", query: [.init("generation", .integer, isRequired: true)]),
-            ]),
+            .init(
+                "home", title: "Home", web: "/dashboard",
+                children: [
+                    .init("ranking", query: [.init("generation", .integer, isRequired: true)])
+                ])
         ])
         try await withServer({ $0.deepLinks = tree }) { server in
             let phone = try await server.phone()

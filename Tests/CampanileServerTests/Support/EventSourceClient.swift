@@ -24,7 +24,8 @@ final class EventSourceClient: Sendable {
 
     /// - Throws: `Broken` when there is no answer.
     init(port: UInt16, _ target: String, headers: [String: String] = [:], receiveBuffer: Int32? = nil) async throws {
-        let request = "GET \(target) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n"
+        let request =
+            "GET \(target) HTTP/1.1\r\nHost: 127.0.0.1:\(port)\r\n"
             + headers.map { "\($0.key): \($0.value)\r\n" }.joined() + "\r\n"
         let socket = try ClientSocket(port: port, receiveBuffer: receiveBuffer)
         self.socket = socket

@@ -98,7 +98,8 @@ struct Fixture: Sendable {
             database: database, world: world, badgePushes: badgePushes, options: options, lease: Fixture.lease,
             providers: { [provider] _ in provider }, ids: ids,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        publisher = Publisher(database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil)
+        publisher = Publisher(
+            database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil)
     }
 
     let alice = User(app: "default", userID: "alice")

@@ -77,12 +77,14 @@ private final class Exchange: Sendable {
     func start() {
         var thread = pthread_t()
         let this = Unmanaged.passRetained(self).toOpaque()
-        let code = pthread_create(&thread, nil, { pointer in
-            guard let pointer else { return nil }
-            let exchange = Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue()
-            exchange.done(Result { try exchange.run() })
-            return nil
-        }, this)
+        let code = pthread_create(
+            &thread, nil,
+            { pointer in
+                guard let pointer else { return nil }
+                let exchange = Unmanaged<Exchange>.fromOpaque(pointer).takeRetainedValue()
+                exchange.done(Result { try exchange.run() })
+                return nil
+            }, this)
         precondition(code == 0)
         pthread_detach(thread)
     }

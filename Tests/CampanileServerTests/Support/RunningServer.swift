@@ -62,7 +62,8 @@ final class RunningServer: Sendable {
 
 /// Runs a test against a server, and stops it whatever happens.
 func withServer(
-    clock: HandClock = HandClock(), _ configure: (inout Configuration) -> Void = { _ in }, _ body: (RunningServer) async throws -> Void
+    clock: HandClock = HandClock(), _ configure: (inout Configuration) -> Void = { _ in },
+    _ body: (RunningServer) async throws -> Void
 ) async throws {
     let server = try await RunningServer(clock: clock, configure)
     do {

@@ -60,10 +60,13 @@ func withSimulator(
         try prepare(providers)
         var configuration = Configuration()
         try providers.configure(&configuration)
-        try await withServer(clock: providers.clock, {
-            $0.apps = configuration.apps
-            $0.push = configuration.push
-        }) { try await body($0, providers) }
+        try await withServer(
+            clock: providers.clock,
+            {
+                $0.apps = configuration.apps
+                $0.push = configuration.push
+            }
+        ) { try await body($0, providers) }
     } catch {
         await providers.simulator.shutDown()
         throw error

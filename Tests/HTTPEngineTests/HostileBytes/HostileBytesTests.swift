@@ -85,8 +85,9 @@ struct HostileBytesTests {
         }
         let hostile = outcomes.filter(\.mustBeRefused)
         let missed = hostile.filter(\.reachedApplication)
-        print("hostile bytes: \(hostile.count - missed.count) of \(hostile.count) refused as RFC 9112 asks; let through: "
-            + missed.map(\.hostile.name).joined(separator: ", "))
+        print(
+            "hostile bytes: \(hostile.count - missed.count) of \(hostile.count) refused as RFC 9112 asks; let through: "
+                + missed.map(\.hostile.name).joined(separator: ", "))
         #expect(isClean, "each request's state was given back exactly once")
         #expect(Set(outcomes.map(\.hostile.name)).count == outcomes.count, "every case has its own name")
         if let path = ProcessInfo.processInfo.environment["HOSTILE_BYTES_TABLE"] {

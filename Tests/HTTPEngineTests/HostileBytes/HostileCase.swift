@@ -62,7 +62,9 @@ extension HostileCase {
         .init("a NUL after the version", "3", "GET /a HTTP/1.1\0\r\nHost: a\r\n\r\n"),
         .init("the preface of HTTP/2", "2.3", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", .refused([400, 505])),
         .init("a TLS ClientHello", "3", "\u{16}\u{03}\u{01}\u{00}\u{C8}\u{01}\u{00}\u{00}\u{C4}\u{03}\u{03}\r\n\r\n"),
-        .init("a line that begins with NUL before the request line", "2.2", "\0 X /smuggled HTTP/1.1\r\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n",
+        .init(
+            "a line that begins with NUL before the request line", "2.2",
+            "\0 X /smuggled HTTP/1.1\r\nGET /a HTTP/1.1\r\nHost: a\r\n\r\n",
             .knownGap("the library drops the line before the request begins")),
     ]
 
@@ -94,13 +96,16 @@ extension HostileCase {
         .init("a byte over 127 in a value", "RFC 9110, 5.5", "GET /a HTTP/1.1\r\nHost: a\r\nX: \u{E9}\r\n\r\n", .served),
         .init("a space before the colon", "5.1", "GET /a HTTP/1.1\r\nHost: a\r\nX : y\r\n\r\n"),
         .init("a tab before the colon", "5.1", "GET /a HTTP/1.1\r\nHost: a\r\nX\t: y\r\n\r\n"),
-        .init("a space before the colon of Transfer-Encoding", "5.1",
+        .init(
+            "a space before the colon of Transfer-Encoding", "5.1",
             "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding : chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
         .init("a space inside a name", "5.1", "GET /a HTTP/1.1\r\nHost: a\r\nX Y: z\r\n\r\n"),
         .init("white space before the first field", "2.2", "GET /a HTTP/1.1\r\n X: y\r\nHost: a\r\n\r\n"),
         .init("a folded line", "5.2", "GET /a HTTP/1.1\r\nHost: a\r\nX: y\r\n z\r\n\r\n"),
         .init("a line folded with a tab", "5.2", "GET /a HTTP/1.1\r\nHost: a\r\nX: y\r\n\tz\r\n\r\n"),
-        .init("a folded Transfer-Encoding", "5.2", "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
+        .init(
+            "a folded Transfer-Encoding", "5.2",
+            "POST /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding:\r\n chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
         .init("a folded line at the end", "5.2", "GET /a HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n"),
         .init("a fold of nothing but white space", "5.2", "GET /a HTTP/1.1\r\nHost: a\r\nX: y\r\n \r\n\r\n"),
         .init("a line without a colon", "5", "GET /a HTTP/1.1\r\nHost: a\r\nX\r\n\r\n"),
@@ -120,12 +125,15 @@ extension HostileCase {
         .init("a bare LF after the last field", "2.2", "GET /a HTTP/1.1\r\nHost: a\n\r\n"),
         .init("a bare LF for the empty line", "2.2", "GET /a HTTP/1.1\r\nHost: a\r\n\n"),
         .init("only bare LF", "2.2", "GET /a HTTP/1.1\nHost: a\n\n"),
-        .init("a line that begins with NUL among the fields", "5",
+        .init(
+            "a line that begins with NUL among the fields", "5",
             "POST /a HTTP/1.1\r\nHost: a\r\n\0X: y\r\nContent-Length: 30\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n"),
         .init("a line of one NUL among the fields", "5", "GET /a HTTP/1.1\r\nHost: a\r\n\0\r\nX: y\r\n\r\n"),
-        .init("NUL and LF instead of CRLF after a field", "2.2", "GET /a HTTP/1.1\r\nHost: a\0\nX: y\r\n\r\n",
+        .init(
+            "NUL and LF instead of CRLF after a field", "2.2", "GET /a HTTP/1.1\r\nHost: a\0\nX: y\r\n\r\n",
             .knownGap("the library overwrites the CR with a NUL, so the two look the same afterwards")),
-        .init("NUL and LF instead of the empty line", "2.2", "GET /a HTTP/1.1\r\nHost: a\r\n\0\n",
+        .init(
+            "NUL and LF instead of the empty line", "2.2", "GET /a HTTP/1.1\r\nHost: a\r\n\0\n",
             .knownGap("the library overwrites the CR with a NUL, so the two look the same afterwards")),
     ]
 

@@ -7,10 +7,12 @@ func offThePool<R: Sendable>(_ work: @escaping @Sendable () throws -> R) async t
     try await withCheckedThrowingContinuation { continuation in
         let box = Unmanaged.passRetained(Work { continuation.resume(with: Result(catching: work)) })
         var thread = pthread_t()
-        let code = pthread_create(&thread, nil, { pointer in
-            if let pointer { Unmanaged<Work>.fromOpaque(pointer).takeRetainedValue().body() }
-            return nil
-        }, box.toOpaque())
+        let code = pthread_create(
+            &thread, nil,
+            { pointer in
+                if let pointer { Unmanaged<Work>.fromOpaque(pointer).takeRetainedValue().body() }
+                return nil
+            }, box.toOpaque())
         precondition(code == 0, "no thread")
         pthread_detach(thread)
     }
@@ -89,8 +91,10 @@ final class Journal: Sendable {
 
     func add(_ request: Request, _ status: Int) {
         entries.withLock {
-            $0.append(Entry(
-                method: request.method.name, path: request.path, pattern: request.routePattern.map { "\($0)" }, status: status))
+            $0.append(
+                Entry(
+                    method: request.method.name, path: request.path, pattern: request.routePattern.map { "\($0)" }, status: status
+                ))
         }
     }
 }

@@ -154,7 +154,9 @@ final class RawClient {
         let text = String(decoding: bytes, as: Unicode.ASCII.self)
         guard let end = text.utf8.firstRange(of: "\r\n\r\n".utf8) else { return nil }
         let lines = text[..<end.lowerBound].split(separator: "\r\n", omittingEmptySubsequences: false)
-        guard let first = lines.first, first.hasPrefix("HTTP/1."), let status = Int(first.split(separator: " ")[1]) else { return nil }
+        guard let first = lines.first, first.hasPrefix("HTTP/1."), let status = Int(first.split(separator: " ")[1]) else {
+            return nil
+        }
         var headers: [String: String] = [:]
         for line in lines.dropFirst() {
             guard let colon = line.firstIndex(of: ":") else { continue }

@@ -95,7 +95,8 @@ extension StreamLoop {
 
 /// A loop for one test, stopped at its end, when nothing may be open.
 func withLoop<R: Sendable>(
-    limits: StreamLimits = StreamLimits(), clock: HandClock = HandClock(), onTick: @escaping @Sendable (UInt64) -> Void = { _ in },
+    limits: StreamLimits = StreamLimits(), clock: HandClock = HandClock(),
+    onTick: @escaping @Sendable (UInt64) -> Void = { _ in },
     _ body: (StreamLoop) async throws -> R
 ) async throws -> (result: R, statistics: StreamStatistics) {
     var options = StreamLoopOptions()

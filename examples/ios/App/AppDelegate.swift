@@ -19,7 +19,7 @@ final class AppDelegate: UIResponder {
         Hotwire.config.debugLoggingEnabled = true
         Hotwire.config.makeCustomWebView = { configuration in
             let view = WKWebView(frame: .zero, configuration: configuration)
-            if #available(iOS 16.4, *) { view.isInspectable = true } // by Safari on a Mac
+            if #available(iOS 16.4, *) { view.isInspectable = true }  // by Safari on a Mac
             return view
         }
         #endif
