@@ -6,8 +6,7 @@ import Testing
 
 /// The examples' server and app, held together.
 @Suite struct ExamplesTests {
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "examples")
+    private static let folder = HouseRulesTests.root.appending(path: "examples")
 
     private func configuration() throws -> Configuration {
         let file = Self.folder.appending(path: "campanile.yaml").path()

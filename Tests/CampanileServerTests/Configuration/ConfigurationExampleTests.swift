@@ -6,8 +6,7 @@ import Testing
 
 @Suite("Configuration: the example file")
 struct ConfigurationExampleTests {
-    private static let url = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "campanile.example.yaml")
+    private static let url = HouseRulesTests.root.appending(path: "campanile.example.yaml")
 
     /// The example with every commented-out setting set. Where it is set already, on the line before, that one goes.
     private func fullExample() throws -> String {
