@@ -1,5 +1,6 @@
 import Glibc
 import HTTPEngine
+import Synchronization
 import Testing
 
 /// Which thread of the system runs this.
@@ -72,6 +73,38 @@ struct LaterTests {
                 "500 thrown: at once", "500 thrown: without a wait", "500 thrown: after a wait", "500 thrown: at once",
             ])
         #expect(outcome.statistics.isClean)
+    }
+
+    @Test("What is thrown after a stop has ended the request is finished with that request still")
+    func thrownTooLate() async throws {
+        let (gate, isFinished) = (Gate(), Gate())
+        let finishedWith = Mutex<[String]>([])
+        let server = HTTPServer(
+            handler: { _ in
+                .later {
+                    await gate.wait()
+                    throw Thrown(description: "too late")
+                }
+            },
+            finish: { result, request in
+                if case .failure(let error) = result, error is Thrown {
+                    finishedWith.withLock { $0.append("\(request.path) \(request.header("x-n") ?? "")") }
+                    isFinished.open()
+                }
+                return finished(result, request)
+            })
+        let port = try server.start()
+        async let status = offThePool {
+            let client = try RawClient(port: port)
+            client.send("GET /wait HTTP/1.1\r\nHost: a\r\nX-N: 1\r\n\r\n")
+            return client.answer()?.status
+        }
+        await gate.arrivals(1)
+        _ = try await offThePool { server.stop() }
+        #expect(try await status == 503)
+        gate.open()
+        await isFinished.wait()
+        #expect(finishedWith.withLock { $0 } == ["/wait 1"])
     }
 
     @Test("Work that waited goes on on the thread of its connection")

@@ -67,8 +67,9 @@ extension Connection {
             stages.enter(.handling, at: engine.clock())
             current.hasWork = true
             let ticket = suspension.withLock { $0.begin() }
-            // Runs here and now until it first waits, and then again on this thread.
-            Task.immediateDetached(executorPreference: self) { [self] in
+            // Runs here and now until it first waits, and then again on this thread. It holds its request: after a stop or a hang-up it
+            // goes on elsewhere, when the connection has another one.
+            Task.immediateDetached(executorPreference: self) { [self, request] in
                 let result: Result<Response, any Error>
                 do { result = .success(try await work()) } catch { result = .failure(error) }
                 let response = engine.finish(result, request)
