@@ -28,7 +28,7 @@ package final class App: Sendable {
 
     /// The time that a stop waits for pushes in flight.
     private static let drainNanoseconds: UInt64 = 8_000_000_000
-    private static let courierStop = Duration.milliseconds(1_200)
+    private static let deliveryStop = Duration.milliseconds(1_200)
 
     /// Opens the database, brings it up to date and starts to serve.
     /// - Parameters:
@@ -257,12 +257,12 @@ package final class App: Sendable {
         deliveryWorker.stop()
         for task in work.dropFirst() { task.cancel() }
         // What hangs on a provider is left to its lease: the next process sends it again.
-        if await !App.finish(work, within: App.courierStop) {
+        if await !App.finish(work, within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }
         // Every push has an answer then; the last ones are still to be settled.
         await providers.shutDown()
-        _ = await App.finish(work, within: App.courierStop)
+        _ = await App.finish(work, within: App.deliveryStop)
         do {
             try await database.write { try LaneConditionRepository.clear(in: $0) }
             try database.checkpoint(truncate: true)

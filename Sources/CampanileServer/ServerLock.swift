@@ -3,7 +3,7 @@ import Glibc
 import SQLEngine
 import Synchronization
 
-/// One server at a time works on a database: two couriers would push twice. The kernel gives the lock back when the process ends,
+/// One server at a time works on a database: two delivery workers would push twice. The kernel gives the lock back when the process ends,
 /// however it ends. Commands that only write beside a running server don't take it.
 ///
 /// The file itself is locked, so it doesn't matter by which of its names a server was given it. Its place is locked too, by a

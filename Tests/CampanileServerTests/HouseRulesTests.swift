@@ -50,7 +50,7 @@ import Yams
             "CampanileCore", "Crypto", "CryptoExtras", "Logging", "NIOCore", "NIOPosix", "NIOHTTP2", "NIOHPACK", "NIOSSL",
         ]),
         "Sources/PushSimulator": foundation.union([
-            "CampanileCore", "SystemSupport", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2",
+            "CampanileCore", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2",
             "NIOHPACK", "NIOSSL", "SwiftASN1", "X509",
         ]),
         "Sources/CampanileServer": foundation.union([

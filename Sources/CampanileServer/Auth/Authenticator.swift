@@ -117,8 +117,7 @@ final class Authenticator: Sendable {
 
 extension Authenticator {
     /// Decides how much of the server's state the caller may see: all with `metrics.token`, one app's part with an operate key of
-    /// it. A credential that opens nothing
-    /// here isn't refused: a probe must not fail for a key that was replaced.
+    /// it. A credential that opens nothing here isn't refused: a probe must not fail for a key that was replaced.
     func insight(_ request: Request) -> Insight {
         let fields = request.headers("authorization")
         guard let field = fields.first, fields.count == 1, let token = Authenticator.bearerToken(field) else { return .none }
@@ -134,8 +133,7 @@ extension Authenticator {
 
 extension Authenticator {
     /// Identifies the client that opens a stream. The token may also stand in `access_token`, because a browser's EventSource and
-    /// WebSocket can
-    /// send no header of their own, or in the configured cookie; and it may be a stream token.
+    /// WebSocket can send no header of their own, or in the configured cookie; and it may be a stream token.
     func listener(_ request: Request) async -> StreamIdentity {
         do {
             return .user(try await streamUser(request))
