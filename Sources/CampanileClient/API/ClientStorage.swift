@@ -32,10 +32,10 @@ public struct ClientStorage: Sendable {
                 guard let value else { return UserDefaults.standard.removeObject(forKey: "campanile." + key) }
                 UserDefaults.standard.set(value, forKey: "campanile." + key)
             },
-            exclusively: { work in defaultsLock.withLock { _ in work() } })
+            exclusively: { work in defaultsLock.withLock(work) })
     }
 
-    private static let defaultsLock = Locked(())
+    private static let defaultsLock = NSLock()
 
     /// What an app shares with its extensions.
     /// - Parameter identifier: of the app group, such as `group.com.example.shop`, which the entitlements of both name. Without
@@ -77,7 +77,7 @@ public struct ClientStorage: Sendable {
     private static func withFileLock(_ path: String, _ work: () -> Void) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         // Without a folder there is nothing to share.
-        guard descriptor >= 0 else { return defaultsLock.withLock { _ in work() } }
+        guard descriptor >= 0 else { return defaultsLock.withLock(work) }
         defer { close(descriptor) }
         while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
         work()
@@ -86,10 +86,10 @@ public struct ClientStorage: Sendable {
     /// Forgotten with the process: for tests and previews.
     public static func memory() -> ClientStorage {
         let values = Locked<[String: String]>([:])
-        let turn = Locked(())
+        let turn = NSLock()
         return ClientStorage(
             read: { key in values.withLock { $0[key] } },
             write: { key, value in values.withLock { $0[key] = value } },
-            exclusively: { work in turn.withLock { _ in work() } })
+            exclusively: { work in turn.withLock(work) })
     }
 }
