@@ -42,7 +42,7 @@ demo: build ## A server and the simulator of Apple and Google, with phones to lo
 	@echo "==> demo: pushes to simulated phones, with the data in $(CURDIR)/data/demo"
 	@scripts/demo.sh "$(RELEASE)"
 
-image: ## The container image, built without an engine, and compose.yaml's services run with it; root, buildah, debootstrap
+image: ## The container image, built without an engine, and compose.yaml's services run with it; root, buildah, debootstrap, docker-compose
 	@scripts/image.sh .build/image
 	@echo "==> image: its settings, its sizes, its program with a read-only root"
 	@python3 contract/image.py --image .build/image
