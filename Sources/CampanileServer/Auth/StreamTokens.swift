@@ -1,5 +1,6 @@
 import CampanileCore
 import Crypto
+import SQLEngine
 
 /// Short-lived tokens that open streams: what a page may put into an address, because it is worth nothing a minute later.
 /// `cms_`, the claims as JSON, a dot and their HMAC-SHA256, both in base64url.
@@ -10,6 +11,17 @@ struct StreamTokens: Sendable {
 
     /// - Parameter key: 32 bytes, the database's own.
     init(key: [UInt8]) { self.key = SymmetricKey(data: key) }
+
+    /// With the key that the database keeps, so that tokens outlive a restart. One without a key gets one.
+    init(of database: Database, world: World) async throws {
+        let made = world.randomBytes(32)
+        self.init(
+            key: try await database.write { transaction in
+                if let known = try ProgramStateRepository.streamTokenKey(in: transaction.connection) { return known }
+                try ProgramStateRepository.setStreamTokenKey(made, in: transaction)
+                return made
+            })
+    }
 
     /// A token for the user that another token named: it opens streams for a minute, and they end with that token.
     func issue(for user: User, now: Timestamp) -> (token: String, expiresAt: Timestamp) {

@@ -90,6 +90,22 @@ package struct BadgePushes: Sendable {
         if isAnyOwed { wakeDeliveryWorker(after: transaction) }
     }
 
+    /// Takes the place of the policy that the last start had: the inboxes whose number that changes get a new version, and
+    /// their devices are owed it.
+    /// - Returns: how many inboxes.
+    func adoptPolicy(in transaction: Transaction) throws -> Int {
+        let before = try ProgramStateRepository.badgePolicy(in: transaction.connection)
+        guard before != policy else { return 0 }
+        try ProgramStateRepository.setBadgePolicy(policy, in: transaction)
+        guard let before else { return 0 }
+        let changed = try InboxRepository.restamp(from: before, to: policy, in: transaction)
+        for inbox in changed {
+            let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
+            try countChanged(inbox: inbox, badge, except: nil, in: transaction)
+        }
+        return changed.count
+    }
+
     /// The transaction made a push due.
     func wakeDeliveryWorker(after transaction: Transaction) {
         transaction.afterCommit { [signal] in signal.wake() }

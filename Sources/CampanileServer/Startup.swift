@@ -1,0 +1,278 @@
+import CampanileCore
+import HTTPEngine
+import Logging
+import Push
+import SQLEngine
+import SystemSupport
+
+/// The steps from a configuration to a running server: open, prepare, wire, start. Each gets what those before it made.
+struct Startup: Sendable {
+    let configuration: Configuration
+    let world: World
+    let sink: LogSink
+    let logger: Logger
+    let socket: Int32?
+    let durability: Durability
+    let delayDivisor: Int64
+    let provider: (any PushProvider)?
+
+    /// Locks the database, opens it and migrates it.
+    func open() throws -> (lock: ServerLock, database: Database, backupPath: String?) {
+        var options = DatabaseOptions()
+        options.synchronous = durability.synchronous
+        // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
+        options.readerCacheKibibytes = Limits.readerCacheKibibytes
+        options.writerCacheKibibytes = Limits.writerCacheKibibytes
+        // Seldom: a page that changes with every commit is copied into the file once for all of them.
+        options.walAutocheckpointPages = Limits.walAutocheckpointPages
+        let lock = try ServerLock(database: configuration.database)
+        let (database, migrated) = try Store.open(configuration.database, options: options, world: world)
+        guard database.file.identity == lock.identity else {
+            throw OperatorError("The database \(configuration.database) was taken away while it was opened.")
+        }
+        return (lock, database, migrated.backupPath)
+    }
+
+    /// What a start has of the database, and the pushes whose policy it has taken.
+    struct State: Sendable {
+        /// The number of this start.
+        let lease: Int64
+        let ids: UUIDv7Generator
+        let streamTokens: StreamTokens
+        let badgePushes: BadgePushes
+    }
+
+    /// Puts right what a new process must before it serves: the lanes it knows nothing of, and versions that a change of
+    /// policy changes.
+    func prepare(_ database: Database) async throws -> State {
+        let badgePushes = BadgePushes(configuration.badge)
+        let (lease, changed) = try await database.write { transaction in
+            let lease = try ProgramStateRepository.countStart(in: transaction)
+            try LaneConditionRepository.clear(in: transaction)
+            return (lease, try badgePushes.adoptPolicy(in: transaction))
+        }
+        if changed > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(changed)"]) }
+        return State(
+            lease: lease, ids: try Publisher.generator(for: database, world: world),
+            streamTokens: try await StreamTokens(of: database, world: world), badgePushes: badgePushes)
+    }
+
+    /// What a server is made of, but for HTTP.
+    struct Parts: Sendable {
+        let database: Database
+        let state: State
+        let sandbox: SandboxProvider
+        /// APNs, FCM and the sandbox.
+        let providers: PushProviders
+        let deliveryWorker: DeliveryWorker
+        let leaseRecovery: LeaseRecovery
+        let credentialWatch: CredentialWatch
+        let authenticator: Authenticator
+        let badgeCache: BadgeCache
+        let realtime: Realtime
+        let health: HealthResource
+    }
+
+    /// Makes the parts, and has them follow the database. Nothing runs yet.
+    func wire(_ database: Database, _ state: State) async throws -> Parts {
+        let sandbox = SandboxProvider(capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
+        let providers = PushProviders(
+            sandbox: sandbox, contentAvailable: configuration.badge.contentAvailable,
+            tokenStore: ProviderTokenRepository(database: database), world: world, logger: logger)
+        if provider == nil { try providers.apply(configuration) }
+        let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
+        let deliveryWorker = DeliveryWorker(
+            database: database, world: world, badgePushes: state.badgePushes, options: delivery, lease: state.lease,
+            providers: { [provider] in provider ?? providers.provider(app: $0.app, kind: $0.provider) }, ids: state.ids,
+            logger: logger)
+        let parts = Parts(
+            database: database, state: state, sandbox: sandbox, providers: providers, deliveryWorker: deliveryWorker,
+            leaseRecovery: LeaseRecovery(
+                database: database, lease: state.lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger),
+            credentialWatch: CredentialWatch(
+                configuration: configuration, providers: providers, deliveryWorker: deliveryWorker, logger: logger),
+            authenticator: Authenticator(
+                verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: state.streamTokens,
+                streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
+                world: world),
+            badgeCache: BadgeCache(capacity: Limits.rememberedBadges),
+            realtime: try Realtime(
+                database: database, policy: state.badgePushes.policy, streams: configuration.streams,
+                cable: configuration.cable, world: world, logger: logger),
+            health: HealthResource(
+                database: database, world: world, conditions: { deliveryWorker.conditions }, logger: logger))
+        follow(parts)
+        return parts
+    }
+
+    /// Tells the parts, and the log, what happens to the database.
+    private func follow(_ parts: Parts) {
+        let (badgeCache, realtime, path) = (parts.badgeCache, parts.realtime, configuration.database)
+        parts.database.onCommit { changed in
+            let inboxes = changed.map { InboxID($0) }
+            badgeCache.invalidate(inboxes)
+            realtime.noticed(inboxes)
+        }
+        parts.database.onDisplacement { [logger] in Startup.tell($0, path, logger) }
+        parts.database.onLogTrouble { [logger] in Startup.tell($0, path, logger) }
+        parts.database.onForeignChange { [authenticator = parts.authenticator, deliveryWorker = parts.deliveryWorker] in
+            authenticator.forgetAll()
+            badgeCache.invalidateAll()
+            deliveryWorker.wake()
+            realtime.noticedForeignChange()
+        }
+    }
+
+    private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {
+        guard let displacement else {
+            logger.notice(
+                "The database's files are back, or on the disk at last: writing goes on.", metadata: ["database": "\(database)"])
+            return
+        }
+        logger.error(
+            displacement.code == .displaced
+                ? "The database's files aren't those that were opened. Nothing is written until they are back."
+                : "The database's disk failed to sync. Nothing is written until all of the log is in the file and on the disk.",
+            metadata: ["database": "\(database)", "reason": "\(displacement.message)"])
+    }
+
+    private static func tell(_ trouble: LogTrouble?, _ database: String, _ logger: Logger) {
+        guard let trouble else {
+            logger.notice("The database's log is copied into its file again.", metadata: ["database": "\(database)"])
+            return
+        }
+        logger.warning(
+            "The database's log (-wal) grows: it can't be copied into the file.",
+            metadata: [
+                "database": "\(database)", "pages": "\(trouble.pages)",
+                "reason": "\(trouble.reason?.message ?? "a program reads an old state of the database")",
+            ])
+    }
+
+    /// What runs beside the requests until the server stops.
+    struct Work: Sendable {
+        let deliveries: Task<Void, Never>
+        let upkeep: Task<Void, Never>
+        let credentials: Task<Void, Never>
+
+        var all: [Task<Void, Never>] { [deliveries, upkeep, credentials] }
+    }
+
+    /// Serves, and begins the work beside the requests.
+    func start(_ parts: Parts) throws -> (routes: [Route<Endpoint>], server: HTTPServer, work: Work) {
+        let proxies = TrustedProxies(configuration.trustedProxies)
+        let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
+        let routes = Routes(parts, origins, configuration, world: world).all
+        let server = server(routes, parts.authenticator, origins, proxies)
+        parts.realtime.start()
+        do {
+            try server.start()
+        } catch {
+            parts.realtime.stopNow()
+            throw error
+        }
+        App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
+        return (routes, server, work(parts))
+    }
+
+    private func server(
+        _ routes: [Route<Endpoint>], _ authenticator: Authenticator, _ origins: AllowedOrigins, _ proxies: TrustedProxies
+    ) -> HTTPServer {
+        let dispatcher = Dispatcher(
+            router: Router(routes), authenticator: authenticator, origins: origins, logger: logger)
+        let accessLog = AccessLog(sink: sink, world: world, proxies: proxies)
+        return HTTPServer(
+            options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket),
+            handler: { try dispatcher.answer($0) }, finish: { dispatcher.finish($0, $1) },
+            completed: { accessLog.write($0, $1, $2) })
+    }
+
+    private func work(_ parts: Parts) -> Work {
+        let housekeeping = Housekeeping(database: parts.database, world: world, logger: logger)
+        return Work(
+            deliveries: Task { await parts.deliveryWorker.run() },
+            upkeep: Task {
+                await recoverLeases(parts)
+                await housekeeping.run()
+            },
+            credentials: Task { await parts.credentialWatch.run() })
+    }
+
+    private func recoverLeases(_ parts: Parts) async {
+        let released = await parts.leaseRecovery.run { parts.deliveryWorker.wake() }
+        guard released > 0 else { return }
+        logger.notice(
+            "Pushes that were in flight when the last server ended go again.", metadata: ["devices": "\(released)"])
+    }
+}
+
+extension BadgePushes {
+    package init(_ badge: Configuration.Badge) {
+        self.init(
+            policy: badge.policy, syncOnRead: badge.syncOnRead, androidData: badge.androidData,
+            neverZeroWhileOthersRemain: badge.neverZeroWhileOthersRemain)
+    }
+}
+
+extension DeliveryOptions {
+    init(_ configuration: Configuration, delayDivisor: Int64) {
+        let push = configuration.push
+        self.init(
+            resendsUnanswered: push.unanswered == .resend, deadTokenShare: Double(push.deadTokenPercent) / 100,
+            delayDivisor: delayDivisor, rules: PerApp(configuration, configuration.notificationRules))
+    }
+}
+
+extension PayloadOptions {
+    fileprivate init(_ configuration: Configuration) {
+        self.init(
+            contentAvailable: configuration.badge.contentAvailable,
+            topics: configuration.apps.compactMapValues { $0.apns?.topic })
+    }
+}
+
+extension UserTokenVerifier {
+    /// - Throws: an error that says what is wrong with the file.
+    fileprivate convenience init(_ jwt: Configuration.JWT) async throws {
+        if let secret = jwt.secret {
+            await self.init(secret: secret, issuer: jwt.issuer, audience: jwt.audience)
+        } else if let file = jwt.jwksFile {
+            let keySet = try File.read(file, limit: ConfigurationLimits.namedFileBytes)
+            try await self.init(keySet: keySet, issuer: jwt.issuer, audience: jwt.audience)
+        } else {
+            throw OperatorError("Set jwt.secret or jwt.jwks_file.")
+        }
+    }
+}
+
+extension Routes {
+    fileprivate init(_ parts: Startup.Parts, _ origins: AllowedOrigins, _ configuration: Configuration, world: World) {
+        let (database, badgePushes, realtime) = (parts.database, parts.state.badgePushes, parts.realtime)
+        let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: parts.badgeCache)
+        let nativeRequests = NativeRequests(configured: configuration.nativeUserAgents)
+        let streamInboxes = StreamInboxes(database: database, world: world)
+        self.init(
+            list: NotificationList(
+                database: database, inboxes: inboxes, nativeRequests: nativeRequests,
+                clearsOnNativeList: configuration.badge.clearOnNativeList),
+            notifications: NotificationResource(
+                world: world,
+                publisher: Publisher(
+                    database: database, ids: parts.state.ids, badgePushes: badgePushes, deliveryWorker: parts.deliveryWorker),
+                inboxes: inboxes,
+                rules: PerApp(configuration, configuration.notificationRules)),
+            devices: DeviceTokenResource(
+                world: world, registry: DeviceRegistry(database: database, badgePushes: badgePushes)),
+            badge: BadgeResource(database: database, inboxes: inboxes),
+            streams: StreamResource(
+                world: world, realtime: realtime, inboxes: streamInboxes, tokens: parts.state.streamTokens, origins: origins),
+            cable: CableResource(world: world, realtime: realtime, inboxes: streamInboxes, origins: origins),
+            deliveries: DeliveryResource(database: database),
+            sandbox: SandboxResource(sandbox: parts.sandbox, providers: parts.providers),
+            deepLinks: DeepLinkResource(configuration),
+            pathConfigurations: PathConfigurationResource(configuration),
+            client: ClientResource(nativeRequests: nativeRequests),
+            assets: AssetResource(console: configuration.console, nativeRequests: nativeRequests),
+            health: parts.health)
+    }
+}
