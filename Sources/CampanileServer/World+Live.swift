@@ -26,11 +26,7 @@ extension World {
     /// The machine's clocks and the kernel's chance.
     package static let live = World(
         now: { Timestamp(milliseconds: WallClock.milliseconds()) },
-        monotonic: {
-            // Not CLOCK_MONOTONIC: a provider token grows older while the machine sleeps.
-            var time = timespec()
-            clock_gettime(CLOCK_BOOTTIME, &time)
-            return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
-        },
+        // A provider token grows older while the machine sleeps.
+        monotonic: BootClock.now,
         random: { BufferedRandom.next() })
 }

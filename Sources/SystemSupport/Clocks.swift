@@ -10,6 +10,16 @@ package enum MonotonicClock {
     }
 }
 
+/// The system's monotonic clock with the time that the machine sleeps.
+package enum BootClock {
+    /// Nanoseconds since the machine started; never goes back.
+    @Sendable package static func now() -> Int64 {
+        var time = timespec()
+        clock_gettime(CLOCK_BOOTTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+}
+
 /// The system's clock as people know it; it may be set back.
 package enum WallClock {
     /// Milliseconds since 1970 UTC.
