@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import SystemSupport
 
 /// A TCP connection that belongs to the application: not blocking, closed at `exec`, and without Nagle's delay.
 ///
@@ -14,8 +15,7 @@ package final class TakenSocket: Sendable {
         let flags = fcntl(descriptor, F_GETFL)
         if flags & O_NONBLOCK == 0 { _ = fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) }
         // Events are small and must not wait for an acknowledgement. Fails only on what isn't TCP.
-        var yes: Int32 = 1
-        setsockopt(descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
+        SocketOption.set(TCP_NODELAY, level: Int32(IPPROTO_TCP), to: 1, of: descriptor)
     }
 
     deinit { close() }

@@ -1,6 +1,7 @@
 import CMicroHTTPD
 import Glibc
 import Synchronization
+import SystemSupport
 
 /// The streams of a loop, their sockets in one epoll set, and what ends them.
 ///
@@ -81,12 +82,10 @@ extension StreamSet {
     }
 
     private func prepare(_ descriptor: Int32) {
-        var size = limits.sendBufferBytes
-        setsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &size, socklen_t(MemoryLayout<Int32>.size))
+        SocketOption.set(SO_SNDBUF, to: limits.sendBufferBytes, of: descriptor)
         // A client that vanished without a word acknowledges no heartbeat.
-        var milliseconds = UInt32(clamping: limits.stall / 1_000_000)
-        setsockopt(
-            descriptor, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, socklen_t(MemoryLayout<UInt32>.size))
+        let milliseconds = Int32(clamping: limits.stall / 1_000_000)
+        SocketOption.set(TCP_USER_TIMEOUT, level: Int32(IPPROTO_TCP), to: milliseconds, of: descriptor)
     }
 
     /// Ends a stream at once for everybody but its owner, who is told by `settle`.

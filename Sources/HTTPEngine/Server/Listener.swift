@@ -1,5 +1,6 @@
 import CMicroHTTPD
 import Glibc
+import SystemSupport
 
 /// The listening socket and the thread that accepts.
 ///
@@ -31,9 +32,7 @@ final class Listener: Sendable {
         defer { freeaddrinfo(list) }
         let flags = Int32(SOCK_STREAM.rawValue) | Int32(SOCK_CLOEXEC.rawValue) | Int32(SOCK_NONBLOCK.rawValue)
         let descriptor = socket(first.pointee.ai_family, flags, first.pointee.ai_protocol)
-        var yes: Int32 = 1
-        guard descriptor >= 0,
-            setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, socklen_t(MemoryLayout<Int32>.size)) == 0,
+        guard descriptor >= 0, SocketOption.set(SO_REUSEADDR, to: 1, of: descriptor),
             bind(descriptor, first.pointee.ai_addr, first.pointee.ai_addrlen) == 0,
             listen(descriptor, backlog) == 0
         else {

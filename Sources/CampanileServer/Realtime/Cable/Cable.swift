@@ -5,6 +5,7 @@ import NIOCore
 import NIOPosix
 import NIOWebSocket
 import Synchronization
+import SystemSupport
 
 /// The application, as the cable needs it. Both calls come on the cable's thread and must not block.
 protocol CableAuthority: Sendable {
@@ -162,15 +163,12 @@ final class Cable: Sendable {
 
     /// Sets options of a socket. None of them is vital: a socket that refuses one works without it.
     private static func prepare(_ descriptor: Int32) {
-        func set(_ level: Int32, _ name: Int32, _ value: Int32) {
-            var value = value
-            setsockopt(descriptor, level, name, &value, socklen_t(MemoryLayout<Int32>.size))
-        }
-        set(SOL_SOCKET, SO_KEEPALIVE, 1)
+        SocketOption.set(SO_KEEPALIVE, to: 1, of: descriptor)
         // Pings go out all the time, so a peer that vanished is noticed by what it doesn't acknowledge.
-        set(Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, Limits.cableUnacknowledgedMilliseconds)
+        SocketOption.set(
+            TCP_USER_TIMEOUT, level: Int32(IPPROTO_TCP), to: Limits.cableUnacknowledgedMilliseconds, of: descriptor)
         // Left alone, the kernel would keep megabytes for a client that doesn't read, or of one that sends without end.
-        set(SOL_SOCKET, SO_SNDBUF, Limits.cableSocketBufferBytes)
-        set(SOL_SOCKET, SO_RCVBUF, Limits.cableSocketBufferBytes)
+        SocketOption.set(SO_SNDBUF, to: Limits.cableSocketBufferBytes, of: descriptor)
+        SocketOption.set(SO_RCVBUF, to: Limits.cableSocketBufferBytes, of: descriptor)
     }
 }
