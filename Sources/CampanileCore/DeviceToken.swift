@@ -26,7 +26,7 @@ public struct DeviceToken: Hashable, Sendable {
     public let environment: DeviceEnvironment
     public let appVersion: String?
     public let locale: String?
-    public var lastRegisteredAt: Timestamp
+    public let lastRegisteredAt: Timestamp
 
     public init(
         token: String, platform: DevicePlatform, provider: DeviceProvider, environment: DeviceEnvironment,
@@ -39,6 +39,13 @@ public struct DeviceToken: Hashable, Sendable {
         self.appVersion = appVersion
         self.locale = locale
         self.lastRegisteredAt = lastRegisteredAt
+    }
+
+    /// The same device, registered at another time.
+    package func registered(at time: Timestamp) -> DeviceToken {
+        DeviceToken(
+            token: token, platform: platform, provider: provider, environment: environment, appVersion: appVersion,
+            locale: locale, lastRegisteredAt: time)
     }
 
     /// Apple's tokens are hexadecimal and compared without case, so one installation can't stand in the registry twice.

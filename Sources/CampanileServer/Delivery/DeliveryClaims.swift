@@ -7,14 +7,17 @@ package struct ClaimedPush: Sendable {
     let lane: Lane
     let message: PushMessage
     let device: DeviceID
+    /// When the device had been registered last.
+    let registeredAt: Timestamp
     let delivery: Delivery?
     /// The number of attempts, this one included.
     let attempt: Int64
 
-    init(_ message: PushMessage, device: DeviceID, delivery: Delivery?, attempt: Int64) {
+    init(_ message: PushMessage, device: DeviceID, registeredAt: Timestamp, delivery: Delivery?, attempt: Int64) {
         lane = Lane(app: message.app, provider: message.device.provider)
         self.message = message
         self.device = device
+        self.registeredAt = registeredAt
         self.delivery = delivery
         self.attempt = attempt
     }
@@ -68,7 +71,8 @@ package struct DeliveryClaims: Sendable {
         let message = PushMessage(
             id: delivery.id, kind: .alert(offer.alert), app: app, userID: userID, device: device.target,
             badge: badge, sentAt: transaction.now)
-        return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: 1)
+        return ClaimedPush(
+            message, device: schedule.id, registeredAt: schedule.lastRegisteredAt, delivery: delivery, attempt: 1)
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
@@ -85,7 +89,9 @@ package struct DeliveryClaims: Sendable {
             tellsNumber(&schedule, device.badge)
             try take(&schedule, sending: delivery.notificationID, in: transaction)
             let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
-            return ClaimedPush(message, device: schedule.id, delivery: delivery, attempt: delivery.attempts + 1)
+            return ClaimedPush(
+                message, device: schedule.id, registeredAt: schedule.lastRegisteredAt, delivery: delivery,
+                attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
         if isOvertaken {
@@ -102,7 +108,9 @@ package struct DeliveryClaims: Sendable {
             schedule.badgeAttempts += 1
             try take(&schedule, sending: nil, in: transaction)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
-            return ClaimedPush(message, device: schedule.id, delivery: nil, attempt: schedule.badgeAttempts)
+            return ClaimedPush(
+                message, device: schedule.id, registeredAt: schedule.lastRegisteredAt, delivery: nil,
+                attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, in: transaction)
         return nil

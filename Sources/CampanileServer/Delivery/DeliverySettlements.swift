@@ -21,9 +21,12 @@ struct DeliverySettlements: Sendable {
     func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: Transaction) throws {
         let push = answered.push
         let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: transaction.connection)
+        let registeredAt = device?.schedule.lastRegisteredAt ?? transaction.now
+        // Times of registrations are compared with each other, not with the push's: the clock may have been set back.
+        let isRegisteredAnew = registeredAt != push.registeredAt
         let circumstances = OutcomePolicy.Circumstances(
-            attempts: push.attempt, sentAt: push.message.sentAt, lastRegisteredAt: device?.lastRegisteredAt ?? transaction.now,
-            isSpared: isSpared, now: transaction.now, jitter: random())
+            attempts: push.attempt, lastRegisteredAt: registeredAt, isRegisteredAnew: isRegisteredAnew, isSpared: isSpared,
+            now: transaction.now, jitter: random())
         let decision = policy.decide(answered.answer.outcome, circumstances)
         let busyUntil = policy.busyUntil(answered.answer.outcome, circumstances)
         try settleDelivery(answered, decision, isBusy: busyUntil != nil, inbox: device?.schedule.inbox, in: transaction)
@@ -33,9 +36,7 @@ struct DeliverySettlements: Sendable {
             try DeviceTokenRepository.remove(push.device, in: transaction)
             return
         }
-        if case .acceptedElsewhere(let environment) = answered.answer.outcome,
-            device.lastRegisteredAt <= push.message.sentAt
-        {
+        if case .acceptedElsewhere(let environment) = answered.answer.outcome, !isRegisteredAnew {
             try DeviceTokenRepository.setEnvironment(environment, push.device, in: transaction)
         }
         var schedule = device.schedule

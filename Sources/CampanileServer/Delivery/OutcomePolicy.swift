@@ -15,10 +15,10 @@ struct OutcomePolicy: Sendable {
     struct Circumstances {
         /// Attempts made, this one included.
         let attempts: Int64
-        /// When this attempt was.
-        let sentAt: Timestamp
         /// When the app last said that the token is its own.
         let lastRegisteredAt: Timestamp
+        /// Whether it said so while the push was under way.
+        let isRegisteredAnew: Bool
         /// Whether so many tokens of the app die that none is believed to be dead.
         let isSpared: Bool
         let now: Timestamp
@@ -49,8 +49,7 @@ struct OutcomePolicy: Sendable {
         case .tokenGone(let since): return gone(since: since, circumstances)
         case .tokenForeign:
             // A registration while the push was under way wins.
-            let isOutdated = circumstances.lastRegisteredAt > circumstances.sentAt
-            guard circumstances.isSpared || isOutdated else { return .dropDevice }
+            guard circumstances.isSpared || circumstances.isRegisteredAnew else { return .dropDevice }
             return again(in: Limits.misconfiguredMilliseconds, circumstances, isCounted: false)
         case .deviceBusy(let after), .unavailable(let after): return retry(after: after, circumstances)
         case .unanswered:
@@ -66,8 +65,7 @@ struct OutcomePolicy: Sendable {
     /// A registration after the moment the token died wins: the app is there again. Without such a moment, the token was
     /// dead when the push went.
     private func gone(since: Timestamp?, _ circumstances: Circumstances) -> Decision {
-        let registered = circumstances.lastRegisteredAt
-        if registered > circumstances.sentAt || since.map({ registered >= $0 }) ?? false {
+        if circumstances.isRegisteredAnew || since.map({ circumstances.lastRegisteredAt >= $0 }) ?? false {
             return retry(after: nil, circumstances)
         }
         return circumstances.isSpared ? .settle(.rejected) : .dropDevice

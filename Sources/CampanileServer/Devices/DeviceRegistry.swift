@@ -10,8 +10,7 @@ struct DeviceRegistry: Sendable {
     /// - Returns: the device with the time at which it was registered, and whether its token was not known before.
     func register(_ device: DeviceToken, _ user: User) async throws -> (device: DeviceToken, isNew: Bool) {
         try await database.write { transaction in
-            var device = device
-            device.lastRegisteredAt = transaction.now
+            var device = device.registered(at: transaction.now)
             let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
             guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection)
             else {
@@ -19,10 +18,9 @@ struct DeviceRegistry: Sendable {
                 try dropStalest(inbox: inbox, in: transaction)
                 return (device, true)
             }
-            if known.isInFlight {
-                // Later than the push, which was claimed in this same millisecond at the latest: see `OutcomePolicy`.
-                device.lastRegisteredAt = Timestamp(milliseconds: transaction.now.milliseconds + 1)
-            }
+            // Always another time than before, whatever the clock says: see `DeliverySettlements`.
+            let next = Timestamp(milliseconds: known.lastRegisteredAt.milliseconds + 1)
+            device = device.registered(at: max(transaction.now, next))
             try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
             if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
             // What is owed to it may be due in another lane now.

@@ -18,6 +18,8 @@ struct DeviceSchedule: Sendable, Equatable {
     var sending: UUIDv7?
     /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
+    /// When the app last said that the token is its own. No two registrations of a device have the same time.
+    let lastRegisteredAt: Timestamp
 
     var isInFlight: Bool { lease != 0 }
 
@@ -52,6 +54,5 @@ struct DueDevice: Sendable {
 /// A device whose push was answered, with all that decides what follows.
 struct AnsweredDevice: Sendable {
     var schedule: DeviceSchedule
-    let lastRegisteredAt: Timestamp
     let badge: Badge
 }

@@ -2,13 +2,13 @@ import CampanileCore
 import Push
 import SQLEngine
 
-/// The schedule in the table `device_tokens`. Every statement that reads one begins with the same twelve columns.
+/// The schedule in the table `device_tokens`. Every statement that reads one begins with the same thirteen columns.
 extension DeviceTokenRepository {
     static func schedules(inbox: InboxID, in connection: Connection) throws -> [DeviceSchedule] {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until
+                sending_id, busy_until, last_registered_at
             FROM device_tokens WHERE inbox_id = ?1
             """, inbox, map: schedule)
     }
@@ -17,7 +17,7 @@ extension DeviceTokenRepository {
         try connection.first(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until
+                sending_id, busy_until, last_registered_at
             FROM device_tokens WHERE id = ?1
             """, id, map: schedule)
     }
@@ -27,10 +27,10 @@ extension DeviceTokenRepository {
         try connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, token, provider, environment, app_version
+                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
             FROM device_tokens WHERE inbox_id = ?1 ORDER BY id
             """, inbox
-        ) { Device(schedule: schedule($0), target: target($0, from: 12), appVersion: $0.textOrNil(15)) }
+        ) { Device(schedule: schedule($0), target: target($0, from: 13), appVersion: $0.textOrNil(16)) }
     }
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
@@ -41,7 +41,7 @@ extension DeviceTokenRepository {
         try transaction.connection.all(
             """
             SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
-                sending_id, busy_until, d.token, provider, environment, user_id,
+                sending_id, busy_until, last_registered_at, d.token, provider, environment, user_id,
                 unread_count, unread_since_cleared, armed, version, updated_at,
                 a.notification_id, a.id, a.inbox_id, a.attempts,
                 n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
@@ -56,9 +56,9 @@ extension DeviceTokenRepository {
             """, lane.app, lane.provider.rawValue, transaction.now, limit
         ) { row in
             DueDevice(
-                schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 21), app: lane.app,
-                userID: row.text(15), target: target(row, from: 12), appVersion: row.textOrNil(37),
-                badge: InboxRepository.badge(row, from: 16, policy))
+                schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 22), app: lane.app,
+                userID: row.text(16), target: target(row, from: 13), appVersion: row.textOrNil(38),
+                badge: InboxRepository.badge(row, from: 17, policy))
         }
     }
 
@@ -109,9 +109,7 @@ extension DeviceTokenRepository {
             FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ?1
             """, id
         ) { row in
-            AnsweredDevice(
-                schedule: schedule(row), lastRegisteredAt: row.time(12),
-                badge: InboxRepository.badge(row, from: 13, policy))
+            AnsweredDevice(schedule: schedule(row), badge: InboxRepository.badge(row, from: 13, policy))
         }
     }
 
@@ -119,7 +117,8 @@ extension DeviceTokenRepository {
         DeviceSchedule(
             id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
             toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
-            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11))
+            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
+            lastRegisteredAt: row.time(12))
     }
 
     /// Of a row that has the columns token, provider and environment from `first` on.

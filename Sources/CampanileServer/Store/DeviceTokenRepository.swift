@@ -6,9 +6,11 @@ import SQLEngine
 enum DeviceTokenRepository {
     static func find(
         app: String, token: String, in connection: Connection
-    ) throws -> (id: DeviceID, inbox: InboxID, isInFlight: Bool)? {
-        try connection.first("SELECT id, inbox_id, lease FROM device_tokens WHERE app = ?1 AND token = ?2", app, token) {
-            ($0.device(0), $0.inbox(1), $0.int(2) != 0)
+    ) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
+        try connection.first(
+            "SELECT id, inbox_id, last_registered_at FROM device_tokens WHERE app = ?1 AND token = ?2", app, token
+        ) {
+            ($0.device(0), $0.inbox(1), $0.time(2))
         }
     }
 

@@ -375,6 +375,31 @@ import Testing
         #expect(try fixture.registry.list(fixture.alice).count == 1)
     }
 
+    @Test("a registration while a push is under way counts as later than the push, also when the clock was set back")
+    func registrationByEarlierClock() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let registry = fixture.registry
+        let alice = fixture.alice
+        let clock = fixture.clock
+        let outcome = Mutex(PushOutcome.tokenGone(since: nil))
+        fixture.provider.answer { message in
+            clock.jump(seconds: -1)
+            let device = DeviceToken(
+                token: message.device.token, platform: .ios, provider: .apns, environment: .sandbox, appVersion: nil,
+                locale: nil, lastRegisteredAt: clock.now)
+            _ = try? await registry.register(device, alice)
+            return .saying(outcome.withLock(\.self))
+        }
+        try await fixture.create()
+        _ = try await fixture.sent()
+        #expect(try fixture.registry.list(alice).map(\.environment) == [.sandbox])
+        outcome.withLock { $0 = .acceptedElsewhere(.production) }
+        clock.advance(seconds: 120)
+        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(try fixture.registry.list(alice).map(\.environment) == [.sandbox])
+    }
+
     @Test("a misconfigured app uses up no attempts, and its answers don't grow without bound")
     func misconfigured() async throws {
         let fixture = try Fixture()

@@ -8,13 +8,13 @@ import Testing
 @Suite struct OutcomePolicyTests {
     private static let now: Int64 = 1_795_000_000_000
 
-    /// - Parameter registered: milliseconds from the moment at which the push was sent, which is now.
+    /// - Parameter registered: milliseconds from now.
     private static func circumstances(
-        attempts: Int64 = 1, registered: Int64 = -1_000_000, isSpared: Bool = false, jitter: UInt64 = 0
+        attempts: Int64 = 1, registered: Int64 = -1_000_000, isAnew: Bool = false, isSpared: Bool = false, jitter: UInt64 = 0
     ) -> OutcomePolicy.Circumstances {
         OutcomePolicy.Circumstances(
-            attempts: attempts, sentAt: Timestamp(milliseconds: now),
-            lastRegisteredAt: Timestamp(milliseconds: now + registered), isSpared: isSpared,
+            attempts: attempts, lastRegisteredAt: Timestamp(milliseconds: now + registered), isRegisteredAnew: isAnew,
+            isSpared: isSpared,
             now: Timestamp(milliseconds: now), jitter: jitter)
     }
 
@@ -116,8 +116,8 @@ import Testing
     func goneWithoutMoment() {
         let policy = OutcomePolicy()
         let died = PushOutcome.tokenGone(since: nil)
-        #expect(policy.decide(died, Self.circumstances(registered: 0)) == .dropDevice)
-        #expect(policy.decide(died, Self.circumstances(registered: 1)) == Self.retry(in: 60_000))
+        #expect(policy.decide(died, Self.circumstances(registered: 1)) == .dropDevice)
+        #expect(policy.decide(died, Self.circumstances(isAnew: true)) == Self.retry(in: 60_000))
     }
 
     @Test("a token of another app goes")
@@ -131,7 +131,7 @@ import Testing
         let died = PushOutcome.tokenGone(since: Timestamp(milliseconds: Self.now))
         #expect(policy.decide(died, Self.circumstances(isSpared: true)) == .settle(.rejected))
         #expect(policy.decide(.tokenGone(since: nil), Self.circumstances(isSpared: true)) == .settle(.rejected))
-        #expect(policy.decide(died, Self.circumstances(registered: 1, isSpared: true)) == Self.retry(in: 60_000))
+        #expect(policy.decide(died, Self.circumstances(isAnew: true, isSpared: true)) == Self.retry(in: 60_000))
         #expect(
             policy.decide(.tokenForeign, Self.circumstances(attempts: 7, isSpared: true))
                 == Self.retry(in: Limits.misconfiguredMilliseconds, isCounted: false))

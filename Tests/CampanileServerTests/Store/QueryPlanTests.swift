@@ -24,9 +24,9 @@ struct QueryPlanTests {
         "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = ?1 LIMIT ?2)": "limited",
         "SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id), count(*) FILTER (WHERE n.id < i.unread_from) FROM notifications n":
             "the badge audit counts anew on purpose",
-        "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until FROM device_tokens WHERE inbox_id = ?1":
+        "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until, last_registered_at FROM device_tokens WHERE inbox_id = ?1":
             "a user has 50 devices at most",
-        "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until, token, provider, environment, app_version FROM device_tokens WHERE inbox_id = ?1":
+        "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until, last_registered_at, token, provider, environment, app_version FROM device_tokens WHERE inbox_id = ?1":
             "a user has 50 devices at most",
         "SELECT id FROM device_tokens WHERE inbox_id = ?1": "a user has 50 devices at most",
         "SELECT token, platform, provider, environment, app_version, locale, last_registered_at FROM device_tokens WHERE inbox_id = ?1":
