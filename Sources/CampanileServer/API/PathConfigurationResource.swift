@@ -32,20 +32,6 @@ extension Configuration.PathConfiguration.Version {
             .init("rules", .array((madeRules(platform) + rules).map(\.json))),
         ])
     }
-
-    /// Where a session begins.
-    static let signingIn = ["/sign_in", "/sign_up"]
-
-    func madeRules(_ platform: DevicePlatform) -> [Configuration.PathConfiguration.Rule] {
-        // On Android every rule names the screen that shows the page.
-        let web: [String: Configuration.Value] = platform == .android ? ["uri": .text("hotwire://fragment/web")] : [:]
-        let signIn = Configuration.PathConfiguration.Rule(
-            patterns: Self.signingIn.map { "^\($0)" }, properties: web.merging(["context": .text("modal")]) { $1 })
-        guard !tabs.isEmpty else { return [signIn] }
-        let tab = Configuration.PathConfiguration.Rule(
-            patterns: tabs.map(\.pattern), properties: web.merging(["presentation": .text("replace")]) { $1 })
-        return [tab, signIn]
-    }
 }
 
 extension Configuration.PathConfiguration.Tab {
@@ -55,14 +41,6 @@ extension Configuration.PathConfiguration.Tab {
             .init("title", text(title)), .init("icon", text(icon)), .init("selected_icon", text(selectedIcon)),
             .init("path", .string(path)), .init("notifications", .bool(isNotifications)),
         ])
-    }
-
-    /// The path itself, with any query: patterns are held against both. A site's address without a path is its root
-    /// (RFC 3986 section 6.2.3), and apps are often given it so.
-    fileprivate var pattern: String {
-        if path == "/" { return "^/?(\\?|$)" }
-        let escaped = path.map { "\\^$.|?*+()[]{}".contains($0) ? "\\\($0)" : String($0) }.joined()
-        return "^\(escaped)(\\?|$)"
     }
 }
 

@@ -39,6 +39,34 @@ enum PathProperty {
     }
 }
 
+// MARK: - The rules that are made of the tabs
+
+extension Configuration.PathConfiguration.Version {
+    /// Where a session begins.
+    static let signingIn = ["/sign_in", "/sign_up"]
+
+    func madeRules(_ platform: DevicePlatform) -> [Configuration.PathConfiguration.Rule] {
+        // On Android every rule names the screen that shows the page.
+        let web: [String: Configuration.Value] = platform == .android ? ["uri": .text("hotwire://fragment/web")] : [:]
+        let signIn = Configuration.PathConfiguration.Rule(
+            patterns: Self.signingIn.map { "^\($0)" }, properties: web.merging(["context": .text("modal")]) { $1 })
+        guard !tabs.isEmpty else { return [signIn] }
+        let tab = Configuration.PathConfiguration.Rule(
+            patterns: tabs.map(\.pattern), properties: web.merging(["presentation": .text("replace")]) { $1 })
+        return [tab, signIn]
+    }
+}
+
+extension Configuration.PathConfiguration.Tab {
+    /// The path itself, with any query: patterns are held against both. A site's address without a path is its root
+    /// (RFC 3986 section 6.2.3), and apps are often given it so.
+    fileprivate var pattern: String {
+        if path == "/" { return "^/?(\\?|$)" }
+        let escaped = path.map { "\\^$.|?*+()[]{}".contains($0) ? "\\\($0)" : String($0) }.joined()
+        return "^\(escaped)(\\?|$)"
+    }
+}
+
 // MARK: - What comes of a path
 
 extension Configuration.PathConfiguration.Version {
