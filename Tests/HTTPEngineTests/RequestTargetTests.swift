@@ -23,6 +23,8 @@ struct RequestTargetTests {
         #expect(request.query("g") == nil, "bytes that aren't UTF-8 are no value")
         #expect(request.query("missing") == nil)
         #expect(request.hasQuery("g"), "but a name all the same")
+        #expect(request.hasQuery("a") && request.hasQuery("d") && request.hasQuery("") && request.hasQuery("f"))
+        #expect(!request.hasQuery("missing"))
     }
 
     @Test("The first of several equal names in a query counts")

@@ -81,11 +81,12 @@ import Testing
         let error = #expect(throws: OperatorError.self) { _ = try RequestFile(path: "/nowhere/requests") { _ in } }
         #expect(error?.description == "/nowhere/requests can't be written: No such file or directory.")
         let file = try RequestFile(path: "/dev/null") { _ in }
-        await #expect(throws: OperatorError.self) {
+        let fast = await #expect(throws: OperatorError.self) {
             try await Fixture.start {
                 $0.isFast = true
                 $0.requestFile = file
             }
         }
+        #expect(fast?.description.contains("fast") == true, "\(String(describing: fast))")
     }
 }

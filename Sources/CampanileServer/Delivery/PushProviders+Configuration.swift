@@ -4,7 +4,7 @@ package import Push
 
 extension PushProviders {
     /// Takes the credentials of a configuration in place of the present ones, as `apply(_:trust:)` does.
-    /// - Throws: what that throws, and `SettingComplaint` for a file that can't be read.
+    /// - Throws: what that throws, and `OperatorError` for a file that can't be read.
     @discardableResult
     package func apply(_ configuration: Configuration) throws -> Bool {
         try apply(configuration.pushCredentials()) { try configuration.pushTrust() }
@@ -24,7 +24,7 @@ extension PushProviders {
 
 extension Configuration {
     /// What the files hold that the apps' settings name.
-    /// - Throws: `SettingComplaint` for a file that can't be read.
+    /// - Throws: `OperatorError` for a file that can't be read.
     func pushCredentials() throws -> [String: AppPushCredentials] {
         var credentials: [String: AppPushCredentials] = [:]
         for (name, app) in apps where app.apns != nil || app.fcm != nil {
@@ -50,7 +50,7 @@ extension Configuration {
         do {
             return Array(try readNamedFile(path, maximumBytes: ConfigurationLimits.namedFileBytes))
         } catch {
-            throw SettingComplaint("The file \(quotedForMessage(path: path)) \(error.text).")
+            throw OperatorError("The file \(quotedForMessage(path: path)) \(error.text).")
         }
     }
 }

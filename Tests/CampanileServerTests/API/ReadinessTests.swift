@@ -138,7 +138,10 @@ import Testing
                 try operations.keys().map { "\($0.name) \($0.app) \($0.kind)" } == [
                     "shop default producer", "watch shop operate",
                 ])
-            #expect(throws: OperatorError.self) { try operations.createKey(name: "shop", app: "default", kind: .operate) }
+            let error = #expect(throws: OperatorError.self) {
+                try operations.createKey(name: "shop", app: "default", kind: .operate)
+            }
+            #expect(error?.description.contains("shop") == true, "\(String(describing: error))")
         }
     }
 }

@@ -190,10 +190,10 @@ private struct Workshop {
             try workshop.write(key)
             try workshop.providers.apply(workshop.configuration())
             try FileManager.default.removeItem(atPath: workshop.keyFile)
-            let error = #expect(throws: SettingComplaint.self) {
+            let error = #expect(throws: OperatorError.self) {
                 try workshop.providers.apply(workshop.configuration())
             }
-            let sentence = error?.text ?? ""
+            let sentence = error?.description ?? ""
             #expect(sentence.contains("key.p8"))
             #expect(sentence.hasSuffix("isn't there."))
             #expect(!workshop.isSandbox(Workshop.apns))
@@ -204,7 +204,8 @@ private struct Workshop {
     func brokenFromTheBeginning() async throws {
         try await Workshop.use { workshop in
             try workshop.write("no key at all")
-            #expect(throws: OperatorError.self) { try workshop.providers.apply(workshop.configuration()) }
+            let error = #expect(throws: OperatorError.self) { try workshop.providers.apply(workshop.configuration()) }
+            #expect(error?.description.contains("no P-256 private key") == true, "\(String(describing: error))")
             #expect(workshop.isSandbox(Workshop.apns))
             try workshop.write(Workshop.key())
             let isChanged = try workshop.providers.apply(workshop.configuration())
@@ -221,7 +222,8 @@ private struct Workshop {
             let file = workshop.folder.path + "/ca.pem"
             try Data("no certificate".utf8).write(to: URL(filePath: file))
             configuration.push.caFile = file
-            #expect(throws: OperatorError.self) { try workshop.providers.apply(configuration) }
+            let error = #expect(throws: OperatorError.self) { try workshop.providers.apply(configuration) }
+            #expect(error?.description.contains("authorities holds no certificate") == true, "\(String(describing: error))")
             #expect(workshop.isSandbox(Workshop.apns))
         }
     }

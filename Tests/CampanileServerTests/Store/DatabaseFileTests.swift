@@ -100,8 +100,10 @@ import Testing
             #expect(error?.description.contains("\(name)") == true && error?.description.contains("2 hard links") == true)
             var configuration = Configuration()
             configuration.database = name
-            #expect(throws: OperatorError.self) { try OperatorCommands(configuration, world: first.world) }
-            #expect(throws: OperatorError.self) { try OperatorCommands.pendingMigrations(configuration) }
+            let command = #expect(throws: OperatorError.self) { try OperatorCommands(configuration, world: first.world) }
+            #expect(command?.description == error?.description)
+            let look = #expect(throws: OperatorError.self) { try OperatorCommands.pendingMigrations(configuration) }
+            #expect(look?.description == error?.description)
         }
         #expect(unlink(other) == 0)
         let second = try await RunningServer(folder: first.folder)
