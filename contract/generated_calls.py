@@ -61,18 +61,6 @@ def refusal(status, code, client, operation, **arguments):
     raise AssertionError(f"{operation}: {answer.status}, not {status}")
 
 
-def refused_at_its_head(attempts, *expectation, **arguments):
-    """The server answers and closes while the body is still on its way. Now and then a client hears of the closing only."""
-    for _ in range(attempts - 1):
-        try:
-            return refusal(*expectation, **arguments)
-        except AssertionError:
-            raise
-        except Exception as broken:  # whatever a client raises when its connection breaks
-            print(f"        tried again after {broken!r}", flush=True)
-    return refusal(*expectation, **arguments)
-
-
 def is_time(value):
     return isinstance(value, datetime.datetime) and value.utcoffset() == datetime.timedelta(0)
 
@@ -244,7 +232,7 @@ def problems_are_typed(world):
     refusal(400, "malformed_request", world.connect(world.token("ivan"), access_token=world.token("ivan")), "streamBadge")
     # A quotation mark is two bytes of JSON, so this is within the schema and over 256 KiB.
     many = producer.model("NotificationForUsers", user_ids=['"' * 255] * 520, title="Hello")
-    refused_at_its_head(5, 413, "body_too_large", producer, "createNotification", body=many)
+    refusal(413, "body_too_large", producer, "createNotification", body=many)
     reserved = producer.model("NotificationForUser", user_id="ivan", title="Hello", data={"aps": "mine"})
     invalid = refusal(422, "invalid", producer, "createNotification", body=reserved).problem
     [wrong] = invalid.to_dict()["errors"]

@@ -55,17 +55,6 @@ def refusal(status, code)
   [problem, refused]
 end
 
-# The server answers and closes while the body is still on its way. Now and then a client hears of the closing only.
-def refused_at_its_head(attempts, status, code, &block)
-  refusal(status, code) do
-    block.call
-  rescue C::ApiError => error
-    raise if error.code != 0 || (attempts -= 1).zero?
-    puts "        tried again after #{error.message}"
-    retry
-  end
-end
-
 CALLS = {}
 def calls(name, &block) = CALLS[name] = block
 
@@ -209,7 +198,7 @@ calls "problems are typed" do
   refusal(400, "malformed_request") { with(C::StreamsApi, token, access_token: token).stream_badge }
   # A quotation mark is two bytes of JSON, so this is within the schema and over 256 KiB.
   many = C::NotificationForUsers.new(user_ids: ['"' * 255] * 520, title: "Hello")
-  refused_at_its_head(5, 413, "body_too_large") { producer.create_notification(many) }
+  refusal(413, "body_too_large") { producer.create_notification(many) }
   invalid, = refusal(422, "invalid") { create("ivan", data: { aps: "mine" }) }
   same [["data.aps", "reserved"]], invalid.errors.map { |one| [one.field, one.code] }, "the fields at fault"
 end

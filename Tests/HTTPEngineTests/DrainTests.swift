@@ -53,6 +53,23 @@ struct DrainTests {
         #expect(late)
     }
 
+    @Test("who goes on sending a body that was refused is not waited for")
+    func refused() async throws {
+        let outcome = try await withServer(clock: HandClock()) { _ in
+            .now(Response(status: 200))
+        } _: { server in
+            let port = server.port
+            return try await offThePool {
+                let client = try RawClient(port: port)
+                client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc")
+                let answers = RawClient.answers(in: client.readToEnd())
+                let open = server.statistics.connectionsOpen
+                return (answers.map(\.status), open, server.drain(within: Self.long), server.statistics.connectionsOpen)
+            }
+        }
+        #expect(outcome.result == ([413], 1, true, 0))
+    }
+
     @Test("who was accepted and sends nothing is not waited for beyond the grace")
     func silent() async throws {
         var limits = Limits()

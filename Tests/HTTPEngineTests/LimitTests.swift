@@ -7,7 +7,6 @@ struct LimitTests {
     private let limits: Limits = {
         var limits = Limits()
         limits.bodyBytes = 1_000
-        limits.excessBytes = 500
         limits.headerBytes = 4_096
         limits.uriBytes = 256
         limits.headerCount = 10
@@ -47,6 +46,49 @@ struct LimitTests {
         #expect(tooLarge.isClean)
     }
 
+    @Test(
+        "A client that sends all of a body over the limit before it reads gets its 413 whole, and no reset",
+        arguments: [1 << 20, 1 << 24], [false, true])
+    func sentBeforeRead(size: Int, isChunked: Bool) async throws {
+        let framing = isChunked ? "Transfer-Encoding: chunked" : "Content-Length: \(size)"
+        let content = isChunked ? "\(String(size, radix: 16))\r\n\(body(size))\r\n0\r\n\r\n" : body(size)
+        let outcome = try await withServer(limits: limits) { _ in
+            .now(Response(status: 200))
+        } _: { server in
+            let port = server.port
+            return try await offThePool {
+                let client = try RawClient(port: port)
+                errno = 0
+                client.send("POST / HTTP/1.1\r\nHost: a\r\n\(framing)\r\n\r\n\(content)")
+                let sending = errno
+                let received = client.readToEnd()
+                return (answers: RawClient.answers(in: received), errors: [sending, errno])
+            }
+        }
+        #expect(outcome.result.answers.map(\.body) == ["engine: bodyTooLarge"])
+        #expect(outcome.result.errors == [0, 0])
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test(
+        "A client that waits before it sends a body over the limit hears of the end with its 413",
+        arguments: ["", "Expect: 100-continue\r\n"])
+    func neverSent(field: String) async throws {
+        let outcome = try await withServer(limits: limits) { _ in
+            .now(Response(status: 200))
+        } _: { server in
+            let port = server.port
+            return try await offThePool {
+                let client = try RawClient(port: port)
+                client.send("POST / HTTP/1.1\r\nHost: a\r\n\(field)Content-Length: 1001\r\n\r\n")
+                return RawClient.answers(in: client.readToEnd())
+            }
+        }
+        #expect(outcome.result.map(\.status) == [413])
+        #expect(outcome.result.first?.closes == true)
+        #expect(outcome.statistics.isClean)
+    }
+
     @Test("A chunked body at the limit is served, one byte more is 413 and closes")
     func chunked() async throws {
         let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -60,13 +102,17 @@ struct LimitTests {
         #expect(tooLarge.paths == [], "what follows on the connection isn't served")
     }
 
-    @Test("A chunked body far over the limit is cut off")
+    @Test("A chunked body that goes on over the limit is 413 and closes, also when the client breaks off or its chunks do")
     func chunkedEndless() async throws {
-        let outcome = try await exchange(
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
-                + String(repeating: "1f4\r\n\(body(500))\r\n", count: 8))
-        #expect(outcome.answers == [])
-        #expect(outcome.isClean)
+        for end in ["", "1f4\r\nxyz", "no size\r\n", "0\r\nX: y\r\n\r\n\(next)"] {
+            let outcome = try await exchange(
+                "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                    + String(repeating: "1f4\r\n\(body(500))\r\n", count: 8) + end)
+            #expect(outcome.answers.map(\.body) == ["engine: bodyTooLarge"])
+            #expect(outcome.answers.first?.closes == true)
+            #expect(outcome.paths == [])
+            #expect(outcome.isClean)
+        }
     }
 
     @Test("A target at the limit is served, one byte more is 414")
@@ -268,6 +314,33 @@ struct RunningDeadlineTests {
     func unfinishedBody() async throws {
         let outcome = try await ended(by: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 10\r\n\r\nabc", after: 15)
         #expect(outcome == (0, 1, true, true))
+    }
+
+    @Test("A body over the limit that never ends is read away until the request deadline, and what comes after it isn't served")
+    func refusedBody() async throws {
+        let clock = HandClock()
+        let journal = Journal()
+        let outcome = try await withServer(clock: clock, journal: journal) { _ in
+            .now(Response(status: 200))
+        } _: { server in
+            let port = server.port
+            return try await offThePool {
+                let client = try RawClient(port: port)
+                client.send("POST /large HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc")
+                let answer = RawClient.answers(in: client.readToEnd()).map(\.status)
+                clock.advance(seconds: 15)
+                let early = server.sweep()
+                client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+                clock.advance(seconds: 1)
+                let late = server.sweep()
+                server.waitUntil { $0.connectionsOpen == 0 }
+                return (answer, early, late)
+            }
+        }
+        #expect(outcome.result == ([413], 0, 1))
+        #expect(journal.all.map(\.path) == ["/large"])
+        #expect(journal.all.map(\.status) == [413])
+        #expect(outcome.statistics.isClean)
     }
 
     @Test("A client that doesn't take its answer is ended after the response deadline")

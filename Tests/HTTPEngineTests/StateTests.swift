@@ -14,7 +14,7 @@ struct DeadlineTests {
     @Test(
         "A stage is overdue only after its own deadline",
         arguments: [
-            (Stage.waiting, 75 as UInt64), (.receiving, 15), (.responding, 60),
+            (Stage.waiting, 75 as UInt64), (.receiving, 15), (.refused, 15), (.responding, 60),
         ])
     func overdue(stage: Stage, deadline: UInt64) {
         #expect(!stage.isOverdue(since: 1_000, now: 1_000 + deadline, limits: limits))
@@ -31,7 +31,9 @@ struct DeadlineTests {
         #expect(!Stage.receiving.isOverdue(since: 1_000, now: 10, limits: limits))
     }
 
-    @Test("A stage and its time are read as they were written", arguments: [Stage.waiting, .receiving, .handling, .responding])
+    @Test(
+        "A stage and its time are read as they were written",
+        arguments: [Stage.waiting, .receiving, .handling, .responding, .refused])
     func clock(stage: Stage) {
         let clock = StageClock(now: 5)
         #expect(clock.current == (.waiting, 5))

@@ -24,6 +24,19 @@ extension Connection {
         return .NO
     }
 
+    /// Refuses the request and has the rest of its body read away: a client that sends all before it reads would meet a
+    /// reset instead of the answer (RFC 9112, section 9.6). The connection ends when the body does, when the client hangs up,
+    /// or at the request's deadline.
+    /// - Returns: `.YES`, so that the library reads on.
+    func refuseBody() -> MHD_Result {
+        _ = refuse(.bodyTooLarge)
+        // The deadline stays that of the request.
+        stages.enter(.refused, at: stages.current.since)
+        // A client that reads to the end needn't wait for the deadline.
+        _ = shutdown(socket, Int32(SHUT_WR))
+        return .YES
+    }
+
     /// The value of a Date field (RFC 9110, section 5.6.7).
     private static func date() -> String {
         var seconds = time(nil)

@@ -30,7 +30,10 @@ extension Connection {
         let head = HeadReader.read(self, method: method, version: version)
         current.progress = .body
         if let refusal = head.refusal { return refuse(refusal) }
-        guard head.contentLength <= UInt64(engine.limits.bodyBytes) else { return refuse(.bodyTooLarge) }
+        guard head.contentLength <= UInt64(engine.limits.bodyBytes) else {
+            // Who waits to be told to send (RFC 9110, section 10.1.1) sends nothing now.
+            return request.header("expect") == nil ? refuseBody() : refuse(.bodyTooLarge)
+        }
         current.expectedBody = Int(head.contentLength)
         current.isChunked = head.isChunked
         let headSize = cmhd_head_size(handle)
@@ -40,22 +43,19 @@ extension Connection {
         return .YES
     }
 
-    /// A part of the body. - Returns: `.NO` if so much too much came that the connection is to be closed.
+    /// A part of the body; nothing is kept of one that was refused.
     func takeBody(_ bytes: UnsafePointer<CChar>, count: Int) -> MHD_Result {
-        if current.excess == 0, request.body.count + count <= engine.limits.bodyBytes {
-            request.contents.pointee.body.reserve(current.expectedBody)
-            request.contents.pointee.body.append(bytes, count: count)
-            return .YES
-        }
-        current.excess += count
-        return current.excess <= engine.limits.excessBytes ? .YES : .NO
+        if current.progress == .answered { return .YES }
+        guard request.body.count + count <= engine.limits.bodyBytes else { return refuseBody() }
+        request.contents.pointee.body.reserve(current.expectedBody)
+        request.contents.pointee.body.append(bytes, count: count)
+        return .YES
     }
 
     /// The request is complete: the library's last call, and its first after a resumption.
     func serve() -> MHD_Result {
         if current.progress == .handling { return settle() }
         guard current.progress == .body else { return .NO }
-        if current.excess > 0 { return refuse(.bodyTooLarge) }
         if current.isChunked, let refusal = TrailerReader.refusal(self) { return refuse(refusal) }
         current.progress = .handling
         switch Result(catching: { try engine.handler(request) }) {

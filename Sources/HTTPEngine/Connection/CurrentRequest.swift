@@ -20,8 +20,6 @@ struct CurrentRequest {
     var headerBytes = 0
     var expectedBody = 0
     var isChunked = false
-    /// Bytes of a body over the limit that were thrown away.
-    var excess = 0
     /// The status of an answer that the library doesn't write; 0 without one.
     var takenStatus: UInt16 = 0
 }

@@ -10,9 +10,14 @@ enum Stage: UInt64 {
     case handling = 2
     /// The answer is on its way.
     case responding = 3
+    /// The request was refused, and the rest of its body is read away.
+    case refused = 4
 
     /// Whether the library waits for bytes of the client.
-    var readsFromClient: Bool { self == .waiting || self == .receiving }
+    var readsFromClient: Bool { self == .waiting || self == .receiving || self == .refused }
+
+    /// Whether the client has still to hear something of a request.
+    var isOwedAnswer: Bool { self != .waiting && self != .refused }
 
     /// Whether a connection has overstayed.
     /// - Parameters:
@@ -22,7 +27,7 @@ enum Stage: UInt64 {
         let age = now > since ? now - since : 0
         return switch self {
         case .waiting: age > limits.idleDeadline
-        case .receiving: age > limits.requestDeadline
+        case .receiving, .refused: age > limits.requestDeadline
         case .handling: false
         case .responding: age > limits.responseDeadline
         }

@@ -10,11 +10,9 @@ package struct Limits: Sendable {
     package var headerBytes = 16 * 1_024
     /// The most header fields a request may have, with its trailers. More are answered 431.
     package var headerCount = 64
-    /// The largest request body. Larger ones are answered 413, by their Content-Length before the body is read.
+    /// The largest request body. Larger ones are answered 413, by their Content-Length before the body is read; what is sent
+    /// of them nevertheless is thrown away.
     package var bodyBytes = 256 * 1_024
-    /// How much of a chunked body over the limit is read and thrown away, so that the client gets its 413,
-    /// before the connection is simply closed. The library takes no answer in the middle of a body.
-    package var excessBytes = 256 * 1_024
     /// From the request line to the last byte of the body.
     package var requestDeadline: UInt64 = 15_000_000_000
     /// From the connection's start, or the last answer, to the end of the next request line.

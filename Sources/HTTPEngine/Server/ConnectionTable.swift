@@ -2,9 +2,9 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// Every open connection. A socket is shut down only under this table's lock and only while its connection is in
-/// the table; the library reports a connection closed before it closes the socket (`MHD_cleanup_connections`), so the
-/// descriptor can't have been given to somebody else.
+/// Every open connection. Other threads than its own shut a socket down only under this table's lock and only while its
+/// connection is in the table; the library reports a connection closed before it closes the socket
+/// (`MHD_cleanup_connections`), so the descriptor can't have been given to somebody else.
 final class ConnectionTable: Sendable {
     private struct Entries {
         var open: [Connection] = []
@@ -61,7 +61,7 @@ final class ConnectionTable: Sendable {
 
     /// How many connections have a request line that isn't answered to the last byte.
     var busyCount: Int {
-        entries.withLock { $0.open.count { $0.stages.current.stage != .waiting } }
+        entries.withLock { $0.open.count { $0.stages.current.stage.isOwedAnswer } }
     }
 
     /// How many connections have not sent their first request line yet; with those that the library's threads have still to
@@ -72,11 +72,11 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Ends the connections that wait for a request. Only their reading ends (`SHUT_RD`): a request that has arrived, though the
+    /// Ends the connections that are owed no answer. Only their reading ends (`SHUT_RD`): a request that has arrived, though the
     /// library hasn't read it yet, is read and answered all the same.
     func finishIdle() {
         entries.withLock { entries in
-            for connection in entries.open where !connection.isTaken && connection.stages.current.stage == .waiting {
+            for connection in entries.open where !connection.isTaken && !connection.stages.current.stage.isOwedAnswer {
                 _ = shutdown(connection.socket, Int32(SHUT_RD))
             }
         }
