@@ -107,6 +107,7 @@ struct DrainTests {
                 client.send(Self.request)
                 _ = client.answer()
             }
+            server.waitUntil { $0.requestsEnded == 2 }
             clock.hold()
             late.send(Self.request)
             clock.waitUntilHeld()
