@@ -167,14 +167,15 @@ class Cable:
     """ActionCable over websockets' own client."""
 
     def __init__(self, world, user, **more):
-        self.socket = connect(world.cable, subprotocols=["actioncable-v1-json", "actioncable-unsupported"],
-                              additional_headers={"Authorization": f"Bearer {world.token(user)}"}, proxy=None, **more)
+        self.opening = connect(world.cable, subprotocols=["actioncable-v1-json", "actioncable-unsupported"],
+                               additional_headers={"Authorization": f"Bearer {world.token(user)}"}, proxy=None, **more)
 
     def __enter__(self):
+        self.socket = self.opening.__enter__()
         return self
 
-    def __exit__(self, *_):
-        self.socket.close()
+    def __exit__(self, *reason):
+        self.opening.__exit__(*reason)
 
     def send(self, **message):
         self.socket.send(json.dumps(message))

@@ -118,7 +118,8 @@ class _Connection:
     """The one WebSocket to the browser; commands of all pages go over it. A thread reads."""
 
     def __init__(self, address: str) -> None:
-        self.socket = connect(address, max_size=MESSAGE_BYTES, compression=None, proxy=None)
+        self.opened = contextlib.ExitStack()
+        self.socket = self.opened.enter_context(connect(address, max_size=MESSAGE_BYTES, compression=None, proxy=None))
         self.lock = threading.Lock()
         self.next = 0
         self.waiting: dict[int, concurrent.futures.Future[Any]] = {}
@@ -168,7 +169,7 @@ class _Connection:
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
-            self.socket.close()
+            self.opened.close()
 
 
 class Page:
