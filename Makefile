@@ -154,10 +154,8 @@ bench-short: ## Show that the benchmark runs, with the debug binary; judges no f
 browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
 	@echo "==> browser: stock clients: Rails' ActionCable and EventSource in Chromium, curl, Python's websockets"
 	@$(PYTHON) contract/stock_clients.py --binary "$(DEBUG)"
-	@echo "==> browser: the pieces for pages, and what the documentation shows"
-	@$(PYTHON) browser/pieces.py
-	@echo "==> browser: pages and the console, against a server that is killed and restarted"
-	@$(PYTHON) browser/badge.py --binary "$(DEBUG)"
+	@echo "==> browser: the pieces for pages, what the documentation shows, and pages and the console of a server that is killed and restarted"
+	@$(PYTHON) -m pytest browser --binary "$(DEBUG)"
 
 # A must that is missed doesn't keep the others from being measured.
 bench: build ## Measure the release binary: against bare C, aioapns and nchan, and neighbours; 40 minutes; bench/results*.md

@@ -1,32 +1,47 @@
-"""What pytest gives the tests of pieces.py: one browser, and a server and a page of its own for each test."""
+"""What pytest gives the tests of pages: a real server that lives as long as they do. The tests of the pieces have their own."""
+import os
+
 import pytest
 
-from fake_server import ASSETS, FakeServer
-from harness.chromium import Browser
-from pieces_page import World
+from fake_server import ASSETS
+from harness import serving
+from world import World, page_server
 
 
 def pytest_addoption(parser):
-    parser.addoption("--chromium", default="chromium", help="the browser's program")
     parser.addoption("--assets", default=str(ASSETS), help="the folder of the web pieces")
-
-
-def pytest_terminal_summary(terminalreporter):
-    counts = {outcome: len(terminalreporter.stats.get(outcome, ())) for outcome in ("passed", "failed", "error")}
-    terminalreporter.write_line(f"{counts['passed']} passed, {counts['failed'] + counts['error']} failed")
-
-
-@pytest.fixture(scope="session")
-def browser(request):
-    with Browser(request.config.getoption("chromium")) as browser:
-        yield browser
+    parser.addoption("--screenshots", help="a folder for pictures of the console")
 
 
 @pytest.fixture
-def world(request, browser):
-    """A server each: what a page of the test before still asks goes to its own."""
+def complaints(request):
+    """What a page may write on its console in this test."""
     marker = request.node.get_closest_marker("complaints")
-    with FakeServer(request.config.getoption("assets")) as server:
-        world = World(browser, server)
-        yield world
-        world.close(marker.args if marker else ())
+    return marker.args if marker else ()
+
+
+@pytest.fixture(scope="session")
+def kept_world(binary, browser):
+    with page_server() as origin, serving(binary, {"CAMPANILE_CONSOLE": "true", "CAMPANILE_ALLOWED_ORIGINS": origin}) as campanile:
+        yield World(campanile, browser, origin)
+
+
+@pytest.fixture
+def world(kept_world, complaints):
+    """Without a notification, a device or a page of the test before."""
+    kept_world.empty()
+    yield kept_world
+    try:
+        kept_world.close(complaints)
+    finally:
+        if kept_world.campanile.process.poll() is not None:
+            kept_world.campanile.start()
+
+
+@pytest.fixture
+def screenshots(request):
+    folder = request.config.getoption("screenshots")
+    if not folder:
+        pytest.skip("only with --screenshots")
+    os.makedirs(folder, exist_ok=True)
+    return folder

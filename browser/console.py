@@ -1,8 +1,10 @@
-"""Steps: the console, by mouse and by keyboard, in every width."""
+"""Tests: the console, by mouse and by keyboard, in every width."""
 import json
 import os
 
-from world import ANDROID, AWAY, IPHONE, REFUSED, USER, badge_is, step, titled
+import pytest
+
+from world import ANDROID, AWAY, IPHONE, REFUSED, USER, badge_is, titled
 
 STORY = [
     {"title": "Your statement for October is ready", "category": "STATEMENT", "deep_link": "/statements/2026-10", "push": False},
@@ -17,8 +19,7 @@ STORY = [
 ]
 
 
-@step
-def the_console_shows_what_is_sent(world):
+def test_the_console_shows_what_is_sent(world):
     world.device(IPHONE, "ios")
     page = world.console()
     page.wait("document.querySelectorAll('.phone').length === 1")
@@ -45,8 +46,7 @@ def the_console_shows_what_is_sent(world):
     page.wait("!document.querySelector('.phone-badge')", what="the phone's badge to leave")
 
 
-@step
-def what_others_do_appears_in_the_console(world):
+def test_what_others_do_appears_in_the_console(world):
     first, second = world.post(), world.post()
     page = world.console()
     page.wait("document.querySelectorAll('.notification.unread').length === 2")
@@ -61,8 +61,8 @@ def what_others_do_appears_in_the_console(world):
     page.wait("document.getElementById('summary').textContent === 'Everything is read'")
 
 
-@step
-def the_console_survives_a_restart(world):
+@pytest.mark.complaints(*AWAY, *REFUSED)
+def test_the_console_survives_a_restart(world):
     world.post()
     page = world.console()
     page.wait("document.querySelectorAll('.notification').length === 1")
@@ -76,11 +76,7 @@ def the_console_survives_a_restart(world):
     page.wait("document.querySelectorAll('.notification').length === 3")
 
 
-the_console_survives_a_restart.expected = AWAY + REFUSED
-
-
-@step
-def the_list_goes_on_to_its_end(world):
+def test_the_list_goes_on_to_its_end(world):
     created = [world.post(push=False)["id"] for _ in range(45)]
     page = world.console()
     page.wait("document.querySelectorAll('.notification').length >= 20")
@@ -101,8 +97,7 @@ def the_list_goes_on_to_its_end(world):
     page.wait("document.querySelectorAll('.notification').length >= 20")
 
 
-@step
-def the_badge_can_be_cleared_and_everything_stays_unread(world):
+def test_the_badge_can_be_cleared_and_everything_stays_unread(world):
     world.device(IPHONE, "ios")
     world.post()
     page = world.console()
@@ -115,8 +110,7 @@ def the_badge_can_be_cleared_and_everything_stays_unread(world):
     assert page.evaluate("document.querySelectorAll('.notification.unread').length") == 1
 
 
-@step
-def devices_come_and_go(world):
+def test_devices_come_and_go(world):
     page = world.console()
     page.wait("!document.getElementById('no-devices').hidden")
     page.click("[data-add=ios]")
@@ -129,8 +123,8 @@ def devices_come_and_go(world):
     page.wait("document.querySelectorAll('.phone').length === 1")
 
 
-@step
-def mistakes_are_said_where_they_are(world):
+@pytest.mark.complaints(*REFUSED)
+def test_mistakes_are_said_where_they_are(world):
     page = world.console(signed_in=False)
     page.click("#sign-in-form [type=submit]")
     page.wait("document.getElementById('token-error').textContent")
@@ -161,11 +155,8 @@ def mistakes_are_said_where_they_are(world):
     assert page.evaluate("document.getElementById('data').getAttribute('aria-invalid')") == "true"
 
 
-mistakes_are_said_where_they_are.expected = REFUSED
-
-
-@step
-def a_refused_token_leads_back_to_the_sign_in(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_refused_token_leads_back_to_the_sign_in(world):
     page = world.console()
     page.evaluate("""(() => { const place = "campanile-console"; const kept = JSON.parse(sessionStorage.getItem(place));
       sessionStorage.setItem(place, JSON.stringify({ ...kept, token: kept.token + "x" })); })()""")
@@ -174,11 +165,7 @@ def a_refused_token_leads_back_to_the_sign_in(world):
     assert page.evaluate("sessionStorage.getItem('campanile-console')") is None
 
 
-a_refused_token_leads_back_to_the_sign_in.expected = REFUSED
-
-
-@step
-def everything_can_be_done_by_keyboard(world):
+def test_everything_can_be_done_by_keyboard(world):
     world.device(IPHONE, "ios")
     page = world.console(signed_in=False)
     assert page.evaluate("document.activeElement.id") == "token"
@@ -219,8 +206,7 @@ def everything_can_be_done_by_keyboard(world):
     assert page.evaluate("sessionStorage.getItem('campanile-console')") is None
 
 
-@step
-def the_focus_stays_in_the_list_when_the_stream_tells_before_the_answer_does(world):
+def test_the_focus_stays_in_the_list_when_the_stream_tells_before_the_answer_does(world):
     older = world.post(title="Older")
     world.post(title="Newer")
     page = world.console()
@@ -244,8 +230,7 @@ def the_focus_stays_in_the_list_when_the_stream_tells_before_the_answer_does(wor
     page.wait("document.querySelectorAll('.notification').length === 0 && document.activeElement.id === 'inbox'")
 
 
-@step
-def every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
+def test_every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
     world.device(IPHONE, "ios")
     world.post(category="A", deep_link="/a", data={"n": 1})
     page = world.console()
@@ -261,8 +246,7 @@ def every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
     assert not told, "credentials stand in no address"
 
 
-@step
-def it_fits_390_pixels(world):
+def test_it_fits_390_pixels(world):
     world.device(IPHONE, "ios")
     world.post(title="A" * 200, body="B" * 300, category="C" * 60, deep_link="/" + "d" * 200)
     page = world.console(width=390, height=844)
@@ -276,10 +260,7 @@ def it_fits_390_pixels(world):
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-@step
-def pictures(world):
-    if not world.screenshots:
-        return
+def test_pictures(world, screenshots):
     world.device(IPHONE, "ios")
     world.device(ANDROID, "android")
     for one in STORY:
@@ -295,4 +276,4 @@ def pictures(world):
         page.wait(badge_is("5") + " && document.querySelectorAll('.phone-badge').length === 2")
         page.evaluate("document.activeElement.blur()")
         page.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=height - 2)
-        page.screenshot(os.path.join(world.screenshots, f"{name}.png"))
+        page.screenshot(os.path.join(screenshots, f"{name}.png"))

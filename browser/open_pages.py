@@ -1,15 +1,16 @@
-"""Steps: pages of another origin that show one user's number."""
+"""Tests: pages of another origin that show one user's number."""
 import json
 import pathlib
 from urllib.parse import urlencode
 
-from world import AWAY, REFUSED, USER, badge_is, step
+import pytest
+
+from world import AWAY, REFUSED, USER, badge_is
 
 PLAIN = pathlib.Path(__file__).resolve().parent.parent / "examples/web/plain"
 
 
-@step
-def a_post_moves_the_badge_of_every_page(world):
+def test_a_post_moves_the_badge_of_every_page(world):
     pages = [world.live(), world.live()]
     for page in pages:
         page.wait(badge_is(""))
@@ -21,8 +22,7 @@ def a_post_moves_the_badge_of_every_page(world):
     assert pages[0].accessible("#badge") == ("image", "3 unread notifications"), pages[0].accessible("#badge")
 
 
-@step
-def mark_all_read_in_one_page_clears_the_other(world):
+def test_mark_all_read_in_one_page_clears_the_other(world):
     world.post()
     one, other = world.live(), world.live()
     other.wait(badge_is("1"))
@@ -32,16 +32,15 @@ def mark_all_read_in_one_page_clears_the_other(world):
     other.wait("document.title === 'Shop'")
 
 
-@step
-def nine_is_the_most_that_is_shown(world):
+def test_nine_is_the_most_that_is_shown(world):
     page = world.live()
     for _ in range(10):
         world.post(push=False)
     page.wait(badge_is("9+"))
 
 
-@step
-def what_changed_while_the_server_was_down_appears(world):
+@pytest.mark.complaints(*AWAY, *REFUSED)
+def test_what_changed_while_the_server_was_down_appears(world):
     world.post()
     pages = [world.live(), world.live()]
     for page in pages:
@@ -57,11 +56,7 @@ def what_changed_while_the_server_was_down_appears(world):
         page.wait(badge_is("4"))
 
 
-what_changed_while_the_server_was_down_appears.expected = AWAY + REFUSED
-
-
-@step
-def a_page_that_is_shown_again_is_right(world):
+def test_a_page_that_is_shown_again_is_right(world):
     page = world.live()
     page.hide()
     world.post()
@@ -77,8 +72,8 @@ def a_page_that_is_shown_again_is_right(world):
     page.wait(badge_is("3"))
 
 
-@step
-def a_page_without_a_right_to_it_shows_nothing(world):
+@pytest.mark.complaints(*REFUSED)
+def test_a_page_without_a_right_to_it_shows_nothing(world):
     world.post()
     page = world.open(f"{world.origin}/pages/live.html#{urlencode({'server': world.server, 'token': 'x.y.z'})}")
     page.wait("document.getElementById('badge') !== null")
@@ -89,11 +84,7 @@ def a_page_without_a_right_to_it_shows_nothing(world):
     assert page.evaluate(badge_is(""))
 
 
-a_page_without_a_right_to_it_shows_nothing.expected = REFUSED
-
-
-@step
-def the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world):
+def test_the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world):
     html = (PLAIN / "index.html").read_text().replace("http://localhost:3001", world.server)
     script = '<script type="module" src="/native-app.js"></script>'
     assert html.count(world.server) == 1 and script in html

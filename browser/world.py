@@ -1,4 +1,4 @@
-"""What the tests of badge.py share: the server and its users' credentials, the browser, and the list of steps."""
+"""What the tests of open_pages.py and console.py share: the server and its users' credentials, and the browser."""
 import contextlib
 import http.server
 import json
@@ -12,13 +12,6 @@ USER = "alice"
 AWAY = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_SOCKET")
 REFUSED = ("the server responded with a status of 4",)
 IPHONE, ANDROID = "a1b2c3d4" * 8, "alices-android-phone"
-
-STEPS = []
-
-
-def step(function):
-    STEPS.append(function)
-    return function
 
 
 @contextlib.contextmanager
@@ -49,8 +42,8 @@ def page_server():
 class World:
     """The server, its users' credentials, and the browser."""
 
-    def __init__(self, campanile, browser, origin, screenshots):
-        self.campanile, self.browser, self.origin, self.screenshots = campanile, browser, origin, screenshots
+    def __init__(self, campanile, browser, origin):
+        self.campanile, self.browser, self.origin = campanile, browser, origin
         self.server = f"http://127.0.0.1:{campanile.port}"
         self.key, self.token = campanile.producer_key("console"), campanile.user_token(USER)
         self.pages, self.number = [], 0

@@ -12,11 +12,11 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.message import Message
 from typing import Any
 
-from harness.children import HarnessError, children, die_with_parent, free_port
+from harness.children import HarnessError, children, die_with_parent, free_port, temporary_folder
 
 JWT_SECRET = "trust-harness-secret-that-is-long-enough-0123456789"
 METRICS_TOKEN = "trust-harness-metrics-token"   # is told why /readyz is 503
@@ -186,3 +186,21 @@ class Campanile:
             with open(self.log, "rb") as log:
                 return log.read()[-size:].decode(errors="replace")
         return "(no log)"
+
+
+@contextlib.contextmanager
+def serving(binary: str, environment: dict[str, str] | None = None, configuration: str = "") -> Iterator[Campanile]:
+    """A server with an empty database and, if it is given, a campanile.yaml, in a folder that is gone afterwards. For pytest's
+    fixtures: what it logged is printed at its end, which pytest shows with a test that failed."""
+    with temporary_folder("campanile-test-") as folder:
+        if configuration:
+            with open(os.path.join(folder, "campanile.yaml"), "w", encoding="utf-8") as file:
+                file.write(configuration)
+        server = Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder, environment)
+        server.start()
+        try:
+            yield server
+        finally:
+            print(server.log_tail())
+            if server.process.poll() is None:
+                server.stop()

@@ -6,7 +6,7 @@ import pytest
 
 from fake_server import HERE
 from harness.documents import documented
-from pieces_page import APP_BADGE, PAGE, REFUSED, text_is
+from page import APP_BADGE, PAGE, REFUSED, text_is
 
 
 def token_of(user, number=1):

@@ -4,9 +4,9 @@ import pathlib
 
 import pytest
 
-from pieces_page import REFUSED
+from page import REFUSED
 
-CONTROLLER = pathlib.Path(__file__).resolve().parent.parent / (
+CONTROLLER = pathlib.Path(__file__).resolve().parents[2] / (
     "examples/web/rails/app/javascript/controllers/bridge/notification_token_controller.js")
 PATH = "/campanile_token.json"
 # The component's longest wait passes at once.

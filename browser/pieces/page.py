@@ -1,4 +1,4 @@
-"""What the tests of pieces.py share: a fresh page each."""
+"""What the tests of the pieces share: a fresh page each."""
 # What a browser writes on its console about a refused or broken stream; it can't be kept from it.
 REFUSED = ("Failed to load resource", "ERR_")
 AT_ONCE = "Math.random = () => 0;"

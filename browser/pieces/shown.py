@@ -1,7 +1,7 @@
 """Tests: what the pieces show, how they reconnect, and what a native app hears."""
 import pytest
 
-from pieces_page import APP_BADGE, PAGE, REFUSED, text_is
+from page import APP_BADGE, PAGE, REFUSED, text_is
 
 
 def test_the_number_is_shown_and_hidden_at_zero(world):
