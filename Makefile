@@ -105,23 +105,23 @@ tour: ## Run README.md's tour and the documented producers with the debug binary
 	@echo "==> tour: README.md's commands and what they print"
 	@python3 contract/readme_tour.py --binary "$(DEBUG)"
 	@echo "==> tour: the producers of docs/integration.md, in Python and in Ruby"
-	@python3 contract/producers.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest contract/producers.py --binary "$(DEBUG)"
 
 contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
 	@echo "==> contract: schemathesis, 50 examples an operation"
 	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
 	@echo "==> contract: the simulator as aioapns and firebase-admin see it"
-	@$(PYTHON) contract/others_senders.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest contract/others_senders.py --binary "$(DEBUG)"
 	@echo "==> contract: the authorization matrix"
-	@$(PYTHON) contract/authorization_matrix.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
-	@$(PYTHON) contract/generated_clients.py openapi-python-client --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest contract/generated_calls.py --binary "$(DEBUG)"
 	@echo "==> contract: a package that depends on CampanileClient alone"
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
 	@echo "==> contract: the session of examples/ios, with CampanileClient"
 	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
 	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/"
-	@$(PYTHON) contract/proxies.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest contract/proxies.py --binary "$(DEBUG)"
 	@echo "==> contract: the systemd units; the rules of compose.yaml"
 	@python3 contract/unit.py --binary "$(DEBUG)"
 	@$(PYTHON) contract/stack.py
@@ -153,7 +153,7 @@ bench-short: ## Show that the benchmark runs, with the debug binary; judges no f
 
 browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
 	@echo "==> browser: stock clients: Rails' ActionCable and EventSource in Chromium, curl, Python's websockets"
-	@$(PYTHON) contract/stock_clients.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest contract/stock_clients.py --binary "$(DEBUG)"
 	@echo "==> browser: the pieces for pages, what the documentation shows, and pages and the console of a server that is killed and restarted"
 	@$(PYTHON) -m pytest browser --binary "$(DEBUG)"
 
@@ -198,7 +198,7 @@ fuzz: build ## schemathesis with 10,000 examples an operation
 generators: build ## The clients that openapi-generator makes of openapi.yaml, in Python and Ruby, against the server
 	@SWIFT="$(SWIFT)" scripts/setup.sh generators
 	@echo "==> generators: openapi-generator's clients, in Python and Ruby"
-	@"$$(contract/venv.sh generators)" contract/generated_clients.py openapi-generator --binary "$(RELEASE)"
+	@"$$(contract/venv.sh generators)" -m pytest contract/generated_calls.py --generator openapi-generator --binary "$(RELEASE)"
 
 clean: ## Remove what was built, and the virtual environments; data/ stays
 	@echo "==> clean: removing .build and the virtual environments"

@@ -5,32 +5,25 @@ expired ones 401, a revoked key 401, the wrong kind and an operate key 403, anot
 and then the owner, who succeeds; after each refusal the owner's inbox, badge and devices are what they were. `HEAD`
 is held to the same as `GET`. An operation that openapi.yaml has and this table lacks is a failure, and the reverse.
 
-Prints a line an operation, what went wrong, and "N passed, N failed"; exit code 1 if anything failed.
+A test is an operation. It goes on after a cell that is wrong, and says all that are.
 """
-import argparse
 import base64
 import hashlib
 import hmac
 import http.client
 import json
 import pathlib
-import signal
 import socket
-import sys
 import time
 import uuid
 from urllib.parse import quote
 
-from harness import JWT_SECRET, METRICS_TOKEN, Campanile, HarnessError, temporary_folder
+import pytest
+import yaml
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+from harness import JWT_SECRET, METRICS_TOKEN, HarnessError, serving
 
-try:
-    import yaml
-except ImportError:
-    sys.exit(f"authorization_matrix.py: PyYAML is needed: run it with $({HERE}/venv.sh)")
-
+CONTRACT = pathlib.Path(__file__).resolve().parent.parent / "openapi.yaml"
 REVOCATION_SECONDS = 10  # the contract says 1 s; a debug binary on a busy machine is slow
 OWNER, STRANGER = "alice", "bob"
 METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
@@ -270,8 +263,7 @@ class Operation:
 
 
 def operations():
-    with open(ROOT / "openapi.yaml", encoding="utf-8") as file:
-        document = yaml.safe_load(file)
+    document = yaml.safe_load(CONTRACT.read_text(encoding="utf-8"))
     return [
         Operation(method, path, item[method], document.get("security", []))
         for path, item in document["paths"].items() for method in METHODS if method in item]
@@ -284,14 +276,12 @@ class Matrix:
         self.server, self.client = server, Client(server.port)
         self.credentials = Credentials(server)
         self.tokens, self.forms = malformed_tokens(), malformed_headers()
-        self.passed, self.failed = 0, []
+        self.checked, self.wrong = 0, []
 
-    def check(self, operation, cell, holds, what):
-        if holds:
-            self.passed += 1
-        else:
-            self.failed.append(f"{operation.label}, {cell}: {what}")
-        return holds
+    def check(self, cell, holds, what):
+        self.checked += 1
+        if not holds:
+            self.wrong.append(f"{cell}: {what}")
 
     def fixtures(self):
         """A notification and a device of the owner's, new for every operation."""
@@ -327,7 +317,7 @@ class Matrix:
                 holds, what = False, f"{method} got {expected} as {answer.headers.get('Content-Type')}"
             if holds and method == "HEAD" and answer.body:
                 holds, what = False, "HEAD got a body"
-            self.check(operation, cell, holds, what)
+            self.check(cell, holds, what)
 
     def refusals(self, operation, path):
         """Credentials that open nothing."""
@@ -347,11 +337,11 @@ class Matrix:
         right = self.credentials.owner if operation.kind == "userToken" else self.credentials.producer
         # The scheme's letter case means nothing (RFC 9110 section 11.1).
         answer = self.call(operation, path, f"bearer {right}")
-        self.check(operation, "the owner", answer.status in operation.success, f"got {answer.status} {answer.body[:200]!r}")
+        self.check("the owner", answer.status in operation.success, f"got {answer.status} {answer.body[:200]!r}")
         # Two fields: which one counts would be a guess, and a proxy in front may guess otherwise.
         for fields in ([bearer(right), bearer("garbage")], [bearer("garbage"), bearer(right)]):
             answer = self.call(operation, path, fields)
-            self.check(operation, "two Authorization fields", answer.status in (400, 401), f"got {answer.status}, expected 400 or 401")
+            self.check("two Authorization fields", answer.status in (400, 401), f"got {answer.status}, expected 400 or 401")
 
     def strangers(self, operation, path):
         case, credentials = EXPECTATIONS[operation.id], self.credentials
@@ -361,7 +351,7 @@ class Matrix:
         for cell, token, expected in cells:
             if expected is not None:
                 answer = self.call(operation, path, bearer(token))
-                self.check(operation, cell, expected(answer), f"got {answer.status} {answer.body[:200]!r}, expected {expected.wanted}")
+                self.check(cell, expected(answer), f"got {answer.status} {answer.body[:200]!r}, expected {expected.wanted}")
 
     def run_closed(self, operation):
         fixtures = self.fixtures()
@@ -371,7 +361,7 @@ class Matrix:
         self.strangers(operation, path)
         after = self.owners_things()
         for name in after:
-            self.check(operation, "nothing changed", before[name] == after[name],
+            self.check("nothing changed", before[name] == after[name],
                        f"the owner's {name} changed after refusals: {len(before[name])} and {len(after[name])} entries, "
                        f"now {json.dumps(after[name])[:300]}")
         self.owner(operation, path)
@@ -384,7 +374,7 @@ class Matrix:
         for cell, authorization in cells.items():
             for method in ("GET", "HEAD"):
                 answer = self.call(operation, EXPECTATIONS[operation.id].path, authorization, method)
-                self.check(operation, cell, answer.status in (200, 302), f"{method} got {answer.status}, expected 200 or 302")
+                self.check(cell, answer.status in (200, 302), f"{method} got {answer.status}, expected 200 or 302")
 
     def told_more(self, operation):
         """Open to anyone, and more is told to metrics.token and to an operate key."""
@@ -404,8 +394,8 @@ class Matrix:
         path = EXPECTATIONS[operation.id].path
         answer, head = (self.call(operation, path, authorization, method) for method in ("GET", "HEAD"))
         seen = set(answer.json()) if answer.status == 200 else answer.body
-        self.check(operation, cell, seen == names, f"got {answer.status} with {seen}, expected 200 with {names}")
-        self.check(operation, cell, head.status == 200 and not head.body, f"HEAD got {head.status} {head.body!r}")
+        self.check(cell, seen == names, f"got {answer.status} with {seen}, expected 200 with {names}")
+        self.check(cell, head.status == 200 and not head.body, f"HEAD got {head.status} {head.body!r}")
 
     def elsewhere(self, operation):
         """A stream's token in its address or in the cookie: held to the same; and every other operation takes neither."""
@@ -417,13 +407,13 @@ class Matrix:
             for place, answer in (
                     ("access_token", self.call(operation, f"{path}?access_token={quote(token, safe='')}", None)),
                     ("cookie", self.call(operation, path, None, headers=[("Cookie", f"{COOKIE}={token}")]))):
-                self.check(operation, f"{name} in {place}", answer.status == expected, f"got {answer.status}, expected {expected}")
+                self.check(f"{name} in {place}", answer.status == expected, f"got {answer.status}, expected {expected}")
         for place, headers, query in (("access_token", (), f"access_token={credentials.owner}"), ("cookie", [("Cookie", f"{COOKIE}={credentials.owner}")], "")):
             answer = self.call(operation, f"{path}?{query}", None, headers=headers)
-            self.check(operation, f"the owner in {place}", answer.status == 200, f"got {answer.status}")
+            self.check(f"the owner in {place}", answer.status == 200, f"got {answer.status}")
             for other in ("/badge", "/notifications", "/device_tokens"):
                 refused = self.client.send("GET", f"{other}?{query}", None, headers=headers).status
-                self.check(operation, f"{place} at {other}", refused == 401, f"got {refused}, expected 401")
+                self.check(f"{place} at {other}", refused == 401, f"got {refused}, expected 401")
 
     def cable(self, operation):
         """The connection is accepted, so that a browser can be told: nobody is welcome but who is known."""
@@ -433,11 +423,11 @@ class Matrix:
                   "operate key": bearer(credentials.operate)}
         for cell, authorization in cells.items():
             said = self.first_words(authorization)
-            self.check(operation, cell, said == {"type": "disconnect", "reason": "unauthorized", "reconnect": False}, f"it was told {said}")
+            self.check(cell, said == {"type": "disconnect", "reason": "unauthorized", "reconnect": False}, f"it was told {said}")
         said = self.first_words(bearer(credentials.owner))
-        self.check(operation, "the owner", said == {"type": "welcome"}, f"it was told {said}")
+        self.check("the owner", said == {"type": "welcome"}, f"it was told {said}")
         plain = self.call(operation, "/cable", bearer(credentials.owner)).status
-        self.check(operation, "no WebSocket", plain == 426, f"got {plain}, expected 426")
+        self.check("no WebSocket", plain == 426, f"got {plain}, expected 426")
 
     def first_words(self, authorization):
         """The first text of a cable connection (RFC 6455: a frame of the server is not masked)."""
@@ -456,63 +446,55 @@ class Matrix:
             return json.loads(stream.read(length))
 
     def revoke(self):
-        """The key works, is revoked by the command while the server runs, and soon doesn't work."""
-        path = "/sandbox/pushes"
-        operation = Operation("get", path, {"operationId": "listSandboxPushes", "responses": {}}, [])
-        before = self.client.send("GET", path, bearer(self.credentials.revoked)).status
-        self.check(operation, "before its revocation", before == 200, f"got {before}, expected 200")
+        """The key works, is revoked by the command while the server runs, and soon doesn't work. Gives the two statuses."""
+        def status():
+            return self.client.send("GET", "/sandbox/pushes", bearer(self.credentials.revoked)).status
+        before = status()
         self.server.command("keys", "revoke", "matrix-revoked")
         deadline = time.monotonic() + REVOCATION_SECONDS
-        while (after := self.client.send("GET", path, bearer(self.credentials.revoked)).status) == 200 and time.monotonic() < deadline:
+        while (after := status()) == 200 and time.monotonic() < deadline:
             time.sleep(0.05)
-        self.check(operation, "after its revocation", after == 401, f"still {after} after {REVOCATION_SECONDS} s")
+        return before, after
 
-    def run(self):
-        everything = operations()
-        for missing in sorted({operation.id for operation in everything} ^ set(EXPECTATIONS)):
-            self.failed.append(f"{missing}: stands in only one of openapi.yaml and the table of expectations")
-        self.revoke()
-        for operation in everything:
-            if operation.id not in EXPECTATIONS:
-                continue
-            passed, failed = self.passed, len(self.failed)
-            if operation.id == "openCable":
-                self.cable(operation)
-            elif operation.kind == "operateKey" and operation.is_open:
-                self.told_more(operation)
-            elif operation.kind is None:
-                self.run_open(operation)
-            elif operation.kind in ("userToken", "producerKey"):
-                self.run_closed(operation)
-                if operation.is_stream:
-                    self.elsewhere(operation)
-            else:
-                self.failed.append(f"{operation.label}: its security is not one scheme")
-            wrong = len(self.failed) - failed
-            print(f"{'ok  ' if not wrong else 'FAIL'} {operation.label} ({operation.kind or 'anyone'}): "
-                  f"{self.passed - passed} passed, {wrong} failed", flush=True)
-        for failure in self.failed:
-            print(f"  WRONG {failure}")
-        print(f"authorization matrix: {self.passed} passed, {len(self.failed)} failed")
-        return 1 if self.failed else 0
+    def run(self, operation):
+        """What is wrong."""
+        self.checked, self.wrong = 0, []
+        if operation.id == "openCable":
+            self.cable(operation)
+        elif operation.kind == "operateKey" and operation.is_open:
+            self.told_more(operation)
+        elif operation.kind is None:
+            self.run_open(operation)
+        elif operation.kind in ("userToken", "producerKey"):
+            self.run_closed(operation)
+            if operation.is_stream:
+                self.elsewhere(operation)
+        else:
+            pytest.fail("its security is not one scheme")
+        return self.wrong
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--binary", default=ROOT / ".build/debug/campanile", type=pathlib.Path, help="default: %(default)s")
-    options = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
-    with temporary_folder("campanile-matrix-") as folder:
-        pathlib.Path(folder, "campanile.yaml").write_text("path_configuration: { ios: { v1: {} } }\n", encoding="utf-8")
-        server = Campanile(str(options.binary), f"{folder}/matrix.sqlite", folder, {"CAMPANILE_STREAMS_COOKIE": COOKIE, "CAMPANILE_CONSOLE": "true"})
-        server.start()
-        failed = Matrix(server).run()
-        server.stop()
-    return failed
+OPERATIONS = operations()
 
 
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except HarnessError as error:
-        sys.exit(f"authorization_matrix.py: {error}")
+@pytest.fixture(scope="module")
+def matrix(binary):
+    settings = {"CAMPANILE_STREAMS_COOKIE": COOKIE, "CAMPANILE_CONSOLE": "true"}
+    with serving(binary, settings, "path_configuration: { ios: { v1: {} } }\n") as server:
+        matrix = Matrix(server)
+        matrix.revocation = matrix.revoke()
+        yield matrix
+
+
+def test_the_table_has_each_operation_and_no_other():
+    assert {operation.id for operation in OPERATIONS} == set(EXPECTATIONS)
+
+
+def test_a_key_that_is_revoked_soon_opens_nothing(matrix):
+    assert matrix.revocation == (200, 401)
+
+
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.label)
+def test_an_operation_opens_to_whom_it_should_alone(matrix, operation):
+    wrong = matrix.run(operation)
+    assert not wrong, f"{len(wrong)} of {matrix.checked} are wrong:\n" + "\n".join(wrong)

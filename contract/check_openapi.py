@@ -113,7 +113,7 @@ def check_references(document):
 
 def check_for_generators(document):
     """What is right by the specification, and breaks the clients that openapi-generator (7.26) and openapi-python-client
-    (0.29) make. `make generators` and generated_clients.py run such clients; this names the place."""
+    (0.29) make. `make generators` and generated_calls.py run such clients; this names the place."""
     for where, node in nodes(document.raw):
         if "requestBody" in node and "/links/" in where:
             document.problems.append(f"{where}: a link's requestBody: openapi-generator refuses the document")

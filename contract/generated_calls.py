@@ -1,17 +1,22 @@
-"""What generated_clients.py does with a generated Python client: the calls of a producer, of an app and of whoever runs the
-server, and the problems that such clients meet. generated_calls.rb makes the same calls in Ruby.
+"""The calls that generated clients make: those of a producer, of an app and of whoever runs the server, and the problems that
+such clients meet. generated_calls.rb makes the same calls in Ruby.
 
-A client here is something with `call(operationId, **arguments)`, which gives an Answer or raises Refused, `model(name,
-**members)`, which makes a body, and `plain(value)`, which gives a free object as a dict. All else is the generated code's own.
+`--generator openapi-generator` tries that generator's clients instead of openapi-python-client's, and `--document FILE` shows
+what another document than the server's own breaks.
 """
 import concurrent.futures
 import contextlib
-import dataclasses
 import datetime
+import pathlib
+import re
 import sqlite3
 import time
-import typing
 import uuid
+
+import pytest
+
+from generated_clients import KINDS, Refused, World, ruby
+from harness import serving
 
 PUSH_SECONDS = 30   # until a push is out; a debug binary on a busy machine is slow
 IOS_TOKEN, PUSHED_TOKEN, ANDROID_TOKEN = "0f" * 32, "a1" * 32, "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"
@@ -19,27 +24,22 @@ UNKNOWN = uuid.UUID("0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47")
 NATIVE = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA = {"order": 42, "express": True, "carrier": "Post", "weight": 1.5}
 
-CALLS = []
+
+@contextlib.contextmanager
+def served(request, binary):
+    """A server with an empty database, clients of the kind that is tried, and where they get the document."""
+    with pytest.MonkeyPatch.context() as patch, serving(binary) as server:
+        patch.setenv("NO_PROXY", "127.0.0.1")
+        patch.setenv("no_proxy", "127.0.0.1")
+        world = World(server, KINDS[request.config.getoption("generator")])
+        yield world, request.config.getoption("document") or f"{world.address}/openapi.yaml"
 
 
-@dataclasses.dataclass
-class Answer:
-    status: int
-    data: typing.Any
-    headers: typing.Any
-
-
-class Refused(Exception):
-    """An answer of 4xx or 5xx. `problem` is what the generated client made of it."""
-
-    def __init__(self, status, problem, headers):
-        super().__init__(f"{status}: {problem}")
-        self.status, self.problem, self.headers = status, problem, headers
-
-
-def calls(function):
-    CALLS.append(function)
-    return function
+@pytest.fixture(scope="module")
+def world(request, binary):
+    with served(request, binary) as (world, source):
+        world.kind.generate(source)
+        yield world
 
 
 def check_problem(refused, status, code, operation):
@@ -72,8 +72,7 @@ def create(world, user, **members):
 
 # --- what a producer does
 
-@calls
-def creating_with_everything_that_can_be_said(world):
+def test_creating_with_everything_that_can_be_said(world):
     def order(**changes):
         return world.producer.model("NotificationForUser", **{
             "user_id": "alice", "title": "Your order is on its way", "body": "Parcel 2 of 2.", "category": "ORDER_UPDATE",
@@ -94,8 +93,7 @@ def creating_with_everything_that_can_be_said(world):
             body=order(title="Another text"), idempotency_key="order-42-shipped")
 
 
-@calls
-def creating_for_several_users(world):
+def test_creating_for_several_users(world):
     body = world.producer.model("NotificationForUsers", user_ids=["bob", "carol", "bob"], title="Maintenance tonight")
     made = world.producer.call("createNotification", body=body).data
     assert type(made).__name__ == "CreatedNotifications", made
@@ -104,8 +102,7 @@ def creating_for_several_users(world):
     assert (seen.title, seen.body, seen.data) == ("Maintenance tonight", "", None), seen
 
 
-@calls
-def following_pushes(world):
+def test_following_pushes(world):
     """The body's time and silence arrive: they stand in what Apple would have been sent."""
     nobody = world.producer.call("listDeliveries", id=create(world, "nobody").id).data
     assert (nobody.reason, nobody.deliveries) == ("no_devices", []), nobody
@@ -132,8 +129,7 @@ def following_pushes(world):
 
 # --- what an app does
 
-@calls
-def reading_the_inbox_page_by_page(world):
+def test_reading_the_inbox_page_by_page(world):
     reader = world.reader("erin")
     made = [create(world, "erin", title=f"Number {number}", category="ODD" if number % 2 else "EVEN").id for number in range(5)]
     seen, cursor = [], {}
@@ -160,8 +156,7 @@ def reading_the_inbox_page_by_page(world):
     refusal(404, "not_found", reader, "getNotification", id=made[0])
 
 
-@calls
-def reading_and_clearing_the_badge(world):
+def test_reading_and_clearing_the_badge(world):
     reader = world.reader("frank")
     never = reader.call("getBadge").data
     assert (never.count, never.unread_count, never.version, never.updated_at) == (0, 0, 0, None), never
@@ -179,8 +174,7 @@ def reading_and_clearing_the_badge(world):
     assert native.call("listNotifications").data.badge.count == 0
 
 
-@calls
-def registering_devices(world):
+def test_registering_devices(world):
     reader = world.reader("grace")
     ios = reader.model("IOSRegistration", token=IOS_TOKEN.upper(), platform="ios", environment="sandbox",
                        app_version="2.4.1", locale="de-CH")
@@ -200,16 +194,14 @@ def registering_devices(world):
     refusal(404, "not_found", reader, "deleteDeviceToken", token=ANDROID_TOKEN)
 
 
-@calls
-def making_a_stream_token(world):
+def test_making_a_stream_token(world):
     made = world.reader("heidi").call("createStreamToken")
     assert (made.status, is_time(made.data.expires_at)) == (201, True) and made.data.token.startswith("cms_"), made
 
 
 # --- what whoever runs the server does
 
-@calls
-def asking_for_health(world):
+def test_asking_for_health(world):
     anyone = world.connect("no token")
     assert anyone.call("getHealth").data.status == "ok"
     ready = anyone.call("getReadiness").data
@@ -220,8 +212,7 @@ def asking_for_health(world):
 
 # --- problems
 
-@calls
-def problems_are_typed(world):
+def test_problems_are_typed(world):
     reader, producer = world.reader("ivan"), world.producer
     unauthorized = refusal(401, "unauthorized", world.connect("no token"), "getBadge")
     assert unauthorized.headers["WWW-Authenticate"].startswith("Bearer"), unauthorized.headers
@@ -259,8 +250,7 @@ def two_at_once(world, key):
     return sorted(both, key=lambda one: one not in done)
 
 
-@calls
-def a_conflict_is_typed(world):
+def test_a_conflict_is_typed(world):
     for number in range(5):
         refused, other = two_at_once(world, f"judy-{number}")
         assert isinstance(refused.exception(), Refused), refused
@@ -269,3 +259,19 @@ def a_conflict_is_typed(world):
             break
     check_problem(refused.exception(), 409, "idempotency_conflict", "createNotification")
     assert other.result().status == 201, other.result()
+
+
+def test_every_problem_has_its_type(world):
+    if not hasattr(world.kind, "every_problem_has_its_type"):
+        pytest.skip("what it shows is openapi-python-client's own")
+    world.kind.every_problem_has_its_type(world)
+
+
+@pytest.mark.needs("ruby")
+def test_the_client_in_ruby_makes_the_same_calls(request, binary):
+    if request.config.getoption("generator") != "openapi-generator":
+        pytest.skip("openapi-python-client makes none")
+    with served(request, binary) as (world, source):
+        printed, status = ruby(source, world)
+    calls = re.findall('^calls "(.*)" do', pathlib.Path(__file__).with_suffix(".rb").read_text(encoding="utf-8"), re.MULTILINE)
+    assert calls and re.findall("^passed  (.*)", printed, re.MULTILINE) == calls and status == 0, printed

@@ -1,6 +1,6 @@
-# What generated_clients.py does with the Ruby client that openapi-generator makes: the calls of generated_calls.py, as a
-# Ruby program makes them. Standard input is JSON with the server's address, the database's path, a producer's key, an operate key
-# and users' tokens. Prints a line a group of calls; exit status 1 if one failed.
+# The calls of generated_calls.py, as a Ruby program makes them with openapi-generator's client; generated_clients.py runs it.
+# Standard input is JSON with the server's address, the database's path, a producer's key, an operate key and users' tokens.
+# Prints a line a group of calls; exit status 1 if one failed.
 require "json"
 require "openapi_client"
 

@@ -1,25 +1,22 @@
 """Clients that generators make from openapi.yaml, against a server: they must generate, call, and see every problem.
 
 openapi-python-client (part of `make test`) and openapi-generator, in Python and Ruby (`make generators`). Each generates
-from GET /openapi.yaml of the server that its client then calls; generated_calls.py and generated_calls.rb are the calls.
+from GET /openapi.yaml of the server that its client then calls. The calls are in generated_calls.py and, in Ruby, in
+generated_calls.rb.
 
-Prints a line for each group of calls and "N passed, N failed"; exit code 1 if anything failed.
+A client here is something with `call(operationId, **arguments)`, which gives an Answer or raises Refused, `model(name,
+**members)`, which makes a body, and `plain(value)`, which gives a free object as a dict. All else is the generated code's own.
 """
-import argparse
+import dataclasses
 import importlib
 import json
 import os
 import pathlib
 import re
 import shutil
-import signal
 import subprocess
 import sys
-import time
-import traceback
-
-from generated_calls import CALLS, Answer, Refused
-from harness import Campanile, HarnessError, temporary_folder
+import typing
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -33,12 +30,29 @@ class GeneratorError(Exception):
     """A generator made no client, or left something out."""
 
 
+@dataclasses.dataclass
+class Answer:
+    status: int
+    data: typing.Any
+    headers: typing.Any
+
+
+class Refused(Exception):
+    """An answer of 4xx or 5xx. `problem` is what the generated client made of it."""
+
+    def __init__(self, status, problem, headers):
+        super().__init__(f"{status}: {problem}")
+        self.status, self.problem, self.headers = status, problem, headers
+
+
 def snake_case(name):
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
 
 
-def generate(*command):
-    """Runs a generator; gives what it printed."""
+def generate(folder, *command):
+    """Runs a generator that fills a new folder; gives what it printed."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     done = subprocess.run([str(part) for part in command], env={**os.environ, "PATH": f"{BIN}:{os.environ['PATH']}"},
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if done.returncode != 0:
@@ -60,8 +74,8 @@ class OpenAPIPythonClient:
     @classmethod
     def generate(cls, source):
         option = "--url" if source.startswith("http") else "--path"
-        printed = generate(BIN / "openapi-python-client", "generate", option, source, "--meta", "none",
-                           "--output-path", GENERATED / cls.PACKAGE)
+        folder = GENERATED / cls.PACKAGE
+        printed = generate(folder, BIN / "openapi-python-client", "generate", option, source, "--meta", "none", "--output-path", folder)
         warned = re.findall(r"^WARNING parsing (.*)\.\n\n(.*)$", printed, re.MULTILINE)
         if [where for where, _ in warned] != cls.LEFT_OUT:
             some = "\n".join(f"{where}: {why}" for where, why in warned[:8])
@@ -133,8 +147,9 @@ class OpenAPIGeneratorPython:
 
     @classmethod
     def generate(cls, source):
-        generate(BIN / "openapi-generator-cli", "generate", "-g", "python", "-i", source, "-o", GENERATED / "python")
-        sys.path.insert(0, str(GENERATED / "python"))
+        folder = GENERATED / "python"
+        generate(folder, BIN / "openapi-generator-cli", "generate", "-g", "python", "-i", source, "-o", folder)
+        sys.path.insert(0, str(folder))
 
     def __init__(self, address, token, access_token=None, user_agent=None):
         self.package = importlib.import_module(self.PACKAGE)
@@ -172,21 +187,20 @@ class OpenAPIGeneratorPython:
         return Answer(answer.status_code, getattr(answer.data, "actual_instance", answer.data), answer.headers)
 
 
+# By generator.
+KINDS = {"openapi-python-client": OpenAPIPythonClient, "openapi-generator": OpenAPIGeneratorPython}
+
+
 def ruby(source, world):
-    """The Ruby client; its calls are a program of Ruby, which prints its own lines. Gives (passed, failed)."""
-    if not shutil.which("ruby"):
-        raise GeneratorError("ruby is missing: apt-get install ruby ruby-typhoeus")
-    generate(BIN / "openapi-generator-cli", "generate", "-g", "ruby", "-i", source, "-o", GENERATED / "ruby")
+    """openapi-generator's Ruby client; its calls are a program of Ruby. Gives what that printed, and its exit status."""
+    folder = GENERATED / "ruby"
+    generate(folder, BIN / "openapi-generator-cli", "generate", "-g", "ruby", "-i", source, "-o", folder)
     tokens = {user: world.token(user) for user in RUBY_USERS}
     given = {"address": world.address, "database": world.database, "key": world.key, "operate_key": world.operate_key, "tokens": tokens}
-    done = subprocess.run(["ruby", "-I", str(GENERATED / "ruby/lib"), str(HERE / "generated_calls.rb")],
+    done = subprocess.run(["ruby", "-I", str(folder / "lib"), str(HERE / "generated_calls.rb")],
                           input=json.dumps(given), stdout=subprocess.PIPE, text=True)
-    print(done.stdout, end="", flush=True)
-    passed, failed = (len(re.findall(rf"^{word} ", done.stdout, re.MULTILINE)) for word in ("passed", "FAILED"))
-    return passed, failed or int(done.returncode != 0)
+    return done.stdout, done.returncode
 
-
-# --- the frame
 
 class World:
     """A server with an empty database, and clients of the kind that is tried."""
@@ -209,68 +223,3 @@ class World:
 
     def connect(self, token, **more):
         return self.kind(self.address, token, **more)
-
-
-def run(world, calls):
-    failed = 0
-    for one in calls:
-        started = time.monotonic()
-        try:
-            one(world)
-        except Exception:  # whatever a generated client raises
-            failed += 1
-            print(f"FAILED  {one.__name__}\n{traceback.format_exc()}", flush=True)
-        else:
-            print(f"passed  {one.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
-    return len(calls) - failed, failed
-
-
-def with_server(options, kind, work):
-    """Gives (passed, failed) of `work`, which gets where the document is, and the world."""
-    with temporary_folder("campanile-generated-") as folder:
-        server = Campanile(str(options.binary), f"{folder}/generated.sqlite", folder)
-        server.start()
-        world = World(server, kind)
-        try:
-            counts = work(options.document or f"{world.address}/openapi.yaml", world)
-        except GeneratorError as error:
-            print(f"FAILED  {error}", flush=True)
-            counts = (0, 1)
-        server.stop()
-    return counts
-
-
-def python(source, world):
-    world.kind.generate(source)
-    more = [world.kind.every_problem_has_its_type] if world.kind is OpenAPIPythonClient else []
-    return run(world, CALLS + more)
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("generator", choices=["openapi-python-client", "openapi-generator"])
-    parser.add_argument("--binary", default=ROOT / ".build/debug/campanile", type=pathlib.Path, help="default: %(default)s")
-    parser.add_argument("--document", help="another document than the server's own, to see what breaks")
-    options = parser.parse_args()
-    if not os.access(options.binary, os.X_OK):
-        parser.error(f"{options.binary} is not a program; build it first (make build)")
-    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
-    os.environ["NO_PROXY"] = os.environ["no_proxy"] = "127.0.0.1"
-    shutil.rmtree(GENERATED, ignore_errors=True)
-    GENERATED.mkdir(parents=True)
-    runs = {"openapi-python-client": [(OpenAPIPythonClient, python)],
-            "openapi-generator": [(OpenAPIGeneratorPython, python), (None, ruby)]}
-    passed = failed = 0
-    for kind, work in runs[options.generator]:
-        print(f"{options.generator}, {work.__name__}", flush=True)
-        counts = with_server(options, kind, work)
-        passed, failed = passed + counts[0], failed + counts[1]
-    print(f"generated clients: {passed} passed, {failed} failed")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except HarnessError as error:
-        sys.exit(f"generated_clients.py: {error}")

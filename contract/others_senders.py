@@ -3,47 +3,36 @@
 aioapns (which names no protocol in TLS), a client of h2 that signs as Apple's sample and apnotic do, firebase-admin over
 HTTP/1.1 and over HTTP/2, and google-auth by itself. Then the same at `--strict`, which turns away what Campanile never
 does.
-
-Prints a line a test and "N passed, N failed"; exit code 1 if anything failed.
 """
-import argparse
 import asyncio
 import base64
 import contextlib
 import datetime
 import json
-import logging
 import os
 import pathlib
-import signal
 import socket
 import ssl
-import sys
 import time
-import traceback
 import uuid
-import warnings
+from unittest import mock
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-try:
-    import firebase_admin
-    import h2.config
-    import h2.connection
-    import h2.events
-    from aioapns import APNs, NotificationRequest, PushType
-    from aioapns.connection import APNsDevelopmentClientProtocol, APNsProductionClientProtocol
-    from aioapns.exceptions import MaxAttemptsExceeded
-    from cryptography.hazmat.primitives import hashes, serialization
-    from cryptography.hazmat.primitives.asymmetric import ec
-    from firebase_admin import credentials, exceptions, messaging
-    from google.auth.exceptions import GoogleAuthError
-    from google.auth.transport.requests import AuthorizedSession
-    from google.oauth2 import service_account
+import firebase_admin
+import h2.config
+import h2.connection
+import h2.events
+import pytest
+from aioapns import APNs, NotificationRequest, PushType
+from aioapns.connection import APNsDevelopmentClientProtocol, APNsProductionClientProtocol
+from aioapns.exceptions import MaxAttemptsExceeded
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from firebase_admin import credentials, exceptions, messaging
+from google.auth.exceptions import GoogleAuthError
+from google.auth.transport.requests import AuthorizedSession
+from google.oauth2 import service_account
 
-    from harness import HarnessError, Simulator, temporary_folder
-except ImportError as error:
-    sys.exit(f"others_senders.py: {error}: run it with $({HERE}/venv.sh)")
+from harness import Simulator, temporary_folder
 
 ONE, OTHER, SHORT = "a1" * 32, "b2" * 32, "a1" * 16
 ALERT = {"aps": {"alert": {"title": "Hello", "body": "World"}, "badge": 3, "sound": "default"}}
@@ -51,19 +40,15 @@ AT_ONCE = 200
 SECONDS = 20
 GOOGLE = "https://www.googleapis.com/auth/"
 
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
+# firebase-admin would rather have `fid` than `token`.
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class World:
     """A simulator, and its files as Apple and Google would have handed them out."""
 
-    def __init__(self, options, folder, strict):
-        self.simulator = Simulator(options.binary, folder, 1, strict=strict)
+    def __init__(self, simulator):
+        self.simulator = simulator
         keys = pathlib.Path(self.simulator.folder)
         self.names = json.loads((keys / "simulator.json").read_text())
         self.key = (keys / f"AuthKey_{self.names['key_id']}.p8").read_text()
@@ -71,8 +56,6 @@ class World:
         self.authority = str(keys / "simulator-ca.pem")
         self.url = f"https://127.0.0.1:{self.simulator.port}"
         self.send_url = f"{self.url}/v1/projects/{self.account['project_id']}/messages:send"
-        # requests and httpx trust these instead of the system's authorities.
-        os.environ["REQUESTS_CA_BUNDLE"] = os.environ["SSL_CERT_FILE"] = self.authority
 
     def phone(self, token):
         return self.simulator.call("GET", f"/devices/{token}")
@@ -86,9 +69,31 @@ class World:
     def faults(self, *rules):
         self.simulator.set_faults(list(rules))
 
-    def close(self):
-        self.simulator.process.kill()
-        self.simulator.process.wait()
+
+@contextlib.contextmanager
+def simulating(binary, strict):
+    with temporary_folder("campanile-senders-") as folder:
+        simulator = Simulator(binary, folder, 1, strict=strict)
+        world = World(simulator)
+        try:
+            # requests and httpx trust these instead of the system's authorities.
+            with mock.patch.dict(os.environ, REQUESTS_CA_BUNDLE=world.authority, SSL_CERT_FILE=world.authority):
+                yield world
+        finally:
+            simulator.process.kill()
+            simulator.process.wait()
+
+
+@pytest.fixture
+def world(binary):
+    with simulating(binary, strict=False) as world:
+        yield world
+
+
+@pytest.fixture
+def strict_world(binary):
+    with simulating(binary, strict=True) as world:
+        yield world
 
 
 # --- aioapns
@@ -125,8 +130,7 @@ def aioapns(world, *requests, sandbox=False, first=1, attempts=5):
         return asyncio.run(asyncio.wait_for(send(), SECONDS))
 
 
-@test
-def aioapns_pushes_with_and_without_a_push_type(world):
+def test_aioapns_pushes_with_and_without_a_push_type(world):
     results = aioapns(
         world, NotificationRequest(ONE, ALERT),
         NotificationRequest(ONE, {"aps": {"badge": 4}}, push_type=PushType.ALERT, collapse_key="c", time_to_live=60),
@@ -138,8 +142,7 @@ def aioapns_pushes_with_and_without_a_push_type(world):
     assert world.phone(OTHER)["wakes"] == 1
 
 
-@test
-def aioapns_sends_many_at_once(world):
+def test_aioapns_sends_many_at_once(world):
     requests = [NotificationRequest(f"{number:064x}", ALERT, priority=10) for number in range(AT_ONCE)]
     results = aioapns(world, *requests)
     assert all(one.is_successful for one in results), {one.description for one in results}
@@ -147,8 +150,7 @@ def aioapns_sends_many_at_once(world):
     assert (counters["accepted"], counters["stream_limit_violations"]) == (AT_ONCE, 0), counters
 
 
-@test
-def aioapns_hears_why_a_push_is_refused(world):
+def test_aioapns_hears_why_a_push_is_refused(world):
     world.gone(OTHER)
     results = aioapns(world, NotificationRequest(SHORT, ALERT), NotificationRequest(OTHER, ALERT),
                       NotificationRequest(ONE, {"aps": {"alert": "x" * 4096}}), first=3)
@@ -157,8 +159,7 @@ def aioapns_hears_why_a_push_is_refused(world):
     assert results[1].timestamp == 1_700_000_000_123, results[1].timestamp
 
 
-@test
-def aioapns_reaches_the_sandbox_by_apples_name(world):
+def test_aioapns_reaches_the_sandbox_by_apples_name(world):
     assert aioapns(world, NotificationRequest(ONE, ALERT), sandbox=True)[0].is_successful
     assert world.phone(ONE)["environment"] == "sandbox"
 
@@ -200,14 +201,12 @@ def over_h2(world, authority):
     return fields
 
 
-@test
-def h2_without_alpn_and_a_der_signature_is_served(world):
+def test_h2_without_alpn_and_a_der_signature_is_served(world):
     fields = over_h2(world, "api.push.apple.com")
     assert fields[":status"] == "200" and "apns-unique-id" not in fields, fields
 
 
-@test
-def h2_hears_the_sandboxes_unique_id(world):
+def test_h2_hears_the_sandboxes_unique_id(world):
     fields = over_h2(world, "api.sandbox.push.apple.com")
     assert fields[":status"] == "200" and uuid.UUID(fields["apns-unique-id"]), fields
 
@@ -230,8 +229,7 @@ def android(token, title="Hello", **more):
     return messaging.Message(token=token, notification=messaging.Notification(title=title, body="World"), **more)
 
 
-@test
-def firebase_admin_pushes_over_http1(world):
+def test_firebase_admin_pushes_over_http1(world):
     config = messaging.AndroidConfig(
         collapse_key="c", priority="high", ttl=3600, direct_boot_ok=True,
         notification=messaging.AndroidNotification(
@@ -254,8 +252,7 @@ def firebase_admin_pushes_over_http1(world):
     assert dict(world.newest()["headers"])["host"] == f"127.0.0.1:{world.simulator.port}", "this was not HTTP/1.1"
 
 
-@test
-def firebase_admin_sends_many_at_once_over_both_protocols(world):
+def test_firebase_admin_sends_many_at_once_over_both_protocols(world):
     messages = [android(f"device-{number}") for number in range(AT_ONCE)]
     with firebase(world) as app:
         assert messaging.send_each(messages, app=app).success_count == AT_ONCE
@@ -268,8 +265,7 @@ def firebase_admin_sends_many_at_once_over_both_protocols(world):
         ["200"], 2 * AT_ONCE, 0), counters
 
 
-@test
-def firebase_admin_hears_why_a_push_is_refused(world):
+def test_firebase_admin_hears_why_a_push_is_refused(world):
     wanted = [("QUOTA_EXCEEDED", messaging.QuotaExceededError), ("SENDER_ID_MISMATCH", messaging.SenderIdMismatchError),
               ("THIRD_PARTY_AUTH_ERROR", messaging.ThirdPartyAuthError),
               ("INVALID_ARGUMENT", exceptions.InvalidArgumentError)]
@@ -277,19 +273,13 @@ def firebase_admin_hears_why_a_push_is_refused(world):
         messaging.send(android("device-1"), app=app)
         for reason, kind in wanted:
             world.faults({"match": {"service": "fcm"}, "action": {"type": "status", "reason": reason}})
-            refused(kind, lambda: messaging.send(android("device-1"), app=app))
+            with pytest.raises(kind):
+                messaging.send(android("device-1"), app=app)
         world.faults({"match": {"service": "fcm"}, "times": 1, "action": {"type": "close"}})
         messaging.send(android("device-1"), app=app)    # it tries again by itself
         world.gone("device-1")
-        refused(messaging.UnregisteredError, lambda: messaging.send(android("device-1"), app=app))
-
-
-def refused(kind, call):
-    try:
-        call()
-    except kind:
-        return
-    raise AssertionError(f"no {kind.__name__}")
+        with pytest.raises(messaging.UnregisteredError):
+            messaging.send(android("device-1"), app=app)
 
 
 # --- google-auth by itself, as a client made from Google's own description of FCM writes JSON
@@ -299,66 +289,24 @@ def google_auth(world, scopes, message):
     return AuthorizedSession(account).post(world.send_url, json={"message": message}, timeout=SECONDS)
 
 
-@test
-def google_auth_pushes_with_either_scope_and_camel_case(world):
+def test_google_auth_pushes_with_either_scope_and_camel_case(world):
     for scopes in ([GOOGLE + "cloud-platform"], [GOOGLE + "firebase.messaging"]):
         answer = google_auth(world, scopes, {"token": "device-1", "notification": {"title": "Hello"}, "android": {
             "collapseKey": "c", "notification": {"notificationCount": 5, "channelId": "news"}}})
         assert answer.status_code == 200, answer.text
         assert answer.raw.version == 11, answer.raw.version
     assert world.phone("device-1")["badge"] == 5
-    refused(GoogleAuthError, lambda: google_auth(world, [GOOGLE + "userinfo.email"], {"token": "device-1"}))
+    with pytest.raises(GoogleAuthError):
+        google_auth(world, [GOOGLE + "userinfo.email"], {"token": "device-1"})
 
 
 # --- the strict simulator
 
-@test
-def strict_turns_away_what_campanile_never_does(world, strict=True):
-    refused((MaxAttemptsExceeded, asyncio.TimeoutError, OSError),
-            lambda: aioapns(world, NotificationRequest(ONE, ALERT), attempts=1))
-    refused((ConnectionError, ssl.SSLError), lambda: over_h2(world, "api.push.apple.com"))
-    with firebase(world) as app:
-        refused((GoogleAuthError, exceptions.FirebaseError), lambda: messaging.send(android("device-1"), app=app))
-    assert world.simulator.counters()["requests"] == 0, world.simulator.counters()
-
-
-def run_all(options):
-    failed = 0
-    chosen = [one for one in TESTS if options.only in one.__name__]
-    for one in chosen:
-        started = time.monotonic()
-        strict = bool(one.__defaults__ and one.__defaults__[0])
-        with temporary_folder("campanile-senders-") as folder:
-            world = World(options, folder, strict)
-            try:
-                one(world)
-                print(f"ok    {one.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
-            except Exception:  # noqa: BLE001 – a test may fail in any way, and the others go on
-                failed += 1
-                print(f"WRONG {one.__name__}\n{traceback.format_exc()}", flush=True)
-            finally:
-                world.close()
-    print(f"{len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed or not chosen else 0
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=str(ROOT / ".build" / "debug" / "campanile"),
-                        help="the campanile program (default .build/debug/campanile)")
-    parser.add_argument("--only", default="", metavar="TEXT", help="only the tests whose name holds it")
-    options = parser.parse_args()
-    if not os.access(options.binary, os.X_OK):
-        parser.error(f"{options.binary} is not a program; build it first")
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    logging.disable(logging.CRITICAL)    # the senders log every refusal that a test wants
-    warnings.simplefilter("ignore")      # firebase-admin would rather have `fid` than `token`
-    return run_all(options)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except HarnessError as trouble:
-        print(f"others' senders: WRONG: {trouble}")
-        sys.exit(1)
+def test_strict_turns_away_what_campanile_never_does(strict_world):
+    with pytest.raises((MaxAttemptsExceeded, asyncio.TimeoutError, OSError)):
+        aioapns(strict_world, NotificationRequest(ONE, ALERT), attempts=1)
+    with pytest.raises((ConnectionError, ssl.SSLError)):
+        over_h2(strict_world, "api.push.apple.com")
+    with firebase(strict_world) as app, pytest.raises((GoogleAuthError, exceptions.FirebaseError)):
+        messaging.send(android("device-1"), app=app)
+    assert strict_world.simulator.counters()["requests"] == 0, strict_world.simulator.counters()

@@ -2,29 +2,23 @@
 silent and loses answers on command.
 
 A producer runs as the document shows it, in a program of its own; what it would sleep is noted instead of slept, and one
-test shortens the time that it waits for an answer. Needs ruby. Prints a line a test and "N passed, N failed"; exit code 1 if
-anything failed.
+test shortens the time that it waits for an answer.
 """
-import argparse
 import http.client
 import http.server
 import json
 import os
 import pathlib
 import re
-import shutil
-import signal
 import subprocess
 import sys
 import threading
-import traceback
 
-from harness import Campanile, HarnessError, free_port, temporary_folder
+import pytest
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
+from harness import free_port, serving
 
-DOCUMENT = ROOT / "docs/integration.md"
+DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs/integration.md"
 RUN_SECONDS = 120
 ATTEMPTS = 6
 RETRY_AFTER = 7
@@ -57,16 +51,12 @@ end
 puts JSON.generate({ **ended, sleeps: $sleeps })
 """,
 }
-PROGRAMS = {"python": [sys.executable, "-c"], "ruby": ["ruby", "-W", "-e"]}
+# -S: nothing but the standard library.
+PROGRAMS = {"python": [sys.executable, "-S", "-c"], "ruby": ["ruby", "-W", "-e"]}
 # How long each waits for an answer, as it stands in the document.
 PATIENCE = {"python": "timeout=10", "ruby": "read_timeout: 10"}
 
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
+pytestmark = pytest.mark.needs("ruby")
 
 
 def documented(language, name):
@@ -97,7 +87,6 @@ class Front:
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.server.daemon_threads = True
         self.address = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def answer(self, handler, port):
         handler.close_connection = True
@@ -126,7 +115,11 @@ class Front:
         handler.end_headers()
         handler.wfile.write(body)
 
-    def close(self):
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
         self.released.set()
         self.server.shutdown()
         self.server.server_close()
@@ -155,30 +148,40 @@ class World:
         return [one["title"] for one in answer.json()["notifications"]]
 
 
-@test
-def a_notification_is_created(world):
+@pytest.fixture(scope="module", params=PROGRAMS)
+def producer(request, binary):
+    """A language, its server, and a key."""
+    with serving(binary) as server:
+        yield request.param, server, server.producer_key("producers")
+
+
+@pytest.fixture
+def world(producer):
+    language, server, key = producer
+    with Front(server.port) as front:
+        yield World(language, server, key, front)
+
+
+def test_a_notification_is_created(world):
     ended = world.run("notify", {"user_id": "plain", "title": "Ünï"}, "key-plain")
     assert ended["answer"]["title"] == "Ünï" and ended["sleeps"] == [], ended
     assert [key for key, _ in world.front.asked] == ["key-plain"] and world.titles("plain") == ["Ünï"]
 
 
-@test
-def a_busy_server_is_asked_again_when_it_says(world):
+def test_a_busy_server_is_asked_again_when_it_says(world):
     ended = world.run("notify", {"user_id": "busy", "title": "Hello"}, "key-busy", plan=["busy", "busy"])
     assert ended["answer"]["title"] == "Hello", ended
     assert len(ended["sleeps"]) == 2 and all(RETRY_AFTER <= one <= 2 * RETRY_AFTER for one in ended["sleeps"]), ended
     assert len(world.front.asked) == 3 and len(set(world.front.asked)) == 1, world.front.asked
 
 
-@test
-def a_lost_answer_makes_no_second_notification(world):
+def test_a_lost_answer_makes_no_second_notification(world):
     ended = world.run("notify", {"user_id": "lost", "title": "Once"}, "key-lost", plan=["lost", "lost"])
     assert ended["answer"]["title"] == "Once" and len(world.front.asked) == 3, (ended, world.front.asked)
     assert world.titles("lost") == ["Once"], world.titles("lost")
 
 
-@test
-def a_silent_server_is_asked_again(world):
+def test_a_silent_server_is_asked_again(world):
     patience = PATIENCE[world.language]
     assert patience in world.source, f"the producer has no {patience}"
     world.source = world.source.replace(patience, patience.replace("10", "0.5"))
@@ -186,8 +189,7 @@ def a_silent_server_is_asked_again(world):
     assert "answer" in ended and len(world.front.asked) >= 2 and len(set(world.front.asked)) == 1, (ended, world.front.asked)
 
 
-@test
-def a_wrong_request_is_refused_at_once_and_says_why(world):
+def test_a_wrong_request_is_refused_at_once_and_says_why(world):
     ended = world.run("notify", {"user_id": "wrong"}, "key-wrong")
     assert ended["refused"].startswith("422 ") and '"title"' in ended["refused"] and len(world.front.asked) == 1, ended
     if "problem" in ended:
@@ -196,8 +198,7 @@ def a_wrong_request_is_refused_at_once_and_says_why(world):
     assert ended["refused"].startswith("401 ") and ended["sleeps"] == [] and len(world.front.asked) == 1, ended
 
 
-@test
-def a_server_that_stays_away_is_no_refusal(world):
+def test_a_server_that_stays_away_is_no_refusal(world):
     for place in ({"plan": ["busy"] * ATTEMPTS}, {"plan": ["lost"] * ATTEMPTS}, {"address": f"http://127.0.0.1:{free_port()}"}):
         ended = world.run("notify", {"user_id": "away", "title": "Hello"}, "key-away", **place)
         assert "failed" in ended and len(ended["sleeps"]) == ATTEMPTS - 1, ended
@@ -205,8 +206,7 @@ def a_server_that_stays_away_is_no_refusal(world):
         assert len(world.front.asked) == (ATTEMPTS if "plan" in place else 0), world.front.asked
 
 
-@test
-def many_users_are_told_in_parts(world):
+def test_many_users_are_told_in_parts(world):
     users = [f"user-{number:04}" for number in range(1001)]
     ended = world.run("notify_all", [*users, users[0]], {"title": "Sale"}, "key-sale")
     assert "answer" in ended, ended
@@ -214,47 +214,3 @@ def many_users_are_told_in_parts(world):
     assert [len(part) for part in parts] == [1000, 1] and sorted(sum(parts, [])) == users
     assert len({key for key, _ in world.front.asked}) == 2, "a key each"
     assert world.titles(users[0]) == world.titles(users[-1]) == ["Sale"]
-
-
-def run_all(options):
-    passed = failed = 0
-    for language in ENDINGS:
-        with temporary_folder("campanile-producers-") as folder:
-            server = Campanile(options.binary, f"{folder}/producers.sqlite", folder)
-            server.start()
-            key = server.producer_key("producers")
-            for one in TESTS:
-                front = Front(server.port)
-                try:
-                    one(World(language, server, key, front))
-                    passed += 1
-                    print(f"ok    {language}: {one.__name__}", flush=True)
-                except Exception:
-                    failed += 1
-                    print(f"WRONG {language}: {one.__name__}\n{traceback.format_exc()}", flush=True)
-                finally:
-                    front.close()
-            server.stop()
-    print(f"producers: {passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=str(ROOT / ".build/debug/campanile"),
-                        help="the campanile program (default .build/debug/campanile)")
-    options = parser.parse_args()
-    if not os.access(options.binary, os.X_OK):
-        parser.error(f"{options.binary} is not a program; build it first")
-    if not shutil.which("ruby"):
-        parser.error("missing program: apt-get install ruby")
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    return run_all(options)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except HarnessError as trouble:
-        print(f"producers: WRONG: {trouble}")
-        sys.exit(1)

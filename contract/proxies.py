@@ -4,42 +4,30 @@ certificates are others than in the file.
 REST, streams that aren't held up, WebSockets, the client's address in the server's log, the number under the app's own host;
 and requests that two parsers may read differently (smuggling.py): the server may take nothing for a request that the proxy
 didn't, and every bystander gets the answer to what it asked. The same detector must find the hidden requests where no proxy stands in between.
-
-Prints a line a test and "N passed, N failed"; exit code 1 if anything failed. Debian's packages: nginx, caddy, curl, openssl.
 """
-import argparse
 import concurrent.futures
 import contextlib
 import getpass
 import json
 import os
 import pathlib
-import re
 import select
 import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
-import traceback
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-try:
-    import smuggling
-    from harness import Campanile, HarnessError, die_with_parent, free_port, temporary_folder
-    from stock_world import WAIT_SECONDS, Cable, Curl, carries
-except ImportError as error:
-    sys.exit(f"proxies.py: {error}: run it with $({HERE}/venv.sh)")
+import pytest
 
+import smuggling
+from harness import HarnessError, die_with_parent, free_port, serving
+from stock_world import WAIT_SECONDS, Cable, Curl, carries
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = "notifications.example.com"
-TESTS = []
 
-
-def test(function):
-    TESTS.append(function)
-    return function
+pytestmark = pytest.mark.needs("nginx", "caddy", "curl", "openssl")
 
 
 def replaced(text, *pairs):
@@ -206,10 +194,35 @@ class Caddy(Proxy):
         return ["caddy", "run", "--config", str(path), "--adapter", "caddyfile"], home
 
 
+def make_certificate(folder):
+    done = subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
+         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{folder}/localhost.key",
+         "-out", f"{folder}/localhost.pem"], capture_output=True, text=True)
+    if done.returncode:
+        raise HarnessError(f"openssl made no certificate: {done.stderr}")
+
+
+@pytest.fixture(scope="module")
+def server(binary):
+    with serving(binary, {"CAMPANILE_TRUSTED_PROXIES": "127.0.0.1"}) as server:
+        make_certificate(server.folder)
+        yield server
+
+
+@pytest.fixture(scope="module", params=[Nginx, Caddy], ids=lambda kind: kind.name)
+def proxy(request, server):
+    proxy = request.param(server.folder, server)
+    yield proxy
+    proxy.stop()
+
+
+only_nginx = pytest.mark.parametrize("proxy", [Nginx], indirect=True, ids=["nginx"])
+
+
 # --- what a client sees
 
-@test
-def every_method_and_status_goes_through(proxy):
+def test_every_method_and_status_goes_through(proxy):
     """Over HTTP/1.1 and HTTP/2: created, listed, not modified, changed, deleted, refused."""
     for version in ("--http1.1", "--http2"):
         user = f"{proxy.name}-rest-{version[-1]}"
@@ -233,8 +246,7 @@ def every_method_and_status_goes_through(proxy):
         assert status == 401 and fields["content-type"] == "application/problem+json" and fields["www-authenticate"], fields
 
 
-@test
-def a_path_arrives_as_it_was_sent(proxy):
+def test_a_path_arrives_as_it_was_sent(proxy):
     """A device token with %2F in it is one segment."""
     token = proxy.token("paths")
     status, _, content = proxy.call(
@@ -244,8 +256,7 @@ def a_path_arrives_as_it_was_sent(proxy):
     assert proxy.call("GET", "/./badge", credential=token)[0] == 404
 
 
-@test
-def a_body_at_the_limit_arrives_and_one_above_it_is_refused(proxy):
+def test_a_body_at_the_limit_arrives_and_one_above_it_is_refused(proxy):
     status, _, content = proxy.call("POST", "/notifications", credential=proxy.key, body=" " * (256 * 1024 - 2) + "{}")
     assert status == 422, (status, content)
     # Again and again: who closes before it has read all is sometimes heard and sometimes not, and 502 says to try again.
@@ -256,8 +267,7 @@ def a_body_at_the_limit_arrives_and_one_above_it_is_refused(proxy):
                 assert status == 413, (status, size, headers)
 
 
-@test
-def both_logs_know_a_request_by_the_same_name(proxy):
+def test_both_logs_know_a_request_by_the_same_name(proxy):
     """The proxy's, not the client's."""
     _, fields = proxy.create("names", "Hello", headers=["X-Request-Id: the-clients-own"])
     assert fields["x-request-id"] not in ("", "the-clients-own"), fields
@@ -272,8 +282,7 @@ FORGED = ["X-Forwarded-For: 203.0.113.7", "X-Forwarded-For: 127.0.0.1, 198.51.10
           "Forwarded: for=203.0.113.9;proto=http", "True-Client-IP: 203.0.113.10"]
 
 
-@test
-def the_servers_log_has_the_clients_address(proxy):
+def test_the_servers_log_has_the_clients_address(proxy):
     """Over HTTP/1.1 and HTTP/2, and whatever the client says of itself."""
     for version in ("--http1.1", "--http2"):
         for forged in ([], FORGED):
@@ -281,19 +290,16 @@ def the_servers_log_has_the_clients_address(proxy):
             assert address(proxy, fields) == CLIENT, (address(proxy, fields), version, forged)
 
 
-@test
-def the_app_hosts_proxy_hands_the_clients_address_on(proxy):
+@only_nginx
+def test_the_app_hosts_proxy_hands_the_clients_address_on(proxy):
     """Of nginx-app-host.conf."""
-    if not isinstance(proxy, Nginx):
-        return
     for forged in ([], FORGED):
         _, fields, _ = proxy.call("POST", "/stream_tokens", credential=proxy.token("address"), headers=forged,
                                   client=CLIENT, port=proxy.app_port)
         assert address(proxy, fields) == CLIENT, (address(proxy, fields), forged)
 
 
-@test
-def what_a_client_says_of_itself_goes_no_further(proxy):
+def test_what_a_client_says_of_itself_goes_no_further(proxy):
     """A server that trusts all addresses here would believe it."""
     with proxy.trusting("127.0.0.0/8"):
         for port in (proxy.port, *([proxy.app_port] if isinstance(proxy, Nginx) else [])):
@@ -301,8 +307,7 @@ def what_a_client_says_of_itself_goes_no_further(proxy):
             assert address(proxy, fields) == CLIENT, (address(proxy, fields), port)
 
 
-@test
-def each_location_tells_the_same(proxy):
+def test_each_location_tells_the_same(proxy):
     """What arrives where the server listens, for every location of the files; and that nothing but a WebSocket is upgraded."""
     places = [(proxy.port, "/badge"), (proxy.port, "/badge/stream"), (proxy.port, "/cable")]
     if isinstance(proxy, Nginx):
@@ -341,16 +346,14 @@ def arrived(proxy, port, path, headers):
     return version, fields
 
 
-@test
-def a_server_that_trusts_nobody_logs_the_proxy(proxy):
+def test_a_server_that_trusts_nobody_logs_the_proxy(proxy):
     """The control: with the default no forwarded field counts."""
     with proxy.trusting(""):
         _, fields, _ = proxy.call("GET", "/healthz", headers=FORGED, client=CLIENT)
         assert address(proxy, fields) == "127.0.0.1", address(proxy, fields)
 
 
-@test
-def the_scheme_is_the_proxys_word(proxy):
+def test_the_scheme_is_the_proxys_word(proxy):
     """A page of http:// isn't the server's own behind TLS, whatever the client calls the scheme. Told nothing, it is either."""
     for origin, forged, status in (
             ("https://localhost", None, 101), ("https://localhost", "http", 101),
@@ -385,8 +388,7 @@ def address(proxy, fields):
     return lines[0]["client_address"]
 
 
-@test
-def a_stream_is_handed_on_as_it_comes(proxy):
+def test_a_stream_is_handed_on_as_it_comes(proxy):
     """The first event, and each one after it, while the stream stays open; over HTTP/1.1 and HTTP/2."""
     for version in ("--http1.1", "--http2"):
         user = f"{proxy.name}-stream-{version[-1]}"
@@ -403,8 +405,7 @@ def stream(proxy, user, version, port, path="/badge/stream"):
                 f"https://localhost:{port}{path}")
 
 
-@test
-def the_address_of_a_stream_is_not_logged(proxy):
+def test_the_address_of_a_stream_is_not_logged(proxy):
     """It may hold a token."""
     path = f"/badge/stream?access_token={proxy.token('logged')}"
     assert proxy.call("HEAD", path)[0] == 200
@@ -418,8 +419,7 @@ def the_address_of_a_stream_is_not_logged(proxy):
         assert "access_token" not in log.read_text(errors="replace"), log
 
 
-@test
-def a_websocket_is_upgraded_and_hears_events(proxy):
+def test_a_websocket_is_upgraded_and_hears_events(proxy):
     with Cable(proxy, "cable", ssl=proxy.context()) as cable:
         cable.until(lambda message: message.get("type") == "welcome")
         identifier = json.dumps({"channel": "NotificationsChannel"})
@@ -430,11 +430,9 @@ def a_websocket_is_upgraded_and_hears_events(proxy):
         cable.until(lambda message: message.get("type") == "ping")
 
 
-@test
-def the_number_stands_under_the_apps_own_host(proxy):
+@only_nginx
+def test_the_number_stands_under_the_apps_own_host(proxy):
     """The two locations of nginx-app-host.conf; everything else stays the app's."""
-    if not isinstance(proxy, Nginx):
-        return
     with stream(proxy, "own-host", "--http2", proxy.app_port) as events:
         assert events.until("badge")[1]["count"] == 0
         proxy.create("own-host", "Hello")
@@ -445,8 +443,7 @@ def the_number_stands_under_the_apps_own_host(proxy):
         assert proxy.call("GET", path, port=proxy.app_port)[2] == "the app", path
 
 
-@test
-def a_restart_of_the_server_needs_none_of_the_proxy(proxy):
+def test_a_restart_of_the_server_needs_none_of_the_proxy(proxy):
     """Its kept connections are gone, and the next request is served all the same."""
     for number in range(4):
         proxy.create("restart", f"Before {number}")
@@ -458,8 +455,7 @@ def a_restart_of_the_server_needs_none_of_the_proxy(proxy):
     proxy.create("restart", "After")
 
 
-@test
-def who_comes_during_a_restart_waits_in_a_socket_that_is_handed_down(proxy):
+def test_who_comes_during_a_restart_waits_in_a_socket_that_is_handed_down(proxy):
     """No 502: the proxy reaches the socket though no server is there, and the next server answers."""
     server = proxy.server
     server.stop()
@@ -475,8 +471,7 @@ def who_comes_during_a_restart_waits_in_a_socket_that_is_handed_down(proxy):
 
 # --- requests that two parsers may read differently
 
-@test
-def nothing_is_smuggled_past_it(proxy):
+def test_nothing_is_smuggled_past_it(proxy, capsys):
     address = ("127.0.0.1", proxy.port)
     names = {}
     answered = 0
@@ -494,7 +489,8 @@ def nothing_is_smuggled_past_it(proxy):
     # What comes through below this line came from nobody else.
     until(lambda: sum(one.startswith("last-") for one in mark(proxy)) > 0, "the server's log has stopped")
     seen = [names[identifier] for identifier in proxy.logged_ids() if identifier in names]
-    print(f"     {len(names)} vectors, {answered} answered, {len(seen)} desyncs")
+    with capsys.disabled():
+        print(f"{len(names)} vectors, {answered} answered, {len(seen)} desyncs", end=" ")
     assert len(names) > 150 and answered > 100, "hardly anything was sent"
     assert not seen, f"the server took these for requests and {proxy.name} didn't: {seen}"
 
@@ -515,8 +511,7 @@ def mark(proxy):
     return proxy.logged_ids()
 
 
-@test
-def without_a_proxy_the_hidden_requests_are_found(proxy):
+def test_without_a_proxy_the_hidden_requests_are_found(proxy):
     """The control: a front that hands bytes on unread."""
     identifier = f"hidden-control-{proxy.name}"
     request = f"GET /badge HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {proxy.token('control')}\r\n\r\n".encode()
@@ -530,55 +525,3 @@ def until(holds, complaint):
     while not holds():
         assert time.monotonic() < deadline, complaint
         time.sleep(0.1)
-
-
-# --- the run
-
-def make_certificate(folder):
-    done = subprocess.run(
-        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2",
-         "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", f"{folder}/localhost.key",
-         "-out", f"{folder}/localhost.pem"], capture_output=True, text=True)
-    if done.returncode:
-        raise HarnessError(f"openssl made no certificate: {done.stderr}")
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--binary", default=ROOT / ".build/debug/campanile", type=pathlib.Path, help="default: %(default)s")
-    parser.add_argument("--only", help="a regular expression for the names of tests, such as caddy.*stream")
-    options = parser.parse_args()
-    if not os.access(options.binary, os.X_OK):
-        parser.error(f"{options.binary} is not a program; build it first")
-    for program in ("nginx", "caddy", "curl", "openssl"):
-        if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin"):
-            sys.exit(f"proxies.py: {program} is missing: scripts/setup.sh tests installs it")
-    passed = failed = 0
-    with temporary_folder("campanile-proxies-") as folder:
-        make_certificate(folder)
-        server = Campanile(str(options.binary), f"{folder}/proxies.sqlite", folder, {"CAMPANILE_TRUSTED_PROXIES": "127.0.0.1"})
-        server.start()
-        for kind in (Nginx, Caddy):
-            proxy = kind(folder, server)
-            for function in TESTS:
-                name = f"{kind.name}: {function.__name__.replace('_', ' ')}"
-                if options.only and not re.search(options.only, name):
-                    continue
-                try:
-                    function(proxy)
-                    passed += 1
-                    print(f"ok   {name}", flush=True)
-                except Exception:  # a failure of any kind is one
-                    failed += 1
-                    print(f"FAIL {name}\n{traceback.format_exc()}", flush=True)
-            proxy.stop()
-        server.stop()
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed or not passed else 0
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except HarnessError as error:
-        sys.exit(f"proxies.py: {error}")

@@ -4,45 +4,40 @@ and Python's websockets.
 Names are signed by Rails' own MessageVerifier. Debian's packages: ruby-actioncable, ruby-activesupport, chromium, curl.
 Turbo's JavaScript isn't in Debian: what it documents of <turbo-stream-source> and of the action `update` is made again in
 stock_clients/page.js.
-
-Prints a line a test and "N passed, N failed"; exit code 1 if anything failed.
 """
-import argparse
 import json
-import os
-import pathlib
-import queue
-import re
-import shutil
-import signal
 import subprocess
-import sys
 import time
-import traceback
 
-HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent
-try:
-    import websockets.exceptions
+import pytest
+import websockets.exceptions
 
-    from harness import HarnessError, temporary_folder
-    from harness.chromium import Browser, BrowserError
-    from harness.documents import documented
-    from stock_world import WAIT_SECONDS, Cable, Curl, Pages, World, carries, signed
-except ImportError as error:
-    sys.exit(f"stock_clients.py: {error}: run it with $({HERE}/venv.sh)")
+from harness import serving
+from harness.documents import documented
+from stock_world import WAIT_SECONDS, Cable, Curl, Pages, World, carries, signed
 
 SIGNING_KEY, SECRET_KEY_BASE = "a signing key that is shared with Rails", "0123456789abcdef" * 8
 RECONNECT_SECONDS = 90   # Rails' client notices a dead connection after 6 to 18 s, and tries again later and later
 TURBO = {"channel": "Turbo::StreamsChannel"}
 BADGE = "document.getElementById('notification-badge-count').textContent"
 
-TESTS = []
+pytestmark = pytest.mark.needs("ruby", "curl", "chromium")
 
 
-def test(function):
-    TESTS.append(function)
-    return function
+@pytest.fixture(scope="module")
+def pages():
+    with Pages() as pages:
+        yield pages
+
+
+@pytest.fixture
+def world(request, binary, browser, pages):
+    """A server each, with the settings of the test's mark."""
+    marker = request.node.get_closest_marker("settings")
+    with serving(binary, {"CAMPANILE_ALLOWED_ORIGINS": pages.address, **(marker.args[0] if marker else {})}) as server:
+        world = World(server, browser, pages)
+        yield world
+        world.close()
 
 
 # --- Rails' @rails/actioncable in Chromium
@@ -51,8 +46,8 @@ def text_is(*texts):
     return " || ".join(f"{BADGE} === {json.dumps(text)}" for text in texts)
 
 
-WITH_KEY = {"CAMPANILE_CABLE_SIGNED_STREAM_KEY": SIGNING_KEY, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"}
-WITH_SECRET = {"CAMPANILE_CABLE_SECRET_KEY_BASE": SECRET_KEY_BASE, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"}
+with_key = pytest.mark.settings({"CAMPANILE_CABLE_SIGNED_STREAM_KEY": SIGNING_KEY, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"})
+with_secret = pytest.mark.settings({"CAMPANILE_CABLE_SECRET_KEY_BASE": SECRET_KEY_BASE, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"})
 
 
 def subscribe(world, page, name, variable="one"):
@@ -60,8 +55,8 @@ def subscribe(world, page, name, variable="one"):
     page.evaluate(f"void (window.{variable} = subscribe({json.dumps(world.cable)}, {channel}))")
 
 
-@test
-def rails_client_shows_the_badge_of_a_signed_name(world, settings=WITH_KEY):
+@with_key
+def test_rails_client_shows_the_badge_of_a_signed_name(world):
     page = world.page()
     subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0])
     page.wait("one.confirmed === 1", what="the confirmation")
@@ -76,8 +71,8 @@ def rails_client_shows_the_badge_of_a_signed_name(world, settings=WITH_KEY):
     page.wait(text_is("", "0"))
 
 
-@test
-def rails_client_is_right_again_after_a_restart(world, settings=WITH_KEY):
+@with_key
+def test_rails_client_is_right_again_after_a_restart(world):
     page = world.page()
     subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0])
     world.post("alice")
@@ -89,8 +84,8 @@ def rails_client_is_right_again_after_a_restart(world, settings=WITH_KEY):
     page.wait(text_is("3"))
 
 
-@test
-def rails_client_is_right_again_after_an_orderly_restart(world, settings=WITH_KEY):
+@with_key
+def test_rails_client_is_right_again_after_an_orderly_restart(world):
     page = world.page()
     subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0])
     world.post("alice")
@@ -101,8 +96,8 @@ def rails_client_is_right_again_after_an_orderly_restart(world, settings=WITH_KE
     page.wait(text_is("2"), RECONNECT_SECONDS)
 
 
-@test
-def rails_client_with_a_forged_name_is_rejected(world, settings=WITH_KEY):
+@with_key
+def test_rails_client_with_a_forged_name_is_rejected(world):
     page = world.page()
     subscribe(world, page, signed("key", "another key", "notifications:alice")[0])
     page.wait("one.rejected", what="the rejection")
@@ -114,8 +109,8 @@ def rails_client_with_a_forged_name_is_rejected(world, settings=WITH_KEY):
     assert page.evaluate("one.messages.length") == 0
 
 
-@test
-def rails_client_with_a_name_of_another_kind_is_confirmed_and_hears_nothing(world, settings=WITH_KEY):
+@with_key
+def test_rails_client_with_a_name_of_another_kind_is_confirmed_and_hears_nothing(world):
     page = world.page()
     name, own = signed("key", SIGNING_KEY, "Z2lkOi8vYXBwL1Jvb20vMQ:messages", "notifications:alice")
     subscribe(world, page, name)
@@ -126,8 +121,8 @@ def rails_client_with_a_name_of_another_kind_is_confirmed_and_hears_nothing(worl
     assert page.evaluate("one.messages.length") == 0
 
 
-@test
-def rails_client_unsubscribes(world, settings=WITH_KEY):
+@with_key
+def test_rails_client_unsubscribes(world):
     page = world.page()
     first, second = signed("key", SIGNING_KEY, "notifications:alice", "notifications:bob")
     subscribe(world, page, first)
@@ -142,8 +137,8 @@ def rails_client_unsubscribes(world, settings=WITH_KEY):
     assert page.evaluate("one.messages.length") == 1
 
 
-@test
-def names_signed_with_a_derived_key_are_taken(world, settings=WITH_SECRET):
+@with_secret
+def test_names_signed_with_a_derived_key_are_taken(world):
     page = world.page()
     subscribe(world, page, signed("secret_key_base", SECRET_KEY_BASE, "notifications:alice")[0])
     page.wait("one.confirmed === 1", what="the confirmation")
@@ -151,8 +146,8 @@ def names_signed_with_a_derived_key_are_taken(world, settings=WITH_SECRET):
     page.wait(text_is("1"))
 
 
-@test
-def names_signed_with_a_key_that_an_older_rails_derived_are_taken(world, settings=WITH_SECRET):
+@with_secret
+def test_names_signed_with_a_key_that_an_older_rails_derived_are_taken(world):
     page = world.page()
     subscribe(world, page, signed("older", SECRET_KEY_BASE, "notifications:alice")[0])
     page.wait("one.confirmed === 1", what="the confirmation")
@@ -160,14 +155,13 @@ def names_signed_with_a_key_that_an_older_rails_derived_are_taken(world, setting
     page.wait(text_is("1"))
 
 
-@test
-def the_command_signs_as_rails_does(world, settings=WITH_KEY):
+@with_key
+def test_the_command_signs_as_rails_does(world):
     for name in ("notifications:alice", "Z2lkOi8vYXBwL1VzZXIvMQ:notifications", "ünïcode/é"):
         assert world.server.command("stream-name", name)[1] == signed("key", SIGNING_KEY, name)[0], name
 
 
-@test
-def rails_client_hears_the_users_notifications(world, settings={}):
+def test_rails_client_hears_the_users_notifications(world):
     page = world.page()
     url = f"{world.cable}?access_token={world.stream_token('alice')}"
     page.evaluate(f"void (window.one = subscribe({json.dumps(url)}, {{ channel: 'NotificationsChannel' }}))")
@@ -178,8 +172,7 @@ def rails_client_hears_the_users_notifications(world, settings={}):
     page.wait("one.messages.some(({ event, data }) => event === 'badge' && data.count === 1)")
 
 
-@test
-def rails_client_without_a_token_is_turned_away(world, settings={}):
+def test_rails_client_without_a_token_is_turned_away(world):
     page = world.page()
     page.evaluate(f"void (window.one = subscribe({json.dumps(world.cable)}, {{ channel: 'NotificationsChannel' }}))")
     page.wait("one.lost === 1", what="the disconnection")
@@ -195,8 +188,8 @@ IMPORTED = {
 }
 
 
-@test
-def the_documented_consumer_shows_the_badge_after_every_visit(world, settings=WITH_KEY):
+@with_key
+def test_the_documented_consumer_shows_the_badge_after_every_visit(world):
     snippet = documented("js", "Rails with Turbo")
     for shown, meant in IMPORTED.items():
         assert shown in snippet, f"the snippet has no {shown}"
@@ -224,8 +217,7 @@ def the_documented_consumer_shows_the_badge_after_every_visit(world, settings=WI
 
 # --- EventSource in Chromium
 
-@test
-def event_source_hears_the_badge(world, settings={}):
+def test_event_source_hears_the_badge(world):
     page = world.page()
     url = f"{world.address}/badge/stream?access_token={world.stream_token('alice')}"
     page.evaluate(f"void (window.one = listen({json.dumps(url)}, 'badge'))")
@@ -237,8 +229,7 @@ def event_source_hears_the_badge(world, settings={}):
     page.wait("one.events.at(-1).data.count === 0")
 
 
-@test
-def event_source_resumes_by_itself_after_a_restart(world, settings={}):
+def test_event_source_resumes_by_itself_after_a_restart(world):
     page = world.page()
     url = f"{world.address}/notifications/stream?access_token={world.token('alice')}"
     page.evaluate(f"void (window.one = listen({json.dumps(url)}, 'notification.created', 'reset', 'badge'))")
@@ -255,8 +246,7 @@ def event_source_resumes_by_itself_after_a_restart(world, settings={}):
     assert not page.evaluate("one.events.some(({ type }) => type === 'reset')")
 
 
-@test
-def turbo_stream_source_shows_the_badge(world, settings={}):
+def test_turbo_stream_source_shows_the_badge(world):
     page = world.page()
     url = f"{world.address}/badge/stream?format=turbo_stream&access_token={world.stream_token('alice')}"
     page.evaluate(f"""void document.body.insertAdjacentHTML("beforeend", `<turbo-stream-source src="{url}"></turbo-stream-source>`)""")
@@ -269,8 +259,7 @@ def turbo_stream_source_shows_the_badge(world, settings={}):
 
 # --- curl
 
-@test
-def curl_hears_the_badge(world, settings={}):
+def test_curl_hears_the_badge(world):
     with Curl("-H", f"Authorization: Bearer {world.token('alice')}", f"{world.address}/badge/stream") as curl:
         name, identifier, data = curl.event()
         assert name == "badge" and json.loads(data)["count"] == 0, (name, data)
@@ -280,8 +269,7 @@ def curl_hears_the_badge(world, settings={}):
         assert (told["count"], told["unread_count"], str(told["version"])) == (1, 1, identifier), (identifier, data)
 
 
-@test
-def curl_resumes_where_it_left_off(world, settings={}):
+def test_curl_resumes_where_it_left_off(world):
     wanted = ["-H", f"Authorization: Bearer {world.token('alice')}", f"{world.address}/notifications/stream"]
     with Curl(*wanted) as curl:
         curl.event()
@@ -295,8 +283,7 @@ def curl_resumes_where_it_left_off(world, settings={}):
         assert curl.until("notification.created")[1]["id"] == live
 
 
-@test
-def curl_is_refused_without_a_token(world, settings={}):
+def test_curl_is_refused_without_a_token(world):
     done = subprocess.run(["curl", "-N", "--silent", "-o", "/dev/null", "-w", "%{http_code} %{content_type}", f"{world.address}/badge/stream"],
                           capture_output=True, text=True, timeout=WAIT_SECONDS)
     assert done.stdout == "401 application/problem+json", done.stdout
@@ -304,8 +291,7 @@ def curl_is_refused_without_a_token(world, settings={}):
 
 # --- Python's websockets
 
-@test
-def websockets_speaks_action_cable(world, settings={}):
+def test_websockets_speaks_action_cable(world):
     # Written in a way that no encoder would, to see that it comes back to the byte.
     identifier = '{ "channel" : "NotificationsChannel",  "note":"\\u00fc" }'
     with Cable(world, "alice") as cable:
@@ -322,8 +308,7 @@ def websockets_speaks_action_cable(world, settings={}):
         assert abs(ping["message"] - time.time()) < 60, ping
 
 
-@test
-def websockets_pings_are_answered_and_closing_is_orderly(world, settings={}):
+def test_websockets_pings_are_answered_and_closing_is_orderly(world):
     with Cable(world, "alice") as cable:
         cable.until(lambda message: message.get("type") == "welcome")
         assert cable.socket.ping(b"how are you").wait(WAIT_SECONDS), "no pong"
@@ -331,69 +316,12 @@ def websockets_pings_are_answered_and_closing_is_orderly(world, settings={}):
         assert cable.socket.close_code == 1000, cable.socket.close_code
 
 
-@test
-def websockets_is_told_of_a_restart(world, settings={}):
+def test_websockets_is_told_of_a_restart(world):
     with Cable(world, "alice") as cable:
         cable.until(lambda message: message.get("type") == "welcome")
         world.server.stop()
         assert cable.until(lambda message: message.get("type") == "disconnect") == {
             "type": "disconnect", "reason": "server_restart", "reconnect": True}
-        try:
+        with pytest.raises(websockets.exceptions.ConnectionClosed):
             cable.socket.recv(timeout=WAIT_SECONDS)
-            raise AssertionError("nothing may come after the disconnection")
-        except websockets.exceptions.ConnectionClosed:
-            pass
     world.server.start()
-
-
-# --- the frame
-
-def run_all(options):
-    chosen = [one for one in TESTS if re.search(options.only, one.__name__)]
-    pages, failed = Pages(), 0
-    with Browser() as browser:
-        for one in chosen:
-            started = time.monotonic()
-            try:
-                run_one(options, browser, pages, one)
-            except (AssertionError, BrowserError, HarnessError, OSError, queue.Empty, websockets.exceptions.WebSocketException):
-                failed += 1
-                print(f"FAILED  {one.__name__}\n{traceback.format_exc()}", flush=True)
-            else:
-                print(f"passed  {one.__name__} ({time.monotonic() - started:.1f} s)", flush=True)
-    print(f"stock clients: {len(chosen) - failed} passed, {failed} failed")
-    return 1 if failed or not chosen else 0
-
-
-def run_one(options, browser, pages, one):
-    with temporary_folder("campanile-clients-") as folder:
-        world = World(options, folder, browser, pages, one.__defaults__[-1])
-        try:
-            one(world)
-        except BaseException:
-            print(world.server.log_tail(), file=sys.stderr)
-            raise
-        finally:
-            world.close()
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--binary", default=str(ROOT / ".build" / "debug" / "campanile"), help="the campanile program (default .build/debug/campanile)")
-    parser.add_argument("--only", default="", metavar="PATTERN", help="only the tests whose name it matches")
-    options = parser.parse_args()
-    if not os.access(options.binary, os.X_OK):
-        parser.error(f"{options.binary} is not a program; build it first")
-    missing = [package for program, package in (("ruby", "ruby"), ("curl", "curl"), ("chromium", "chromium")) if not shutil.which(program)]
-    if missing:
-        parser.error(f"missing programs: apt-get install {' '.join(missing)}")
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
-    return run_all(options)
-
-
-if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (HarnessError, BrowserError) as trouble:
-        print(f"stock clients: WRONG: {trouble}")
-        sys.exit(1)

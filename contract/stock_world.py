@@ -12,7 +12,7 @@ import time
 
 from websockets.sync.client import connect
 
-from harness import Campanile, HarnessError
+from harness import HarnessError
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -57,20 +57,24 @@ class Pages:
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.address = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
 
 
 class World:
     """A server with an empty database, its pages, and the one browser."""
 
-    def __init__(self, options, folder, browser, pages, settings):
-        self.browser, self.pages = browser, pages
-        self.server = Campanile(options.binary, f"{folder}/clients.sqlite", folder, {
-            "CAMPANILE_ALLOWED_ORIGINS": pages.address, **settings})
-        self.server.start()
-        self.key = self.server.producer_key("stock-clients")
-        self.address = f"http://127.0.0.1:{self.server.port}"
-        self.cable = f"ws://127.0.0.1:{self.server.port}/cable"
+    def __init__(self, server, browser, pages):
+        self.server, self.browser, self.pages = server, browser, pages
+        self.key = server.producer_key("stock-clients")
+        self.address = f"http://127.0.0.1:{server.port}"
+        self.cable = f"ws://127.0.0.1:{server.port}/cable"
         self.opened = []
 
     def page(self):
@@ -109,8 +113,6 @@ class World:
         for page in self.opened:
             complaints += page.take_complaints(BROKEN)
             page.close()
-        if self.server.process.poll() is None:
-            self.server.stop()
         assert not complaints, f"the pages complained: {complaints}"
 
 
