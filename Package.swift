@@ -111,7 +111,7 @@ let package = Package(
             swiftSettings: strict),
         .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "SystemSupportTests", dependencies: ["SystemSupport"], swiftSettings: strict),
-        .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine"], swiftSettings: strict),
+        .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine", "TestSupport"], swiftSettings: strict),
         .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",

@@ -1,6 +1,7 @@
 import Glibc
 import HTTPEngine
 import Synchronization
+import TestSupport
 import Testing
 
 /// A clock that stands, and that can hold the daemon's thread when it looks.

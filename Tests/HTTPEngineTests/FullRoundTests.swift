@@ -1,4 +1,5 @@
 @testable import HTTPEngine
+import TestSupport
 import Testing
 
 /// libmicrohttpd asks epoll for at most 128 events at once. When it gets just as many, it asks again before it looks at them,

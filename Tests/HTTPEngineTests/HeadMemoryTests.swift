@@ -1,4 +1,5 @@
 import HTTPEngine
+import TestSupport
 import Testing
 
 /// libmicrohttpd keeps a request's head, a table of its fields and the head of the answer in one piece of memory for each

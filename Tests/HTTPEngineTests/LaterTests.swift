@@ -1,6 +1,7 @@
 import Glibc
 import HTTPEngine
 import Synchronization
+import TestSupport
 import Testing
 
 /// Which thread of the system runs this.

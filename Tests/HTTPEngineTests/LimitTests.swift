@@ -1,5 +1,6 @@
 import Glibc
 import HTTPEngine
+import TestSupport
 import Testing
 
 @Suite("Limits", .serialized)

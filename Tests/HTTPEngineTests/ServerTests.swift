@@ -1,4 +1,5 @@
 import HTTPEngine
+import TestSupport
 import Testing
 
 /// Answers with the method, the path and the body; `later` paths through a task.

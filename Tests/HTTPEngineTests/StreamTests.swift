@@ -1,6 +1,7 @@
 import Glibc
 @testable import HTTPEngine
 import Synchronization
+import TestSupport
 import Testing
 
 private let kilobyte = StreamBytes([UInt8](repeating: 0x61, count: 1_024))

@@ -1,6 +1,7 @@
 import Glibc
 @testable import HTTPEngine
 import Synchronization
+import TestSupport
 import Testing
 
 /// Writes to a socket that was taken over, and keeps it.

@@ -1,6 +1,7 @@
 import Foundation
 import HTTPEngine
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("Hostile bytes", .serialized)

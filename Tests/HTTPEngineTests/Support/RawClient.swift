@@ -1,5 +1,6 @@
 import Glibc
 import HTTPEngine
+import TestSupport
 
 /// A TCP client that sends exactly the bytes it is given. It blocks: use it inside `offThePool`.
 final class RawClient {

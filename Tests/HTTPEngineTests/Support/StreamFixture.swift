@@ -1,6 +1,7 @@
 import Glibc
 import HTTPEngine
 import Synchronization
+import TestSupport
 
 /// An owner that writes down what it is told.
 ///
