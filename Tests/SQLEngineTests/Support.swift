@@ -123,6 +123,38 @@ func onThread(_ body: @escaping @Sendable () throws -> Void) -> Task<Void, any E
     return Task { for try await _ in done {} }
 }
 
+/// Runs writes as one group: they queue up behind a first one, which stands at a gate until all are there.
+/// - Parameters:
+///   - head: what the first one does before it stands there.
+///   - meanwhile: is done when all wait.
+/// - Returns: what went wrong with each of them, in order, the first one's included.
+func runGroup(
+    _ database: Database, after head: @escaping @Sendable (Connection) throws -> Void = { _ in },
+    _ bodies: [@Sendable (Transaction) throws -> Void], meanwhile: () -> Void = {}
+) async -> [SQLError?] {
+    let gate = Gate()
+    let first = await gate.close(database, head)
+    let tasks = await queueUp(database, bodies)
+    meanwhile()
+    gate.open()
+    return await failures([first] + tasks)
+}
+
+/// Lets no file of this process grow, as a full disk does. It is for processes that are a test's own.
+/// - Returns: what lets them grow again.
+func fillDisk() -> () -> Void {
+    signal(SIGXFSZ, SIG_IGN)
+    var limit = rlimit()
+    getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+    var tight = limit
+    tight.rlim_cur = 4096
+    setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &tight)
+    return { [limit] in
+        var limit = limit
+        setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+    }
+}
+
 /// What went wrong with each of them, in order; `nil` for those that succeeded.
 func failures(_ tasks: [Task<Void, any Error>]) async -> [SQLError?] {
     var result: [SQLError?] = []

@@ -1,4 +1,3 @@
-import Glibc
 import Synchronization
 import Testing
 
@@ -35,8 +34,6 @@ import Testing
         let fixture = try Fixture()
         let record = Record()
         fixture.database.onCommit { record.add("changed \($0)") }
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
         let writes: [@Sendable (Transaction) throws -> Void] = ["a", "b"].map { name in
             { transaction in
                 try Self.register(name, record)(transaction)
@@ -46,9 +43,7 @@ import Testing
                 }
             }
         }
-        let tasks = await queueUp(fixture.database, writes)
-        gate.open()
-        _ = await failures([first] + tasks)
+        _ = await runGroup(fixture.database, writes)
         #expect(record.take() == ["changed [1, 2]", "after a", "2 rows", "after b", "2 rows"])
         try await fixture.database.write { try Self.register("c", record)($0) }
         record.add("answered")
@@ -60,9 +55,7 @@ import Testing
         let fixture = try Fixture()
         let record = Record()
         fixture.database.onCommit { record.add("changed \($0)") }
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
-        let tasks = await queueUp(
+        let results = await runGroup(
             fixture.database,
             [
                 Self.register("a", record),
@@ -74,8 +67,7 @@ import Testing
                 },
                 Self.register("c", record),
             ])
-        gate.open()
-        #expect(await failures([first] + tasks).map { $0?.code } == [nil, nil, .misuse, nil])
+        #expect(results.map { $0?.code } == [nil, nil, .misuse, nil])
         #expect(record.take() == ["undo b", "changed [1, 2]", "after a", "after c"])
     }
 
@@ -85,9 +77,7 @@ import Testing
     func rerun() async throws {
         let fixture = try Fixture()
         let record = Record()
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
-        let tasks = await queueUp(
+        _ = await runGroup(
             fixture.database,
             [
                 Self.register("a", record),
@@ -98,8 +88,6 @@ import Testing
                 },
                 Self.register("c", record),
             ])
-        gate.open()
-        _ = await failures([first] + tasks)
         #expect(
             record.take() == [
                 "undo b second", "undo b first", "undo a second", "undo a first",
@@ -115,21 +103,13 @@ import Testing
             let fixture = try Fixture()
             let record = Record()
             fixture.database.onCommit { record.add("changed \($0)") }
-            let gate = Gate()
-            let first = await gate.close(fixture.database)
-            let tasks = await queueUp(fixture.database, [Self.register("a", record), Self.register("b", record)])
-            // The log can't grow any more, as on a full disk, and COMMIT is where it does.
-            signal(SIGXFSZ, SIG_IGN)
-            var limit = rlimit()
-            getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
-            var tight = limit
-            tight.rlim_cur = 4096
-            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &tight)
-            gate.open()
-            let results = await failures([first] + tasks)
+            var makeRoom = {}
+            let writes = [Self.register("a", record), Self.register("b", record)]
+            // COMMIT is where the log grows.
+            let results = await runGroup(fixture.database, writes) { makeRoom = fillDisk() }
             try #require(results.allSatisfy { $0?.isUnavailable == true })
             try #require(record.take() == ["undo b second", "undo b first", "undo a second", "undo a first"])
-            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+            makeRoom()
             try await fixture.database.write { try Self.register("c", record)($0) }
             try #require(record.take() == ["changed [1]", "after c"])
         }
@@ -141,9 +121,7 @@ import Testing
         try fixture.database.writeBlocking { try $0.connection.script("PRAGMA max_page_count = 10") }
         let record = Record()
         fixture.database.onCommit { record.add("changed \($0)") }
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
-        let tasks = await queueUp(
+        let results = await runGroup(
             fixture.database,
             [
                 Self.register("a", record),
@@ -158,8 +136,7 @@ import Testing
                 },
                 Self.register("c", record),
             ])
-        gate.open()
-        #expect(await failures([first] + tasks).map { $0?.code } == [.full, .full, .full, .full])
+        #expect(results.map { $0?.code } == [.full, .full, .full, .full])
         #expect(record.take() == ["undo b", "undo a second", "undo a first"])
     }
 
@@ -172,9 +149,7 @@ import Testing
         }
         let record = Record()
         fixture.database.onCommit { record.add("changed \($0)") }
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
-        let tasks = await queueUp(
+        let results = await runGroup(
             fixture.database,
             [
                 Self.register("a", record),
@@ -186,8 +161,7 @@ import Testing
                 },
                 Self.register("c", record),
             ])
-        gate.open()
-        #expect(await failures([first] + tasks).map { $0?.code } == [nil, nil, .constraintForeignKey, nil])
+        #expect(results.map { $0?.code } == [nil, nil, .constraintForeignKey, nil])
         #expect(
             record.take() == [
                 "undo b", "undo a second", "undo a first",

@@ -20,11 +20,9 @@ struct WriterTests {
     func oneTransaction() async throws {
         let fixture = try Fixture()
         let database = fixture.database
-        let gate = Gate()
-        let first = await gate.close(database) { try insertThing($0, "0") }
         let seen = Counter()
-        let tasks = await queueUp(
-            database,
+        let results = await runGroup(
+            database, after: { try insertThing($0, "0") },
             (1...20).map { number in
                 { transaction in
                     try insertThing(transaction.connection, "\(number)")
@@ -32,8 +30,7 @@ struct WriterTests {
                     if try countThings(database) == 0 { seen.add() }
                 }
             })
-        gate.open()
-        #expect(await failures([first] + tasks) == Array(repeating: nil, count: 21))
+        #expect(results == Array(repeating: nil, count: 21))
         #expect(seen.current == 20)
         #expect(try fixture.names == (0...20).map { "\($0)" })
     }
@@ -41,9 +38,7 @@ struct WriterTests {
     @Test("a write that throws is undone alone, wherever it stands in its group", arguments: 0...4)
     func isolation(_ bad: Int) async throws {
         let fixture = try Fixture()
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
-        let tasks = await queueUp(
+        let results = await runGroup(
             fixture.database,
             (0...4).map { number in
                 { transaction in
@@ -54,8 +49,6 @@ struct WriterTests {
                     }
                 }
             })
-        gate.open()
-        let results = await failures([first] + tasks)
         let expected = (-1...4).map { $0 == bad ? ResultCode.constraintUnique : nil }
         #expect(results.map { $0?.code } == expected)
         #expect(try fixture.names == (0...4).filter { $0 != bad }.map { "\($0)" })
@@ -64,13 +57,12 @@ struct WriterTests {
     @Test("the first write of a group may throw, and the whole group too")
     func allThrow() async throws {
         let fixture = try Fixture()
-        let gate = Gate()
-        let first = await gate.close(fixture.database) { connection in
-            try insertThing(connection, "gone")
-            throw SQLError(code: .interrupt)
-        }
-        let tasks = await queueUp(
+        let results = await runGroup(
             fixture.database,
+            after: { connection in
+                try insertThing(connection, "gone")
+                throw SQLError(code: .interrupt)
+            },
             [
                 { transaction in
                     try insertThing(transaction.connection, "gone too")
@@ -78,8 +70,7 @@ struct WriterTests {
                 },
                 { _ = try insertThing($0.connection, "stays") },
             ])
-        gate.open()
-        #expect(await failures([first] + tasks).map { $0?.code } == [.interrupt, .abort, nil])
+        #expect(results.map { $0?.code } == [.interrupt, .abort, nil])
         #expect(try fixture.names == ["stays"])
     }
 
@@ -102,9 +93,7 @@ struct WriterTests {
             try $0.connection.script(
                 "CREATE TABLE parts (thing INTEGER NOT NULL REFERENCES things (id) DEFERRABLE INITIALLY DEFERRED) STRICT")
         }
-        let gate = Gate()
-        let first = await gate.close(fixture.database)
-        let tasks = await queueUp(
+        let results = await runGroup(
             fixture.database,
             [
                 { _ = try insertThing($0.connection, "before") },
@@ -114,8 +103,7 @@ struct WriterTests {
                     try transaction.connection.run("INSERT INTO things (id, name) VALUES (50, 'in time')")
                 },
             ])
-        gate.open()
-        #expect(await failures([first] + tasks).map { $0?.code } == [nil, nil, .constraintForeignKey, nil])
+        #expect(results.map { $0?.code } == [nil, nil, .constraintForeignKey, nil])
         #expect(try fixture.names == ["before", "in time"])
     }
 
@@ -143,10 +131,8 @@ struct WriterTests {
     func automaticRollback() async throws {
         let fixture = try Fixture()
         try fixture.database.writeBlocking { try $0.connection.script("PRAGMA max_page_count = 10") }
-        let gate = Gate()
-        let first = await gate.close(fixture.database) { try insertThing($0, "lost") }
-        let tasks = await queueUp(
-            fixture.database,
+        let results = await runGroup(
+            fixture.database, after: { try insertThing($0, "lost") },
             [
                 { transaction in
                     let big = [UInt8](repeating: 7, count: 200_000)
@@ -159,8 +145,7 @@ struct WriterTests {
                 },
                 { _ = try insertThing($0.connection, "later") },
             ])
-        gate.open()
-        #expect(await failures([first] + tasks).map { $0?.code } == [.full, .full, .full])
+        #expect(results.map { $0?.code } == [.full, .full, .full])
         #expect(try fixture.count == 0)
         try await fixture.database.write { _ = try insertThing($0.connection, "fits") }
         #expect(try fixture.names == ["fits"])
@@ -171,25 +156,18 @@ struct WriterTests {
         await #expect(processExitsWith: .success) {
             let fixture = try Fixture()
             try await fixture.database.write { _ = try insertThing($0.connection, "before") }
-            let gate = Gate()
-            let first = await gate.close(fixture.database) { try insertThing($0, "a") }
-            let tasks = await queueUp(fixture.database, [{ _ = try insertThing($0.connection, "b") }, { _ in }])
-            // The log can't grow any more, as on a full disk, and COMMIT is where it does.
-            signal(SIGXFSZ, SIG_IGN)
-            var limit = rlimit()
-            getrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
-            var tight = limit
-            tight.rlim_cur = 4096
-            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &tight)
-            gate.open()
-            let results = await failures([first] + tasks)
+            var makeRoom = {}
+            // COMMIT is where the log grows.
+            let results = await runGroup(
+                fixture.database, after: { try insertThing($0, "a") }, [{ _ = try insertThing($0.connection, "b") }, { _ in }],
+                meanwhile: { makeRoom = fillDisk() })
             try #require(results.count == 3)
             for result in results {
                 try #require(result?.isUnavailable == true)
                 try #require(result?.sql == "COMMIT")
             }
             try #require(try fixture.names == ["before"])
-            setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit)
+            makeRoom()
             try await fixture.database.write { _ = try insertThing($0.connection, "after") }
             try #require(try fixture.names == ["before", "after"])
         }
@@ -217,10 +195,8 @@ struct WriterTests {
     func batchLimit() async throws {
         let fixture = try Fixture { $0.writerBatchLimit = 3 }
         let database = fixture.database
-        let gate = Gate()
-        let first = await gate.close(database)
         let unseen = Counter()
-        let tasks = await queueUp(
+        let results = await runGroup(
             database,
             (1...8).map { number in
                 { transaction in
@@ -229,8 +205,7 @@ struct WriterTests {
                     if uncommitted - (try countThings(database)) > 3 { unseen.add() }
                 }
             })
-        gate.open()
-        #expect(await failures([first] + tasks) == Array(repeating: nil, count: 9))
+        #expect(results == Array(repeating: nil, count: 9))
         #expect(unseen.current == 0)
         #expect(try fixture.count == 8)
     }

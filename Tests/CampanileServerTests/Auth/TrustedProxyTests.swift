@@ -106,13 +106,7 @@ import Testing
         let networks = try trust.networks
         let sink = LogSink(descriptor: handle.fileDescriptor, format: format)
         let server = try await RunningServer(folder: folder, sink: sink) { $0.trustedProxies = networks }
-        do {
-            try await body(server)
-        } catch {
-            await server.stop()
-            throw error
-        }
-        await server.stop()
+        try await stopping(server, after: body)
         try handle.close()
         return try String(contentsOf: file, encoding: .utf8).split(separator: "\n").map(String.init)
     }

@@ -109,15 +109,7 @@ import Testing
     func clearingDuringFlight() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let inboxes = fixture.inboxes
-        let alice = fixture.alice
-        let isFirst = Atomic<Bool>(true)
-        fixture.provider.answer { message in
-            if isFirst.exchange(false, ordering: .relaxed) {
-                _ = try? await inboxes.clear(alice, device: nil)
-            }
-            return .accepted
-        }
+        fixture.clearDuringFirstPush(device: nil)
         try await fixture.create()
         #expect(try await fixture.sent() == ["alert a 1", "badge a 0"])
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1", "badge a 0"])
@@ -127,15 +119,7 @@ import Testing
     func toldDuringFlight() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let inboxes = fixture.inboxes
-        let alice = fixture.alice
-        let isFirst = Atomic<Bool>(true)
-        fixture.provider.answer { message in
-            if isFirst.exchange(false, ordering: .relaxed) {
-                _ = try? await inboxes.clear(alice, device: Fixture.token("a"))
-            }
-            return .accepted
-        }
+        fixture.clearDuringFirstPush(device: Fixture.token("a"))
         try await fixture.create()
         #expect(try await fixture.sent() == ["alert a 1", "badge a 0"])
     }
@@ -181,25 +165,21 @@ import Testing
         #expect(try fixture.states(of: id) == [.failed])
     }
 
+    private static func died(at milliseconds: Int64) -> PushAnswer {
+        PushAnswer(outcome: .tokenGone(since: Timestamp(milliseconds: milliseconds)), status: 410, reason: "Unregistered")
+    }
+
     @Test("a dead token leaves with all that was owed to it, unless the app registered after the moment it died")
     func tokenGone() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
         let registered = fixture.clock.now
-        fixture.provider.answer { _ in
-            PushAnswer(
-                outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds - 1)), status: 410,
-                reason: "Unregistered")
-        }
+        fixture.provider.answer { _ in Self.died(at: registered.milliseconds - 1) }
         let first = try await fixture.create()
         _ = try await fixture.sent()
         #expect(try fixture.registry.list(fixture.alice).count == 1)
         #expect(try fixture.states(of: first) == [.owed])
-        fixture.provider.answer { _ in
-            PushAnswer(
-                outcome: .tokenGone(since: Timestamp(milliseconds: registered.milliseconds + 1)), status: 410,
-                reason: "Unregistered")
-        }
+        fixture.provider.answer { _ in Self.died(at: registered.milliseconds + 1) }
         let second = try await fixture.create()
         _ = try await fixture.sent()
         #expect(try fixture.registry.list(fixture.alice).isEmpty)
@@ -262,9 +242,7 @@ import Testing
     @Test("a clearing that a crash swallowed is sent again, also when the number is back at what was told before")
     func clearingSwallowed() async throws {
         let fixture = try Fixture()
-        try await fixture.register("a")
-        let id = try await fixture.create()
-        _ = try await fixture.sent()
+        let id = try await fixture.tell(1, to: "a")[0]
         _ = try await fixture.inboxes.setRead(true, id, fixture.alice, device: nil)
         #expect(try await fixture.claimDue().map(\.message.summary) == ["badge a 0"])
         _ = try await fixture.inboxes.setRead(false, id, fixture.alice, device: nil)
@@ -304,9 +282,7 @@ import Testing
         ])
     func refusedBadge(_ outcome: PushOutcome) async throws {
         let fixture = try Fixture()
-        try await fixture.register("a")
-        try await fixture.create()
-        _ = try await fixture.sent()
+        try await fixture.tell(1, to: "a")
         fixture.provider.answer { _ in PushAnswer(outcome: outcome, status: 400, reason: nil) }
         _ = try await fixture.inboxes.clear(fixture.alice, device: nil)
         var attempts = 0
@@ -324,9 +300,7 @@ import Testing
     @Test("an alert that expired before it went leaves its number to a badge push")
     func expiredTellsNumber() async throws {
         let fixture = try Fixture()
-        try await fixture.register("a")
-        try await fixture.create()
-        _ = try await fixture.sent()
+        try await fixture.tell(1, to: "a")
         try await fixture.create(expiresAt: Timestamp(milliseconds: fixture.clock.now.milliseconds + 500))
         fixture.clock.advance(seconds: 1)
         #expect(try await fixture.sent().isEmpty)
@@ -338,16 +312,10 @@ import Testing
     func goneDuringFlight() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let registry = fixture.registry
-        let alice = fixture.alice
         let clock = fixture.clock
-        fixture.provider.answer { message in
+        fixture.registerDuringPush {
             clock.advance(seconds: 1)
-            let device = DeviceToken(
-                token: message.device.token, platform: .ios, provider: .apns, environment: .production, appVersion: nil,
-                locale: nil, lastRegisteredAt: clock.now)
-            _ = try? await registry.register(device, alice)
-            return PushAnswer(outcome: .tokenGone(since: nil), status: 400, reason: "BadDeviceToken")
+            return clock.now
         }
         try await fixture.create()
         _ = try await fixture.sent()
@@ -358,18 +326,10 @@ import Testing
     func registrationBehindClaim() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let registry = fixture.registry
-        let alice = fixture.alice
         // The request came in before the push was claimed, and is written after it in the same millisecond.
         let asked = fixture.clock.now
         fixture.clock.advance(seconds: 1)
-        fixture.provider.answer { message in
-            let device = DeviceToken(
-                token: message.device.token, platform: .ios, provider: .apns, environment: .production, appVersion: nil,
-                locale: nil, lastRegisteredAt: asked)
-            _ = try? await registry.register(device, alice)
-            return PushAnswer(outcome: .tokenGone(since: nil), status: 400, reason: "BadDeviceToken")
-        }
+        fixture.registerDuringPush { asked }
         try await fixture.create()
         _ = try await fixture.sent()
         #expect(try fixture.registry.list(fixture.alice).count == 1)
@@ -424,5 +384,25 @@ import Testing
 extension Fixture {
     func states(of notification: UUIDv7) throws -> [DeliveryState] {
         try database.read { try DeliveryRepository.list(notification: notification, in: $0) }.map(\.state)
+    }
+
+    /// The badge is cleared while the first push is under way.
+    fileprivate func clearDuringFirstPush(device: String?) {
+        let isFirst = Atomic<Bool>(true)
+        provider.answer { [inboxes, alice] _ in
+            if isFirst.exchange(false, ordering: .relaxed) { _ = try? await inboxes.clear(alice, device: device) }
+            return .accepted
+        }
+    }
+
+    /// The app registers at this time while a push is under way, whose answer calls the token dead without a moment.
+    fileprivate func registerDuringPush(at time: @escaping @Sendable () -> Timestamp) {
+        provider.answer { [registry, alice] message in
+            let device = DeviceToken(
+                token: message.device.token, platform: .ios, provider: .apns, environment: .production, appVersion: nil,
+                locale: nil, lastRegisteredAt: time())
+            _ = try? await registry.register(device, alice)
+            return PushAnswer(outcome: .tokenGone(since: nil), status: 400, reason: "BadDeviceToken")
+        }
     }
 }

@@ -54,14 +54,20 @@ import Testing
         #expect(taken == given)
     }
 
-    @Test("streams open in turns: one user's many don't keep another's one waiting")
-    func admissions() async throws {
-        let loop = StreamLoop()
-        let fixture = try Fixture()
+    /// A hub whose loop runs.
+    private static func hub(_ loop: StreamLoop, _ fixture: Fixture) -> Hub {
         let hub = Hub(
             loop: loop, feed: EventFeed(database: fixture.database, policy: fixture.badgePushes.policy),
             world: fixture.world, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         loop.start()
+        return hub
+    }
+
+    @Test("streams open in turns: one user's many don't keep another's one waiting")
+    func admissions() async throws {
+        let loop = StreamLoop()
+        let fixture = try Fixture()
+        let hub = Self.hub(loop, fixture)
         let opened = Recorder<String>()
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             loop.perform {
@@ -79,10 +85,7 @@ import Testing
     func ending() async throws {
         let loop = StreamLoop()
         let fixture = try Fixture()
-        let hub = Hub(
-            loop: loop, feed: EventFeed(database: fixture.database, policy: fixture.badgePushes.policy),
-            world: fixture.world, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        loop.start()
+        let hub = Self.hub(loop, fixture)
         let opened = Recorder<Bool>()
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             loop.perform {

@@ -170,4 +170,14 @@ struct Fixture: Sendable {
         try await deliveryWorker.sendDue()
         return provider.messages.map(\.summary).sorted()
     }
+
+    /// Registers devices of Alice's and tells them of so many notifications, which stay unread.
+    @discardableResult
+    func tell(_ count: Int, to devices: Character...) async throws -> [UUIDv7] {
+        for device in devices { try await register(device) }
+        var ids: [UUIDv7] = []
+        for _ in 0..<count { ids.append(try await create()) }
+        _ = try await sent()
+        return ids
+    }
 }

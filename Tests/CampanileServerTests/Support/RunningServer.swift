@@ -65,7 +65,11 @@ func withServer(
     clock: HandClock = HandClock(), _ configure: (inout Configuration) -> Void = { _ in },
     _ body: (RunningServer) async throws -> Void
 ) async throws {
-    let server = try await RunningServer(clock: clock, configure)
+    try await stopping(try await RunningServer(clock: clock, configure), after: body)
+}
+
+/// Runs a test against a server that there is, and stops it whatever happens.
+func stopping(_ server: RunningServer, after body: (RunningServer) async throws -> Void) async throws {
     do {
         try await body(server)
     } catch {
