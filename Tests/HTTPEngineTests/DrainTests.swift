@@ -38,15 +38,12 @@ struct DrainTests {
         limits.firstRequestGrace = Self.long
         let outcome = try await withServer(limits: limits) { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                server.waitUntil { $0.connectionsOpen == 1 }
-                let early = server.drain(within: 0)
-                client.send(Self.request)
-                return (early, client.answer(), server.drain(within: Self.long))
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            server.waitUntil { $0.connectionsOpen == 1 }
+            let early = server.drain(within: 0)
+            client.send(Self.request)
+            return (early, client.answer(), server.drain(within: Self.long))
         }
         let (early, answer, late) = outcome.result
         #expect(!early, "a connection is owed the answer to its first request")
@@ -77,13 +74,10 @@ struct DrainTests {
         limits.firstRequestGrace = 0
         let outcome = try await withServer(limits: limits) { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                server.waitUntil { $0.connectionsOpen == 1 }
-                return (server.drain(within: Self.long), client.isClosedByServer())
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            server.waitUntil { $0.connectionsOpen == 1 }
+            return (server.drain(within: Self.long), client.isClosedByServer())
         }
         #expect(outcome.result.0)
         #expect(outcome.result.1)
@@ -128,13 +122,10 @@ struct DrainTests {
     func queue() async throws {
         let outcome = try await withServer { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let clients = try (0..<20).map { _ in try RawClient(port: port) }
-                clients.forEach { $0.send(Self.request) }
-                return (server.drain(within: Self.long), clients.map { $0.answer()?.status })
-            }
+        } clients: { server in
+            let clients = try (0..<20).map { _ in try RawClient(port: server.port) }
+            clients.forEach { $0.send(Self.request) }
+            return (server.drain(within: Self.long), clients.map { $0.answer()?.status })
         }
         #expect(outcome.result.0)
         #expect(outcome.result.1 == Array(repeating: 200, count: 20))

@@ -1,5 +1,4 @@
 import HTTPEngine
-import TestSupport
 import Testing
 
 /// libmicrohttpd keeps a request's head, a table of its fields and the head of the answer in one piece of memory for each
@@ -18,15 +17,12 @@ struct HeadMemoryTests {
         let request = Self.get("Cookie: \(cookies)\r\n")
         let outcome = try await withServer { request in
             .now(Response(status: 200, body: .text(request.header("cookie") ?? "none")))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send(request + request)
-                let pipelined = [client.answer(), client.answer()]
-                client.send(Self.get("Cookie: last\r\n"))
-                return (pipelined + [client.answer()]).map { $0.map { ($0.status, $0.body) } ?? (0, "closed") }
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send(request + request)
+            let pipelined = [client.answer(), client.answer()]
+            client.send(Self.get("Cookie: last\r\n"))
+            return (pipelined + [client.answer()]).map { $0.map { ($0.status, $0.body) } ?? (0, "closed") }
         }
         #expect(outcome.result.map(\.0) == [200, 200, 200])
         #expect(outcome.result.map { $0.1 == cookies } == [true, true, false])
@@ -40,13 +36,10 @@ struct HeadMemoryTests {
         let request = Self.get("cookie: \(many)\r\nCOOKIE: \(many)\r\nX: y\r\nCookie: \(many)\r\n")
         let outcome = try await withServer { request in
             .now(Response(status: 200, body: .text(request.headers("cookie").map { "\($0.utf8.count)" }.joined(separator: " "))))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send(request)
-                return client.answer()?.body
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send(request)
+            return client.answer()?.body
         }
         #expect(outcome.result == "3999 3999 3999")
     }
@@ -105,16 +98,13 @@ struct HeadMemoryTests {
         let journal = Journal()
         let outcome = try await withServer(journal: journal) { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                try shape.sizes.map { size in
-                    let client = try RawClient(port: port)
-                    client.send(shape.make(size))
-                    client.finishSending()
-                    let received = String(decoding: client.readToEnd(sweeping: server), as: UTF8.self)
-                    return (size: size, heads: received.split(separator: "HTTP/1.1 ").map { Int($0.prefix(3)) ?? 0 })
-                }
+        } clients: { server in
+            try shape.sizes.map { size in
+                let client = try RawClient(port: server.port)
+                client.send(shape.make(size))
+                client.finishSending()
+                let received = String(decoding: client.readToEnd(sweeping: server), as: UTF8.self)
+                return (size: size, heads: received.split(separator: "HTTP/1.1 ").map { Int($0.prefix(3)) ?? 0 })
             }
         }
         let answered = outcome.result
@@ -135,15 +125,12 @@ struct HeadMemoryTests {
         let journal = Journal()
         let outcome = try await withServer(journal: journal) { _ in
             .now(Response(status: 200, body: .constant("handled")))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                try [0, 1].map { more in
-                    let trailers = String(repeating: "X: y\r\n", count: limits.headerCount - 2 + more)
-                    let client = try RawClient(port: port)
-                    client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\(trailers)\r\n")
-                    return client.answer()?.body
-                }
+        } clients: { server in
+            try [0, 1].map { more in
+                let trailers = String(repeating: "X: y\r\n", count: limits.headerCount - 2 + more)
+                let client = try RawClient(port: server.port)
+                client.send("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n\(trailers)\r\n")
+                return client.answer()?.body
             }
         }
         #expect(outcome.result == ["handled", "engine: headersTooLarge"])
@@ -155,14 +142,11 @@ struct HeadMemoryTests {
     func trailerInParts() async throws {
         let outcome = try await withServer { request in
             .now(Response(status: 200, body: .text(String(decoding: request.body, as: UTF8.self))))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n"
-                client.send("\(head)X: \(String(repeating: "y", count: 14_000))\r\nZ: z\r\n\r\n")
-                return client.answer()?.body
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            let head = "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n0\r\n"
+            client.send("\(head)X: \(String(repeating: "y", count: 14_000))\r\nZ: z\r\n\r\n")
+            return client.answer()?.body
         }
         #expect(outcome.result == "hi")
     }
@@ -171,14 +155,11 @@ struct HeadMemoryTests {
     func refusal() async throws {
         let outcome = try await withServer { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                try ["GET", "HEAD"].map { method in
-                    let client = try RawClient(port: port)
-                    client.send("\(method) / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
-                    return String(decoding: client.readToEnd(), as: UTF8.self)
-                }
+        } clients: { server in
+            try ["GET", "HEAD"].map { method in
+                let client = try RawClient(port: server.port)
+                client.send("\(method) / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n")
+                return String(decoding: client.readToEnd(), as: UTF8.self)
             }
         }
         let sentence = "engine: There is more than one Host header."

@@ -19,14 +19,11 @@ struct LimitTests {
         let journal = Journal()
         let outcome = try await withServer(limits: limits, journal: journal) { request in
             .now(Response(status: 200, body: .text("\(request.body.count)")))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send(bytes)
-                client.finishSending()
-                return RawClient.answers(in: client.readToEnd(sweeping: server))
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send(bytes)
+            client.finishSending()
+            return RawClient.answers(in: client.readToEnd(sweeping: server))
         }
         return (outcome.result, journal.all.filter { $0.status == 200 }.map(\.path), outcome.statistics.isClean)
     }
@@ -157,13 +154,10 @@ struct LimitTests {
         let request = "GET /\(body(limits.uriBytes - 1)) HTTP/1.1\r\nHost: a\r\n\(fields)X-Fill: \(body(rest - 1))\r\n\r\n"
         let outcome = try await withServer { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send(request)
-                return client.answer()?.status
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send(request)
+            return client.answer()?.status
         }
         #expect(outcome.result == 200)
     }
@@ -198,16 +192,13 @@ struct HangupTests {
     func halfClosed() async throws {
         let outcome = try await withServer { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                client.finishSending()
-                let answers = RawClient.answers(in: client.readToEnd(sweeping: server))
-                server.waitUntil { $0.connectionsOpen == 0 }
-                return answers.map(\.status)
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            client.finishSending()
+            let answers = RawClient.answers(in: client.readToEnd(sweeping: server))
+            server.waitUntil { $0.connectionsOpen == 0 }
+            return answers.map(\.status)
         }
         #expect(outcome.result == [200])
         #expect(outcome.statistics.deadlinesMissed == 0)
@@ -250,15 +241,12 @@ struct HangupTests {
     func silent() async throws {
         let outcome = try await withServer { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                server.waitUntil { $0.connectionsOpen == 1 }
-                for _ in 0..<100 { server.sweep() }
-                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                return client.answer()?.status
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            server.waitUntil { $0.connectionsOpen == 1 }
+            for _ in 0..<100 { server.sweep() }
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            return client.answer()?.status
         }
         #expect(outcome.result == 200)
     }
@@ -273,22 +261,19 @@ struct RunningDeadlineTests {
         let clock = HandClock()
         let outcome = try await withServer(clock: clock) { _ in
             .now(Response(status: 200))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                // A first request proves that the connection is in the server's table.
-                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                _ = client.answer()
-                server.waitUntil { $0.requestsEnded == 1 }
-                client.send(bytes)
-                server.waitUntil { $0.requestsBegun == (bytes.contains("\r\n") ? 2 : 1) }
-                clock.advance(seconds: seconds)
-                let early = server.sweep()
-                clock.advance(seconds: 1)
-                let late = server.sweep()
-                return (early, late, client.isClosedByServer())
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            // A first request proves that the connection is in the server's table.
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            _ = client.answer()
+            server.waitUntil { $0.requestsEnded == 1 }
+            client.send(bytes)
+            server.waitUntil { $0.requestsBegun == (bytes.contains("\r\n") ? 2 : 1) }
+            clock.advance(seconds: seconds)
+            let early = server.sweep()
+            clock.advance(seconds: 1)
+            let late = server.sweep()
+            return (early, late, client.isClosedByServer())
         }
         return (outcome.result.0, outcome.result.1, outcome.result.2, outcome.statistics.isClean)
     }
@@ -349,17 +334,14 @@ struct RunningDeadlineTests {
         let clock = HandClock()
         let outcome = try await withServer(clock: clock) { _ in
             .now(Response(status: 200, body: .array([UInt8](repeating: 0x78, count: 32 << 20))))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                server.waitUntil { $0.requestsBegun == 1 }
-                clock.advance(seconds: 61)
-                // The answer is queued a moment after the request was counted.
-                while server.sweep() == 0 { sched_yield() }
-                return client.readToEnd().count
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            server.waitUntil { $0.requestsBegun == 1 }
+            clock.advance(seconds: 61)
+            // The answer is queued a moment after the request was counted.
+            while server.sweep() == 0 { sched_yield() }
+            return client.readToEnd().count
         }
         #expect(outcome.result < 32 << 20)
         #expect(outcome.statistics.isClean)

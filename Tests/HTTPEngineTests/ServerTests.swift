@@ -120,13 +120,10 @@ struct ServerTests {
     func bodiless(status: UInt16) async throws {
         let outcome = try await withServer { _ in
             .now(Response(status: status, headers: [.init("ETag", .strongTag(17))], body: .constant("not sent")))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-                return RawClient.answers(in: client.readToEnd())
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+            return RawClient.answers(in: client.readToEnd())
         }
         #expect(outcome.result.map(\.status) == [Int(status), Int(status)])
         #expect(outcome.result.first?.headers["etag"] == "\"17\"")
@@ -143,14 +140,11 @@ struct ServerTests {
             ]
             let index = Int(request.query("n") ?? "") ?? 0
             return .now(Response(status: 200, body: bodies[index]))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                return (0..<5).map { number in
-                    client.send("GET /?n=\(number) HTTP/1.1\r\nHost: a\r\n\r\n")
-                    return client.answer()?.body
-                }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            return (0..<5).map { number in
+                client.send("GET /?n=\(number) HTTP/1.1\r\nHost: a\r\n\r\n")
+                return client.answer()?.body
             }
         }
         #expect(outcome.result == ["", (0..<50_000).map(String.init).joined(), "täxt", "a\0", "literal"])
@@ -163,13 +157,10 @@ struct ServerTests {
         let journal = Journal()
         let outcome = try await withServer(journal: journal) { _ in
             .now(Response(status: 200, headers: [.init("Location", .text(value))]))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-                return RawClient.answers(in: client.readToEnd())
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+            return RawClient.answers(in: client.readToEnd())
         }
         #expect(outcome.result.map(\.status) == [500])
         #expect(outcome.result.first?.headers["set-cookie"] == nil)
@@ -211,14 +202,11 @@ struct ServerTests {
         let outcome = try await withServer { request in
             kept.add(request)
             return .now(Response(status: 200, body: .text(request.id)))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                return (0..<2).map { number in
-                    client.send("POST /\(number) HTTP/1.1\r\nHost: a\r\nX-N: \(number)\r\nContent-Length: 1\r\n\r\n\(number)")
-                    return client.answer()?.body
-                }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            return (0..<2).map { number in
+                client.send("POST /\(number) HTTP/1.1\r\nHost: a\r\nX-N: \(number)\r\nContent-Length: 1\r\n\r\n\(number)")
+                return client.answer()?.body
             }
         }
         let requests = kept.all

@@ -31,13 +31,10 @@ struct TakeOverTests {
                 await gate.wait()
                 return answer
             }
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
-                return client.readToEnd()
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+            return client.readToEnd()
         }
         #expect(String(decoding: outcome.result, as: UTF8.self) == "HTTP/1.1 200 OK\r\nX-Own: yes\r\n\r\nhello")
         #expect(journal.all.map(\.status) == [200])
@@ -50,14 +47,11 @@ struct TakeOverTests {
         let journal = Journal()
         let client = try await withServer(journal: journal) { _ in
             .now(Response(takeOver: 101) { taken.add($0) })
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send("GET /cable HTTP/1.1\r\nHost: a\r\n\r\n")
-                server.waitUntil { $0.connectionsOpened == 1 && $0.connectionsOpen == 0 }
-                return Box(client)
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("GET /cable HTTP/1.1\r\nHost: a\r\n\r\n")
+            server.waitUntil { $0.connectionsOpened == 1 && $0.connectionsOpen == 0 }
+            return Box(client)
         }.result.value
         let descriptor = try #require(taken.all.first?.release())
         client.send("from the client")
@@ -79,22 +73,19 @@ struct TakeOverTests {
                 return .now(Response(status: 200, body: .text("\(request.method.name) \(request.path) \(request.body.count)")))
             }
             return .now(Response(takeOver: 200) { write("taken", to: $0) })
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let other = try RawClient(port: port)
-                other.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
-                var bodies = [other.answer()?.body]
-                let client = try RawClient(port: port)
-                client.send("HEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n")
-                bodies.append(client.answer(bodiless: true)?.headers["content-length"])
-                client.send("POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
-                bodies.append(client.answer()?.body)
-                bodies.append(String(decoding: client.readToEnd(), as: UTF8.self))
-                other.send("GET /c HTTP/1.1\r\nHost: a\r\n\r\n")
-                bodies.append(other.answer()?.body)
-                return bodies
-            }
+        } clients: { server in
+            let other = try RawClient(port: server.port)
+            other.send("GET /a HTTP/1.1\r\nHost: a\r\n\r\n")
+            var bodies = [other.answer()?.body]
+            let client = try RawClient(port: server.port)
+            client.send("HEAD /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+            bodies.append(client.answer(bodiless: true)?.headers["content-length"])
+            client.send("POST /b HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabcGET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+            bodies.append(client.answer()?.body)
+            bodies.append(String(decoding: client.readToEnd(), as: UTF8.self))
+            other.send("GET /c HTTP/1.1\r\nHost: a\r\n\r\n")
+            bodies.append(other.answer()?.body)
+            return bodies
         }
         #expect(outcome.result == ["GET /a 0", "14", "POST /b 3", "taken", "GET /c 0"])
         #expect(outcome.statistics.connectionsOpened == 2)
@@ -114,13 +105,10 @@ struct TakeOverTests {
                 Response(takeOver: 200) { socket in
                     withExtendedLifetime(reservation) { write("HTTP/1.1 200 OK\r\n\r\n", to: socket) }
                 })
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                let client = try RawClient(port: port)
-                client.send(before + "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n" + after)
-                return RawClient.answers(in: client.readToEnd())
-            }
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send(before + "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n" + after)
+            return RawClient.answers(in: client.readToEnd())
         }
         #expect(outcome.result.map(\.status) == [status])
         #expect(alive.value == 0, "what the closure held is let go")
@@ -131,19 +119,16 @@ struct TakeOverTests {
     func thousand() async throws {
         let outcome = try await withServer { _ in
             .now(Response(takeOver: 200) { _ in })
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                var closed = 0
-                for _ in 0..<1_000 {
-                    let client = try RawClient(port: port)
-                    client.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
-                    // The client sees the end only when no descriptor of the connection is left.
-                    if client.readToEnd() == [] { closed += 1 }
-                }
-                server.waitUntil { $0.connectionsOpen == 0 }
-                return closed
+        } clients: { server in
+            var closed = 0
+            for _ in 0..<1_000 {
+                let client = try RawClient(port: server.port)
+                client.send("GET /stream HTTP/1.1\r\nHost: a\r\n\r\n")
+                // The client sees the end only when no descriptor of the connection is left.
+                if client.readToEnd() == [] { closed += 1 }
             }
+            server.waitUntil { $0.connectionsOpen == 0 }
+            return closed
         }
         #expect(outcome.result == 1_000)
         #expect(outcome.statistics.requestsBegun == 1_000)

@@ -1,7 +1,6 @@
 import Foundation
 import HTTPEngine
 import Synchronization
-import TestSupport
 import Testing
 
 @Suite("Hostile bytes", .serialized)
@@ -57,22 +56,19 @@ struct HostileBytesTests {
         let outcome = try await withServer { request in
             seen.withLock { $0.append(request.path) }
             return .now(Response(status: 200, body: .constant("served")))
-        } _: { server in
-            let port = server.port
-            return try await offThePool {
-                try HostileCase.all.map { hostile in
-                    seen.withLock { $0 = [] }
-                    let client = try RawClient(port: port)
-                    client.send(hostile.bytes)
-                    client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
-                    client.finishSending()
-                    let answers = RawClient.answers(in: client.readToEnd(sweeping: server))
-                    return Outcome(
-                        hostile: hostile, statuses: answers.map(\.status),
-                        byEngine: answers.first?.body.hasPrefix("engine:") == true
-                            || answers.first?.headers["content-type"] == "application/problem+json",
-                        seen: seen.withLock { $0 })
-                }
+        } clients: { server in
+            try HostileCase.all.map { hostile in
+                seen.withLock { $0 = [] }
+                let client = try RawClient(port: server.port)
+                client.send(hostile.bytes)
+                client.send("GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+                client.finishSending()
+                let answers = RawClient.answers(in: client.readToEnd(sweeping: server))
+                return Outcome(
+                    hostile: hostile, statuses: answers.map(\.status),
+                    byEngine: answers.first?.body.hasPrefix("engine:") == true
+                        || answers.first?.headers["content-type"] == "application/problem+json",
+                    seen: seen.withLock { $0 })
             }
         }
         return (outcome.result, outcome.statistics.isClean)

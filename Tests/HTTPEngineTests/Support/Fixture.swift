@@ -111,6 +111,16 @@ func withServer<R: Sendable>(
     }
 }
 
+/// The same with clients that block: what they do is done off the pool.
+func withServer<R: Sendable>(
+    limits: Limits = Limits(), threads: Int = 2, clock: HandClock? = nil, journal: Journal = Journal(),
+    handler: @escaping Handler, clients: @escaping @Sendable (HTTPServer) throws -> R
+) async throws -> (result: R, statistics: Statistics) {
+    try await withServer(limits: limits, threads: threads, clock: clock, journal: journal, handler: handler) { server in
+        try await offThePool { try clients(server) }
+    }
+}
+
 extension Statistics {
     /// Whether every connection and every request's state was given back exactly once.
     var isClean: Bool { connectionsOpen == 0 && requestsBegun == requestsEnded }
