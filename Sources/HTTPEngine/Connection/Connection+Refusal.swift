@@ -1,13 +1,13 @@
 import CMicroHTTPD
 import Glibc
 
-/// Answers that the library doesn't write: on the connection's daemon thread.
+/// Refusals, which the engine writes without the library. On the connection's daemon thread.
 extension Connection {
     /// Refuses the request and ends the connection.
     ///
-    /// The answer goes to the socket straight away: see `MicroHTTPD075`. All before it has been given to the kernel,
-    /// or the library wouldn't have read on. A client that leaves no room there for a few hundred bytes, because it
-    /// reads nothing of what it was sent, doesn't get them.
+    /// Writes the answer straight to the socket: see `MicroHTTPD075`. The kernel has all earlier bytes, or the library
+    /// wouldn't have read on. A client that reads nothing, and so leaves no room for a few hundred bytes there, doesn't
+    /// get them.
     /// - Returns: `.NO`, so that the library closes the connection.
     func refuse(_ refusal: Refusal) -> MHD_Result {
         let response = engine.finish(.failure(refusal), request)

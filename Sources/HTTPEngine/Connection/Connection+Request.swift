@@ -4,7 +4,7 @@ import Synchronization
 
 /// A request's life, on the connection's daemon thread.
 extension Connection {
-    /// The request line is complete. The target is still as the client sent it; the library decodes it in place next.
+    /// The request line is complete. The target is still as the client sent it; next the library decodes it in place.
     func takeRequestLine(_ target: UnsafeMutablePointer<CChar>) {
         let now = engine.clock()
         stages.enter(.receiving, at: now)
@@ -43,7 +43,7 @@ extension Connection {
         return .YES
     }
 
-    /// A part of the body; nothing is kept of one that was refused.
+    /// Takes a part of the body, and nothing of one that was refused.
     func takeBody(_ bytes: UnsafePointer<CChar>, count: Int) -> MHD_Result {
         if current.progress == .answered { return .YES }
         guard request.body.count + count <= engine.limits.bodyBytes else { return refuseBody() }
@@ -67,8 +67,8 @@ extension Connection {
             stages.enter(.handling, at: engine.clock())
             current.hasWork = true
             let ticket = suspension.withLock { $0.begin() }
-            // Runs here and now until it first waits, and then again on this thread. It holds its request: after a stop or a hang-up it
-            // goes on elsewhere, when the connection has another one.
+            // The task starts here at once and returns to this thread after each wait. It holds its request: after a
+            // stop or a hang-up it continues elsewhere, while the connection may have another one.
             Task.immediateDetached(executorPreference: self) { [self, request] in
                 let result: Result<Response, any Error>
                 do { result = .success(try await work()) } catch { result = .failure(error) }
@@ -83,7 +83,7 @@ extension Connection {
 
     func answer(_ response: Response) -> MHD_Result {
         if case .takeOver(let take) = response.body { return handOver(response.status, take) }
-        // A handler that answered at once needed no time worth another look at the clock.
+        // A handler that answered at once took too little time for another reading of the clock.
         let wasQuick = current.progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
         stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())
         current.progress = .answered
@@ -96,7 +96,7 @@ extension Connection {
         let status = current.takenStatus > 0 ? Int(current.takenStatus) : Int(cmhd_status(handle))
         engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
         if current.hasWork {
-            // Work whose request ended without it still has to let go of what it holds.
+            // Work that outlives its request still has to run, to release what it holds.
             for job in suspension.withLock({ $0.end() }) { globalConcurrentExecutor.enqueue(job) }
         }
         recycleRequest()

@@ -3,7 +3,7 @@ import Synchronization
 
 /// Waiting for work, on the connection's daemon thread.
 extension Connection {
-    /// Goes on with the work while there is any, answers if it has finished, else suspends the connection.
+    /// Runs the work that is ready, answers if the work has finished, and else suspends the connection.
     func settle() -> MHD_Result {
         while true {
             let decision = suspension.withLock { suspension in
@@ -23,8 +23,8 @@ extension Connection {
     }
 }
 
-/// The work of a request runs on the daemon's thread that its connection belongs to, also after it waited: no other thread
-/// takes it up only to hand its answer back.
+/// Runs a request's work on the daemon's thread of its connection, even after the work has waited. So no other thread
+/// picks it up only to hand the answer back.
 extension Connection: TaskExecutor {
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)

@@ -1,7 +1,7 @@
 import CMicroHTTPD
 import Synchronization
 
-/// One client connection: the library's handle, the request in progress and the answer that is being waited for.
+/// One client connection: the library's handle, the request in progress and the answer that it waits for.
 ///
 /// Sendable, because `stages` is atomic, `suspension` has a lock, `slot` and `isTaken` are touched only under the table's
 /// lock, and everything else only on the connection's daemon thread, which the library never changes.
@@ -18,11 +18,11 @@ final class Connection: @unchecked Sendable {
 
     /// Place in the connection table.
     var slot = 0
-    /// Whether the application has the socket, so that nobody here may shut it down.
+    /// Whether the application has the socket. Then the engine must not shut it down.
     var isTaken = false
     var request: Request
     var current = CurrentRequest()
-    /// Bytes of all requests so far, heads and bodies; nil once one was chunked, whose framing isn't counted.
+    /// Bytes of all requests so far, heads and bodies; nil after a chunked request, whose framing isn't counted.
     var requestBytes: Int? = 0
 
     private let begun = Atomic<UInt64>(0)
@@ -39,8 +39,8 @@ final class Connection: @unchecked Sendable {
         request = Request(fieldCapacity: engine.limits.headerCount)
     }
 
-    /// Requests begun and ended. Written only by the daemon's thread, hence a load and a store, no read-modify-write.
-    /// Who sees a request ended also sees the stage after it.
+    /// Requests begun and ended. Only the daemon's thread writes them, hence a load and a store, no read-modify-write.
+    /// A thread that sees a request ended also sees the stage after it.
     var requestCounts: (begun: UInt64, ended: UInt64) {
         (begun.load(ordering: .acquiring), ended.load(ordering: .acquiring))
     }

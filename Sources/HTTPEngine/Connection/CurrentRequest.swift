@@ -1,16 +1,16 @@
-/// What a connection knows of the request that it is at, beside the request itself. Replaced as a whole after it.
+/// A connection's state for its current request, beside the request itself. The next request replaces it as a whole.
 struct CurrentRequest {
-    /// Which call of the library comes next. Not the stage of `StageClock`, which is for the deadlines: a refusal
-    /// ends the progress and leaves the stage, and work that answers at once never gets a stage of its own, which
-    /// would cost a look at the clock.
+    /// The library's next call. It differs from the stage of `StageClock`, which is for the deadlines: a refusal ends
+    /// the progress and leaves the stage, and work that answers at once gets no stage of its own, to save a reading of
+    /// the clock.
     enum Progress { case none, requestLine, body, handling, answered }
 
     var progress = Progress.none
     /// Whether the request's work was started in a task.
     var hasWork = false
-    /// Whether the library has called in a way in which it may be told to suspend the connection.
+    /// Whether the library's present call allows the connection to be suspended.
     var maySuspend = MicroHTTPD075.maySuspendAtOnce
-    /// Found in the request line, answered when the head is complete.
+    /// A fault of the request line; the engine answers it when the head is complete.
     var refusal: Refusal?
     /// Where the library keeps the request target and how long it is: see HeadReader.
     var targetAddress: UInt = 0

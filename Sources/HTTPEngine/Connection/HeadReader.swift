@@ -3,13 +3,12 @@ import Glibc
 
 /// Copies a request's head out of the library's buffer and checks it byte by byte.
 ///
-/// The library parses the head where it received it, so the addresses tell what the strings hide: see
+/// The library parses the head where it received it, so the addresses show what the strings hide: see
 /// `MicroHTTPD075.addressesTell`. In a clean head, method, target, version and every field follow each other at exactly
-/// known distances: one byte for a space or colon, two for CRLF, and the head ends two bytes after the last line. A bare
-/// LF leaves one byte, a NUL inside a value or a folded line leaves more or moves the field elsewhere, a line that begins
-/// with a NUL ends the library's header section early. Any deviation is refused. Nothing but addresses is compared here.
-///
-/// What even this can't see: a NUL in the place of a CR, because the library overwrites the CR with one.
+/// known distances: one byte for a space or colon, two for CRLF, and the head ends two bytes after the last line. A
+/// bare LF leaves one byte, a NUL inside a value or a folded line leaves more or moves the field elsewhere, a line that
+/// begins with a NUL ends the library's header section early. The reader refuses any deviation. It compares only
+/// addresses. It can't see a NUL in the place of a CR, because the library overwrites the CR with a NUL.
 struct HeadReader {
     let request: Request
     private let headAddress: UInt
@@ -24,7 +23,7 @@ struct HeadReader {
     struct Head {
         /// Why the request is refused.
         var refusal: Refusal?
-        /// The length of the body that was announced; 0 without a Content-Length.
+        /// The announced length of the body; 0 without a Content-Length.
         var contentLength: UInt64 = 0
         var isChunked = false
         /// Bytes from the first field name to the end of the empty line.
@@ -128,8 +127,8 @@ struct HeadReader {
         return checkFraming(UnsafeRawBufferPointer(nameBytes), valueBytes)
     }
 
-    /// The fields that decide where a message ends and whom it is for: what two parsers could read in two ways is
-    /// refused (RFC 9112, sections 3.2, 6.1 and 6.3).
+    /// Checks the fields that decide where a message ends and whom it is for. Refuses a field that two parsers could
+    /// read differently (RFC 9112, sections 3.2, 6.1 and 6.3).
     private mutating func checkFraming(_ name: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Refusal? {
         switch name.count {
         case 4 where name.equals("host"):
@@ -157,7 +156,7 @@ struct HeadReader {
         }
     }
 
-    /// What can be said only when all fields are known.
+    /// The checks that need all fields.
     private func conclude() -> Refusal? {
         if addressesTell, cursor + 2 != headAddress + UInt(headSize) {
             return .malformed("The header section doesn't end with an empty line of CRLF.")

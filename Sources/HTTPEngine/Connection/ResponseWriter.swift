@@ -5,8 +5,8 @@ import Glibc
 enum ResponseWriter {
     /// Queues an answer on a connection's own thread.
     ///
-    /// An answer that the library refuses, because a header value is empty or holds a line break, becomes a 500
-    /// without a body: better than a half-made head.
+    /// If the library refuses the answer, because a header value is empty or holds a line break, sends a 500 without a
+    /// body: better than half a head.
     /// - Returns: `.NO` if even that failed; the library then closes the connection.
     static func queue(_ response: Response, on handle: OpaquePointer, closing: Bool) -> MHD_Result {
         if let made = make(response, closing: closing || response.closesConnection) {
@@ -53,7 +53,7 @@ enum ResponseWriter {
             return MHD_create_response_from_buffer(
                 literal.utf8CodeUnitCount, UnsafeMutableRawPointer(mutating: literal.utf8Start), .RESPMEM_PERSISTENT)
         case .takeOver:
-            // Handed over before it comes here.
+            // The take-over was handed over before.
             return nil
         }
     }

@@ -1,12 +1,12 @@
 import Synchronization
 
-/// What a connection is doing, for the deadlines.
+/// The stage of a connection, for the deadlines.
 enum Stage: UInt64 {
     /// No request line is complete: a new or an idle connection.
     case waiting = 0
     /// The request line is here, the rest of the request is still coming.
     case receiving = 1
-    /// The application works on the answer. Its deadlines are the application's.
+    /// The application works on the answer, and sets its own deadlines.
     case handling = 2
     /// The answer is on its way.
     case responding = 3

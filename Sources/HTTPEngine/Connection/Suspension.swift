@@ -1,12 +1,12 @@
-/// What becomes of one request's work: the race between work that goes on or finishes, a connection that suspends, and a
-/// server that stops, decided under one lock.
+/// The state of one request's work. One lock decides the race between work that continues or finishes, a connection
+/// that suspends, and a server that stops.
 struct Suspension {
     enum Phase {
         /// Nothing is being waited for.
         case idle
         /// The daemon's thread works for this connection.
         case running
-        /// The connection is suspended; whoever changes this phase resumes it, once.
+        /// The connection is suspended; the caller that leaves this phase resumes it, once.
         case suspended
         /// The connection was resumed, and the daemon's thread is on its way.
         case resumed
@@ -21,7 +21,7 @@ struct Suspension {
         case answer(Response)
         /// Parts of the work, to be run before anything else.
         case run([UnownedJob])
-        /// To be called once more, at once; only then may it suspend.
+        /// Ask the library for another call at once; in that one the connection may suspend.
         case comeBack
         case suspended
         case refuse
@@ -29,9 +29,9 @@ struct Suspension {
 
     /// Where a part of the work is to run.
     enum Place {
-        /// On the daemon's thread, which looks for it before it suspends.
+        /// On the daemon's thread, which checks for parts before it suspends.
         case here
-        /// On the daemon's thread, which has to be called.
+        /// On the daemon's thread, which must be resumed first.
         case resume
         /// Anywhere: the request is over.
         case elsewhere
@@ -39,7 +39,7 @@ struct Suspension {
 
     private var phase = Phase.idle
     private var jobs: [UnownedJob] = []
-    /// Tells the work of this request from work that outlived an earlier one.
+    /// Distinguishes this request's work from work that outlived an earlier one.
     private var ticket: UInt64 = 0
 
     mutating func begin() -> UInt64 {
@@ -48,7 +48,7 @@ struct Suspension {
         return ticket
     }
 
-    /// A part of the work can go on.
+    /// Takes a part of the work that can continue.
     mutating func add(_ job: UnownedJob) -> Place {
         switch phase {
         case .running, .resumed:
@@ -63,7 +63,7 @@ struct Suspension {
         }
     }
 
-    /// The work has an answer. - Returns: whether the connection must be resumed.
+    /// Takes the work's answer. - Returns: whether the connection must be resumed.
     mutating func finish(_ response: Response, ticket: UInt64) -> Bool {
         guard ticket == self.ticket else { return false }
         switch phase {
@@ -78,9 +78,9 @@ struct Suspension {
         }
     }
 
-    /// The daemon's thread comes back from working, or is called again after a resumption.
+    /// Decides the next step when the daemon's thread has run work, or is called again after a resumption.
     /// - Parameters:
-    ///   - stopping: whether the server stops, so that nothing may be suspended any more.
+    ///   - stopping: whether the server stops; then nothing may be suspended.
     ///   - maySuspend: whether the library is done with reading the request: see `MicroHTTPD075.maySuspendAtOnce`.
     ///   - suspend: suspends the connection.
     mutating func settle(stopping: Bool, maySuspend: Bool, suspend: () -> Void) -> Decision {
@@ -105,15 +105,15 @@ struct Suspension {
         }
     }
 
-    /// The server stops. - Returns: whether the connection must be resumed.
+    /// Ends the wait because the server stops. - Returns: whether the connection must be resumed.
     mutating func abort() -> Bool {
         guard case .suspended = phase else { return false }
         phase = .aborted
         return true
     }
 
-    /// The request is over, with or without an answer.
-    /// - Returns: what is left of its work, to be run elsewhere.
+    /// Ends the request, with or without an answer.
+    /// - Returns: the remaining parts of its work, to be run elsewhere.
     mutating func end() -> [UnownedJob] {
         ticket &+= 1
         phase = .idle

@@ -1,13 +1,12 @@
 import CMicroHTTPD
 
-/// Checks the fields after a chunked body (RFC 9112, section 7.1.2). Nobody reads them, but a trailer section that is
-/// read in two ways ends in two places, and they share the connection's memory, and so the limits, with the header fields. The
-/// addresses tell what they tell about a head: see HeadReader.
-///
-/// What this can't see: how the last line of the section ended.
+/// Checks the fields after a chunked body (RFC 9112, section 7.1.2). The application doesn't read them. But a trailer
+/// section that two parsers read differently ends in two places, and trailers share the connection's memory, and so the
+/// limits, with the header fields. The addresses show the same faults as in a head: see HeadReader. The reader can't
+/// see how the section's last line ended.
 struct TrailerReader {
     private let headEnd: UInt
-    /// Fields of the head and trailers that are still allowed, and bytes of both.
+    /// Fields of head and trailers that are still allowed, and their bytes.
     private var fieldsLeft: Int
     private let bytesLeft: Int
     /// Where the section begins, and where the next field's name must begin; 0 before the first.

@@ -1,23 +1,23 @@
 import CMicroHTTPD
 import Glibc
 
-/// What a stream still owes its client: bytes that the kernel didn't take, and the end, once it was announced. Only
-/// streams that lag or finish have one. On the loop's thread.
+/// The rest that a stream has to send: bytes that the kernel didn't take, and the end after `finish`. Only streams that
+/// lag or finish have one. On the loop's thread.
 final class Backlog {
-    /// How many buffers are given to the kernel in one call.
+    /// The most buffers that one call gives to the kernel.
     private static let together = 32
 
     private var chunks: [StreamBytes] = []
-    /// The first chunk that isn't sent to its end, and how far it is.
+    /// The first chunk that isn't fully sent, and the number of its bytes that are.
     private var first = 0
     private var offset = 0
     /// Bytes in all.
     private(set) var count = 0
-    /// When something went last, on the loop's clock.
+    /// When the kernel last took something, on the loop's clock.
     var progressAt: UInt64
-    /// When the stream is closed at the latest; 0 before `finish`.
+    /// The deadline for closing the stream; 0 before `finish`.
     var end: UInt64 = 0
-    /// Place among the set's streams that lag.
+    /// Index among the set's lagging streams.
     var place = 0
 
     init(now: UInt64) { progressAt = now }
@@ -56,7 +56,7 @@ final class Backlog {
             first += 1
         }
         offset = rest
-        // What is sent is let go, but not by moving everything for each call.
+        // Removes sent chunks, but doesn't move the rest at each call.
         if first == chunks.count || first >= 2 * Self.together {
             chunks.removeSubrange(0..<first)
             first = 0

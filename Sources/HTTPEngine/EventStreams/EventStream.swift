@@ -1,14 +1,15 @@
 import CMicroHTTPD
 import Glibc
 
-/// Whoever listens to a stream's end, typically the object that holds the stream. The stream holds it until then, and no
-/// longer.
+/// The object that learns of a stream's end, typically the one that holds the stream. The stream holds it until its
+/// end.
 package protocol EventStreamOwner: AnyObject, Sendable {
-    /// The stream has ended. Called exactly once, on the loop's thread, and never from inside a call of the stream's: the
-    /// work that runs now returns first.
+    /// The stream has ended. Called exactly once, on the loop's thread, and never from inside a call of the stream's:
+    /// the work that caused the end returns first.
     func eventStream(_ stream: EventStream, endedWith reason: EventStreamEnd)
 
-    /// The kernel has taken everything that was pending. For who has more to send than may be pending. On the loop's thread.
+    /// The kernel has taken all pending bytes. For an owner that has more to send than may be pending. On the loop's
+    /// thread.
     func eventStreamDrained(_ stream: EventStream)
 }
 
@@ -20,24 +21,25 @@ extension EventStreamOwner {
 package enum EventStreamEnd: Sendable {
     /// The client hung up, vanished, or sent more than it may.
     case clientGone
-    /// The client takes less than is sent.
+    /// The client takes bytes too slowly.
     case tooSlow
-    /// `finish` was called, and everything before it was given to the kernel.
+    /// `finish` was called, and the kernel took all bytes before it.
     case finished
     /// The loop was stopped.
     case stopped
 }
 
-/// One connection that only receives: a socket, and what it hasn't taken yet. Kept small, because there are very many.
+/// One connection that only receives: a socket, and the bytes that it hasn't taken yet. Kept small, because there are
+/// very many.
 ///
 /// Everything happens on the loop's thread, so there is no lock. Sendable, because every member requires that thread;
-/// to be carried by closures for `StreamLoop.perform`.
+/// so closures can carry it to `StreamLoop.perform`.
 package final class EventStream: @unchecked Sendable {
     enum State: UInt8 {
         case open
-        /// Nothing more may be sent, but something is still pending.
+        /// The owner may send nothing more, but bytes are still pending.
         case finishing
-        /// All is sent, and the client knows it; its hanging up is awaited.
+        /// Everything is sent and the client knows it; the stream waits for it to hang up.
         case closing
         case ended
     }
@@ -64,15 +66,15 @@ package final class EventStream: @unchecked Sendable {
         lastWrite = streams.now
     }
 
-    /// Whether it takes what is sent: until `finish`, or until it ends.
+    /// Whether it accepts bytes: until `finish`, or until it ends.
     package var isOpen: Bool { state == .open }
 
     /// Bytes that the kernel hasn't taken yet; 0 as long as the client keeps up.
     package var pendingBytes: Int { backlog?.count ?? 0 }
 
-    /// Sends at once what the kernel takes, and keeps the rest. Nothing is copied.
-    /// - Returns: whether the stream goes on. If not, it has ended before or ends by this, because the client is gone or
-    ///   has too much pending; its owner is told, later.
+    /// Sends the bytes that the kernel takes at once, and keeps the rest, without a copy.
+    /// - Returns: whether the stream continues. If not, it ended before, or this call ends it because the client is
+    ///   gone or has too much pending; its owner learns of it later.
     @discardableResult
     package func send(_ bytes: StreamBytes) -> Bool {
         guard state == .open else { return false }
@@ -80,7 +82,7 @@ package final class EventStream: @unchecked Sendable {
     }
 
     /// Ends the stream in order: sends the last bytes, lets everything leave, tells the client that this was all, and
-    /// closes when it has hung up, or when the limit of `StreamLimits.finish` has passed. Idempotent.
+    /// closes when the client has hung up or `StreamLimits.finish` has passed. Idempotent.
     package func finish(_ last: StreamBytes? = nil) {
         guard state == .open else { return }
         if let last, !write(last) { return }
@@ -130,7 +132,7 @@ extension EventStream {
         return made
     }
 
-    /// The socket takes bytes again, or might.
+    /// Sends pending bytes, because the socket takes bytes again, or might.
     func flush() {
         guard let backlog, backlog.count > 0 else { return }
         while backlog.count > 0 {
@@ -153,10 +155,10 @@ extension EventStream {
         _ = shutdown(descriptor, Int32(SHUT_WR))
     }
 
-    /// The client hung up or is unreachable.
+    /// Ends the stream, because the client hung up or is unreachable.
     func hungUp() { streams.end(self, state == .closing ? .finished : .clientGone) }
 
-    /// Reads what the client sent, for nobody.
+    /// Reads and discards the client's bytes.
     func readAway(_ scratch: UnsafeMutableRawBufferPointer) {
         while true {
             let count = recv(descriptor, scratch.baseAddress, scratch.count, Int32(MSG_DONTWAIT))
@@ -166,19 +168,19 @@ extension EventStream {
             }
             incoming &+= Int32(count)
             guard incoming <= streams.limits.incomingBytes else { return hungUp() }
-            // Less than there was room for: whatever comes next makes a new edge.
+            // Less than there was room for: the next bytes make a new edge.
             if count < scratch.count { return }
         }
     }
 
-    /// Looks at the deadlines of a stream that lags or finishes.
+    /// Checks the deadlines of a stream that lags or finishes.
     func checkDeadlines(_ backlog: Backlog) {
         if backlog.end > 0, streams.now >= backlog.end {
             streams.end(self, state == .closing ? .finished : .tooSlow)
         } else if backlog.count > 0, streams.now >= backlog.progressAt &+ streams.limits.stall {
             streams.end(self, .tooSlow)
         } else {
-            // Should the kernel have been short of memory: that it has some again makes no edge.
+            // In case the kernel was short of memory: it makes no edge when it has some again.
             flush()
         }
     }

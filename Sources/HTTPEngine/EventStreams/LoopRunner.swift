@@ -2,14 +2,14 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// What the loop's thread does, turn by turn: wait, handle sockets, do what was queued, look at the clock. The thread
-/// holds it and not the loop, so that a loop that nobody holds any more stops.
+/// The loop's thread, turn by turn: wait, handle sockets, run queued work, check the clock. The thread holds this
+/// object and not the loop, so that a loop stops when its last reference goes.
 ///
 /// Sendable, because only the loop's thread calls it.
 final class LoopRunner: @unchecked Sendable {
-    /// Events that are fetched at once.
+    /// The most events fetched at once.
     private static let batch = 512
-    /// The time between two looks at the clock, nanoseconds.
+    /// The time between two checks of the clock, nanoseconds.
     private static let tickInterval: UInt64 = 1_000_000_000
 
     private let streams: StreamSet
@@ -69,7 +69,7 @@ final class LoopRunner: @unchecked Sendable {
         return !isLast
     }
 
-    /// Milliseconds to wait at most. A clock that stands leaves it at a second.
+    /// The longest wait in milliseconds. With a clock that stands still it is a second.
     private var untilTick: Int32 {
         let passed = min(streams.now &- lastTick, Self.tickInterval)
         return Int32((Self.tickInterval - passed) / 1_000_000) + 1

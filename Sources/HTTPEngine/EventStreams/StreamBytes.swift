@@ -1,4 +1,4 @@
-/// Bytes that never change, counted by reference: encoded once, sent to many streams.
+/// Immutable bytes, shared by reference: encoded once, sent to many streams.
 package struct StreamBytes: Sendable {
     let bytes: ResponseBytes
 
@@ -20,6 +20,6 @@ package struct StreamBytes: Sendable {
     /// The number of bytes.
     package var count: Int { bytes.count }
 
-    /// Where the bytes stand. Valid as long as this value lives.
+    /// The bytes in place. Valid as long as this value lives.
     var base: UnsafeMutableRawPointer { bytes.storage.base }
 }

@@ -1,8 +1,8 @@
 import Synchronization
 
-/// What a loop has done since its start.
+/// The counts of a loop since its start.
 package struct StreamStatistics: Sendable, Equatable {
-    /// Streams whose owners weren't told of an end yet.
+    /// Streams whose owners haven't learned of an end.
     package var open: Int
     package var opened: UInt64
     /// Bytes that the kernel has taken.
@@ -10,7 +10,7 @@ package struct StreamStatistics: Sendable, Equatable {
     package var cutAsTooSlow: UInt64
 }
 
-/// The counts behind it. Written by the loop's thread only, hence loads and stores and nothing that locks the bus.
+/// The counters behind them. Only the loop's thread writes them, hence loads and stores and nothing that locks the bus.
 final class StreamCounts: Sendable {
     private let openedCount = Atomic<UInt64>(0)
     private let closedCount = Atomic<UInt64>(0)
@@ -25,7 +25,7 @@ final class StreamCounts: Sendable {
     }
 
     var statistics: StreamStatistics {
-        // Closed first: what is seen closed is then seen opened as well.
+        // Closed first: then every stream counted as closed is also counted as opened.
         let closed = closedCount.load(ordering: .acquiring)
         let opened = openedCount.load(ordering: .acquiring)
         return StreamStatistics(

@@ -1,12 +1,12 @@
 import Synchronization
 import SystemSupport
 
-/// How a loop works.
+/// The options of a loop.
 package struct StreamLoopOptions: Sendable {
     /// The thread's name, at most 15 bytes.
     package var name = "http-streams"
     package var limits = StreamLimits()
-    /// What is sent to a stream that was silent for long: a comment of an event stream, which no client shows anybody.
+    /// The bytes for a long-silent stream: a comment of an event stream, which clients ignore.
     package var heartbeat = StreamBytes(":\n\n")
     /// Monotonic nanoseconds.
     package var clock: @Sendable () -> UInt64 = MonotonicClock.now
@@ -35,7 +35,7 @@ package final class StreamLoop: Sendable {
 
     deinit { stop() }
 
-    /// Starts the thread. Once; a loop that was stopped stays stopped.
+    /// Starts the thread. Call it once; a stopped loop stays stopped.
     package func start() {
         lifecycle.withLock { lifecycle in
             guard case .new = lifecycle else { return }
@@ -43,8 +43,8 @@ package final class StreamLoop: Sendable {
         }
     }
 
-    /// Does what was queued before, ends every stream, tells the owners, and waits until the thread has ended. Idempotent.
-    /// On the loop's own thread it doesn't wait.
+    /// Runs the queued work, ends every stream, tells the owners, and waits until the thread has ended. On the loop's
+    /// own thread it doesn't wait. Idempotent.
     package func stop() {
         let thread: SystemThread? = lifecycle.withLock { lifecycle in
             defer { lifecycle = .stopped }
@@ -56,15 +56,15 @@ package final class StreamLoop: Sendable {
         if isCurrent { thread.detach() } else { thread.join() }
     }
 
-    /// Does something on the loop's thread, in the order of the calls. From any thread; returns at once. What comes after
-    /// the stop is dropped.
+    /// Runs work on the loop's thread, in the order of the calls. From any thread; returns at once. Drops work that
+    /// comes after the stop.
     package func perform(_ work: @escaping @Sendable () -> Void) { queue.add(work) }
 
-    /// Looks at the clock, for deadlines, heartbeats and `onTick`. The loop does it once a second by itself; tests do it by
-    /// hand. Queued like `perform`.
+    /// Checks the clock, for deadlines, heartbeats and `onTick`. The loop does it once a second by itself; tests call
+    /// it. Queued like `perform`.
     package func tick() { perform { [runner] in runner.tick() } }
 
-    /// What the loop has done. From any thread.
+    /// The loop's counts. From any thread.
     package var statistics: StreamStatistics { streams.counts.statistics }
 
     /// Whether this is the loop's thread.
@@ -78,7 +78,7 @@ package final class StreamLoop: Sendable {
 
     /// Makes a stream of a connection. On the loop's thread only.
     ///
-    /// It never fails: a socket that can't be used makes a stream that has ended, of which the owner is told as of any other.
+    /// Never fails: an unusable socket makes a stream that has ended, and its owner learns of the end as of any other.
     package func open(_ socket: TakenSocket, owner: any EventStreamOwner) -> EventStream {
         streams.open(socket, owner: owner)
     }

@@ -3,10 +3,10 @@ import Glibc
 import Synchronization
 import SystemSupport
 
-/// The streams of a loop, their sockets in one epoll set, and what ends them.
+/// The streams of a loop, with their sockets in one epoll set.
 ///
-/// Sendable, because everything but `thread` and `counts`, which are atomic, and what never changes is touched on the loop's
-/// thread only, or before that thread starts and after it has ended.
+/// Sendable: `thread` and `counts` are atomic, and all other members that change are touched only on the loop's thread,
+/// or before it starts and after it has ended.
 final class StreamSet: @unchecked Sendable {
     let limits: StreamLimits
     let heartbeat: StreamBytes
@@ -18,12 +18,13 @@ final class StreamSet: @unchecked Sendable {
     var now: UInt64
     /// No stream may begin any more.
     private(set) var isStopped = false
-    /// By their descriptors, which the system gives out densely.
+    /// By descriptor; the system hands those out densely.
     private(set) var byDescriptor: [EventStream?] = []
     var wheel: TimingWheel
     /// Streams with a backlog; each knows its place.
     private var lagging: [EventStream] = []
-    /// Ended, but the owner doesn't know yet and the socket is open, so that nobody can get its number in the same turn.
+    /// Ended streams whose owners don't know yet. Their sockets stay open, so that no new socket gets their number in
+    /// the same turn.
     private var ended: [(stream: EventStream, reason: EventStreamEnd)] = []
 
     init(limits: StreamLimits, heartbeat: StreamBytes, now: UInt64) {
@@ -74,7 +75,7 @@ extension StreamSet {
             }
             byDescriptor[Int(descriptor)] = stream
             schedule(stream)
-            // Edges only: no call is needed to say what is waited for next.
+            // Edge-triggered: needs no call for the next event.
             let events = cmhd_epoll_in | cmhd_epoll_out | cmhd_epoll_hangup | cmhd_epoll_edges
             if cmhd_epoll_add(epoll, descriptor, events) != 0 { end(stream, .clientGone) }
         }
@@ -83,12 +84,12 @@ extension StreamSet {
 
     private func prepare(_ descriptor: Int32) {
         SocketOption.set(SO_SNDBUF, to: limits.sendBufferBytes, of: descriptor)
-        // A client that vanished without a word acknowledges no heartbeat.
+        // A client that vanished silently acknowledges no heartbeat.
         let milliseconds = Int32(clamping: limits.stall / 1_000_000)
         SocketOption.set(TCP_USER_TIMEOUT, level: Int32(IPPROTO_TCP), to: milliseconds, of: descriptor)
     }
 
-    /// Ends a stream at once for everybody but its owner, who is told by `settle`.
+    /// Ends a stream at once for everybody but its owner, which `settle` tells.
     func end(_ stream: EventStream, _ reason: EventStreamEnd) {
         guard stream.state != .ended else { return }
         stream.state = .ended
@@ -99,7 +100,7 @@ extension StreamSet {
         unschedule(stream)
         if stream.descriptor >= 0, self[stream.descriptor] === stream {
             byDescriptor[Int(stream.descriptor)] = nil
-            // By hand: closing a descriptor removes it only if it is the socket's last one, and the library may
+            // Explicitly, because closing a descriptor removes it only if it is the socket's last, and the library may
             // still have its own.
             _ = cmhd_epoll_remove(epoll, stream.descriptor)
         }
@@ -107,7 +108,7 @@ extension StreamSet {
         ended.append((stream, reason))
     }
 
-    /// Closes what has ended and tells the owners, who may end others by it.
+    /// Closes ended streams and tells their owners, which may end others in turn.
     func settle() {
         while !ended.isEmpty {
             let batch = ended
@@ -125,14 +126,14 @@ extension StreamSet {
     private func close(_ stream: EventStream, _ reason: EventStreamEnd) {
         guard stream.descriptor >= 0 else { return }
         if reason == .tooSlow {
-            // With a reset, or the kernel would keep the client's unread bytes and go on trying.
+            // With a reset; otherwise the kernel would keep the unread bytes and go on sending.
             var linger = Glibc.linger(l_onoff: 1, l_linger: 0)
             setsockopt(stream.descriptor, SOL_SOCKET, SO_LINGER, &linger, socklen_t(MemoryLayout<Glibc.linger>.size))
         }
         _ = Glibc.close(stream.descriptor)
     }
 
-    /// Ends all streams, and every one that would begin later.
+    /// Ends all streams, and every later one at its beginning.
     func stop() {
         isStopped = true
         for case let stream? in byDescriptor { end(stream, .stopped) }
@@ -150,7 +151,7 @@ extension StreamSet {
         if events & cmhd_epoll_out != 0 { stream.flush() }
     }
 
-    /// Looks at everything that depends on the time.
+    /// Handles everything that depends on the time.
     func tick() {
         for stream in lagging {
             if let backlog = stream.backlog { stream.checkDeadlines(backlog) }

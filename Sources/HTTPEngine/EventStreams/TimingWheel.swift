@@ -1,15 +1,15 @@
-/// When streams get their heartbeats: buckets of one second, each a list that is linked through its streams. A write doesn't
-/// move a stream; it is looked at when its bucket's second comes, and put off if it was written to meanwhile. So an idle
-/// stream costs one look in about `interval`, and no memory but its links.
+/// Schedules the streams' heartbeats, in buckets of one second, each a list linked through its streams. A write doesn't
+/// move a stream. When its bucket's second comes, the wheel visits the stream, and postpones it if it was written to
+/// meanwhile. So an idle stream costs one visit in about `interval`, and no memory but its links.
 struct TimingWheel {
     static let second: UInt64 = 1_000_000_000
 
     let interval: UInt64
     /// The descriptor of each bucket's first stream, or -1.
     var buckets: [Int32]
-    /// The last second whose bucket was looked at.
+    /// The last second whose bucket was visited.
     var turned: UInt64
-    /// For spreading; it need not be good.
+    /// Spreads the heartbeats; need not be good.
     private var random: UInt64 = .random(in: 1 ... .max)
 
     init(interval: UInt64, now: UInt64) {
@@ -21,7 +21,7 @@ struct TimingWheel {
     /// The shortest silence after which a heartbeat is sent.
     var earliest: UInt64 { interval - interval / 4 }
 
-    /// The bucket for a stream that was last written to at that time.
+    /// The bucket for a stream last written to at that time.
     mutating func bucket(after write: UInt64) -> Int32 {
         random ^= random << 13
         random ^= random >> 7
@@ -54,12 +54,12 @@ extension StreamSet {
         stream.bucket = -1
     }
 
-    /// Looks at the buckets of the seconds that have come, and sends the heartbeats that are due.
+    /// Visits the buckets of the seconds that have passed, and sends the due heartbeats.
     func beat() {
         let second = now / TimingWheel.second
         guard second > wheel.turned else { return }
         let count = UInt64(wheel.buckets.count)
-        // After a long pause each bucket is looked at once.
+        // After a long pause, each bucket once.
         let start = second - wheel.turned > count ? second - count : wheel.turned
         wheel.turned = second
         for passed in (start + 1)...second {
@@ -74,10 +74,10 @@ extension StreamSet {
     }
 
     private func beatIfSilent(_ stream: EventStream) {
-        // While something is pending there is no silence, and after `finish` nothing may follow.
+        // A stream with pending bytes isn't silent, and after `finish` nothing may follow.
         let isSilent = stream.state == .open && stream.backlog == nil && now &- stream.lastWrite >= wheel.earliest
         if isSilent, !stream.write(heartbeat) { return }
-        // Pending or finishing: looked at again as if it had been written to.
+        // Pending or finishing: visited again as if it had been written to.
         if !isSilent, now &- stream.lastWrite >= wheel.earliest { stream.lastWrite = now }
         schedule(stream)
     }

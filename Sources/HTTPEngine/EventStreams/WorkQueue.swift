@@ -2,7 +2,7 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// What waits to be done on the loop's thread.
+/// The work queued for the loop's thread.
 final class WorkQueue: Sendable {
     private struct State {
         var work: [@Sendable () -> Void] = []
@@ -18,7 +18,7 @@ final class WorkQueue: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Readable when the loop is to wake up.
+    /// Becomes readable to wake the loop.
     let bell: Int32
 
     init() {
@@ -37,7 +37,7 @@ final class WorkQueue: Sendable {
         if mustRing { ring() }
     }
 
-    /// Takes nothing more.
+    /// Closes the queue to further work.
     func close() {
         let mustRing = state.withLock { state in
             guard !state.isClosed else { return false }
@@ -52,7 +52,7 @@ final class WorkQueue: Sendable {
         _ = write(bell, &one, 8)
     }
 
-    /// Called by the loop before it waits. - Returns: whether it may.
+    /// The loop calls it before it waits. - Returns: whether it may.
     func fallAsleep() -> Bool {
         state.withLock { state in
             state.isAsleep = state.work.isEmpty && !state.isClosed
@@ -60,7 +60,7 @@ final class WorkQueue: Sendable {
         }
     }
 
-    /// Called by the loop when it is awake. - Returns: what is to be done, and whether nothing will follow.
+    /// The loop calls it when awake. - Returns: the queued work, and whether it is the last.
     func take() -> (work: [@Sendable () -> Void], isLast: Bool) {
         state.withLock { state in
             state.isAsleep = false

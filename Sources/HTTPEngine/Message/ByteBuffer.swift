@@ -1,9 +1,9 @@
-/// The bytes of a response body, finished: one heap object whose tail is the storage.
+/// The finished bytes of a response body: one heap object whose tail is the storage.
 ///
 /// libmicrohttpd sends straight from it and releases it when the last byte is out, so a body is written once and
 /// never copied.
 ///
-/// Sendable, because only the ByteBuffer that makes it writes to it, and after `finish()` nobody does.
+/// Sendable, because only the ByteBuffer that makes it writes to it, and only until `finish()`.
 package struct ResponseBytes: @unchecked Sendable {
     let storage: Storage
 
@@ -41,7 +41,7 @@ package struct ByteBuffer: ~Copyable {
     /// The number of bytes appended so far.
     package private(set) var count: Int
 
-    /// - Parameter capacity: bytes that fit before the buffer grows. A good guess saves copies.
+    /// - Parameter capacity: bytes that fit before the buffer grows. A good estimate saves copies.
     package init(capacity: Int = 256) {
         let capacity = Swift.max(capacity, 32)
         storage = ResponseBytes.Storage.make(capacity: capacity)
@@ -104,7 +104,7 @@ package struct ByteBuffer: ~Copyable {
 
     package mutating func append(_ integer: Int) { append(Int64(integer)) }
 
-    /// Lets a writer fill the free tail itself.
+    /// Lets `body` write into the free tail.
     /// - Parameters:
     ///   - upTo: how many bytes it may write.
     ///   - body: writes from the start of the buffer it is given and returns how many bytes it wrote.
@@ -115,7 +115,7 @@ package struct ByteBuffer: ~Copyable {
         count &+= written
     }
 
-    /// Ends the writing; the bytes can go into a response.
+    /// Ends the writing and returns the bytes for a response.
     package consuming func finish() -> ResponseBytes {
         storage.used.pointee = count
         return ResponseBytes(storage: storage)

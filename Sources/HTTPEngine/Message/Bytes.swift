@@ -9,7 +9,7 @@ extension UnsafeRawBufferPointer {
         return memcmp(base, literal.utf8Start, count) == 0
     }
 
-    /// Whether the bytes are the literal's, which is in lower case, when ASCII letters are taken as equal in both cases.
+    /// Whether the bytes equal the literal, ignoring the case of ASCII letters. The literal is in lower case.
     func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         guard count == lowercase.utf8CodeUnitCount else { return false }
         for index in 0..<count where self[index].lowercasedASCII != lowercase.utf8Start[index] { return false }

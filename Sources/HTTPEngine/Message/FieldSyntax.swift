@@ -1,7 +1,7 @@
 /// The grammar of header fields (RFC 9110, section 5), checked on raw bytes.
 ///
-/// libmicrohttpd takes nearly anything for a field, and two parsers that read a head differently are what
-/// request smuggling is made of. So the engine refuses every head that doesn't follow the grammar.
+/// libmicrohttpd accepts nearly anything as a field, and request smuggling lives on two parsers that read a head
+/// differently. So the engine refuses every head that doesn't follow the grammar.
 enum FieldSyntax {
     /// Index: an ASCII byte. Value: its lower case if it may stand in a token (RFC 9110, section 5.6.2), else a space.
     @inline(__always)
@@ -60,8 +60,8 @@ enum FieldSyntax {
         (byte < 0x20 && byte != 0x09) || byte == 0x7F
     }
 
-    /// Whether a value is a Content-Length that no parser can read in two ways: 1 to 19 digits, nothing else
-    /// (RFC 9112, section 6.3). 19 digits always fit a signed 64-bit integer or are far over every limit.
+    /// Whether a value is an unambiguous Content-Length: 1 to 19 digits, nothing else (RFC 9112, section 6.3). 19
+    /// digits always fit a signed 64-bit integer or are far over every limit.
     /// - Returns: the length, or nil.
     static func contentLength(_ bytes: UnsafeRawBufferPointer) -> UInt64? {
         guard (1...19).contains(bytes.count) else { return nil }

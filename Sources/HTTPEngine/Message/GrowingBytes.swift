@@ -6,7 +6,7 @@ struct GrowingBytes {
     private var capacity = 0
     private(set) var count = 0
 
-    /// What was appended, in place. Valid until the next append.
+    /// The appended bytes, in place. Valid until the next append.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
     /// The same, to be changed in place.
@@ -28,7 +28,7 @@ struct GrowingBytes {
         count += length
     }
 
-    /// Forgets the bytes, and gives back the memory if it is more than a common request needs.
+    /// Forgets the bytes, and frees the memory if it is more than a common request needs.
     mutating func clear(keeping limit: Int) {
         count = 0
         if capacity > limit { deallocate() }

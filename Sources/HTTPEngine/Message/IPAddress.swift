@@ -1,8 +1,8 @@
 import CMicroHTTPD
 import Glibc
 
-/// An IPv4 or IPv6 address. An IPv4 address is the same whether it came as such or mapped into IPv6 (`::ffff:192.0.2.1`, RFC 4291
-/// section 2.5.5.2), which is how a socket that listens on `::` sees it. A zone isn't kept.
+/// An IPv4 or IPv6 address, without a zone. An IPv4 address equals its form mapped into IPv6 (`::ffff:192.0.2.1`, RFC
+/// 4291 section 2.5.5.2), the form that a socket listening on `::` sees.
 package struct IPAddress: Hashable, Sendable {
     /// The 16 bytes as two numbers; IPv4 mapped.
     fileprivate let high: UInt64
@@ -30,7 +30,7 @@ package struct IPAddress: Hashable, Sendable {
 
     package var isIPv4: Bool { high == 0 && low >> 32 == IPAddress.mappedPrefix }
 
-    /// The address of a socket's other end; nil if that is none of a network.
+    /// The address of a socket's other end; nil if it isn't a network address.
     init?(_ address: UnsafePointer<sockaddr>) {
         switch Int32(address.pointee.sa_family) {
         case AF_INET:
@@ -45,11 +45,11 @@ package struct IPAddress: Hashable, Sendable {
 
     /// Four decimal numbers, or IPv6 in any of its forms, without brackets, port and zone.
     package init?(_ text: some Collection<UInt8>) {
-        // As many as the longest that is one: 8 groups of 4, or 6 of them and an IPv4 address.
+        // The longest address: 8 groups of 4, or 6 of them and an IPv4 address.
         guard text.count < INET6_ADDRSTRLEN else { return nil }
         let found: IPAddress? = withUnsafeTemporaryAllocation(of: CChar.self, capacity: text.count + 1) { buffer in
             for (index, byte) in text.enumerated() {
-                // It would end the text for the C library.
+                // A NUL would end the text for the C library.
                 guard byte != 0 else { return nil }
                 buffer[index] = CChar(bitPattern: byte)
             }
@@ -74,7 +74,7 @@ extension IPAddress: CustomStringConvertible {
     /// Appends the address as people write it (RFC 5952), IPv4 as four numbers.
     package func append(to text: inout [UInt8]) {
         guard isIPv4 else { return appendIPv6(to: &text) }
-        // A line of the log has one: the C library's way takes ten times as long.
+        // Every log line has an address, and the C library takes ten times as long.
         for shift in stride(from: UInt64(24), through: 0, by: -8) {
             let number = UInt8(truncatingIfNeeded: low >> shift)
             if number >= 100 { text.append(0x30 + number / 100) }
@@ -93,9 +93,9 @@ extension IPAddress: CustomStringConvertible {
     }
 }
 
-/// All addresses that begin with the same bits (CIDR, RFC 4632). A network of IPv6 holds no address of IPv4, also `::/0` none.
+/// All addresses that begin with the same bits (CIDR, RFC 4632). An IPv6 network, even `::/0`, holds no IPv4 address.
 package struct IPNetwork: Hashable, Sendable {
-    /// Why a text is no network.
+    /// Why a text isn't a network.
     package enum Mistake: Error, Hashable {
         case malformed
         /// The address has bits beyond the prefix: the network that holds it, and the address alone.
@@ -103,7 +103,7 @@ package struct IPNetwork: Hashable, Sendable {
     }
 
     private let address: IPAddress
-    /// Of 128 bits, also with IPv4.
+    /// In 128 bits, even for IPv4.
     private let prefixLength: Int
 
     private init(holding address: IPAddress, prefixLength: Int) {
@@ -117,7 +117,7 @@ package struct IPNetwork: Hashable, Sendable {
     package init(_ text: String) throws(Mistake) {
         let parts = text.utf8.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
         guard parts.count <= 2, let address = IPAddress(parts[0]) else { throw .malformed }
-        // An address that is written with colons has its length counted of 128.
+        // With colons the prefix length counts of 128.
         let isShort = address.isIPv4 && !parts[0].contains(UInt8(ascii: ":"))
         let most = isShort ? 32 : 128
         var length = most

@@ -1,7 +1,7 @@
 /// How much of everything one client may use. All sizes are bytes, all times nanoseconds.
 ///
-/// The deadlines are absolute: the library's own timeout only measures inactivity, so that a client that drips
-/// one byte a second would hold a connection for ever.
+/// The deadlines are absolute: the library's own timeout measures only inactivity, so a client that sends one byte a
+/// second could hold a connection for ever.
 package struct Limits: Sendable {
     /// The longest request target (RFC 9112, section 3.2). Longer ones are answered 414.
     package var uriBytes = 4_096
@@ -17,17 +17,17 @@ package struct Limits: Sendable {
     package var requestDeadline: UInt64 = 15_000_000_000
     /// From the connection's start, or the last answer, to the end of the next request line.
     package var idleDeadline: UInt64 = 75_000_000_000
-    /// How long a server that drains waits for the first request of a connection that it has accepted.
+    /// How long a draining server waits for the first request of an accepted connection.
     package var firstRequestGrace: UInt64 = 1_000_000_000
-    /// From the answer to the last byte the client takes of it.
+    /// From the answer until the client has taken its last byte.
     package var responseDeadline: UInt64 = 60_000_000_000
     /// Memory the library may use for one connection: read buffer, header table and answer's head.
     ///
-    /// It must hold a request at all three limits above, 64 bytes a field for the library's table, 144 for the field that hides
-    /// the cookies (`HeadReader.hideCookies`), and the head of the answer, because what doesn't fit is answered by the library
-    /// itself, without a problem document. And it must hold
-    /// no more, because the library zeroes all of it after every request (`MHD_pool_reset`): at its default of 32 KiB
-    /// that is a quarter of the time a small request spends outside the kernel.
+    /// It must hold a request at all three limits above, 64 bytes a field for the library's table, 144 for the field
+    /// that hides the cookies (`HeadReader.hideCookies`), and the head of the answer: the library answers a request
+    /// that doesn't fit itself, without a problem document. It should hold no more, because the library zeroes all of
+    /// it after every request (`MHD_pool_reset`): at the default of 32 KiB that takes a quarter of the time that a
+    /// small request spends outside the kernel.
     package var connectionMemory = 26 * 1_024
 
     package init() {}
@@ -36,7 +36,7 @@ package struct Limits: Sendable {
 /// Why the engine refuses a request before the application sees it. The application renders the answer;
 /// the connection closes after it.
 package enum Refusal: Error, Sendable {
-    /// 400. The reason is a sentence for the client, with nothing of what it sent.
+    /// 400. The reason is a sentence for the client that repeats nothing of its request.
     case malformed(StaticString)
     /// 414.
     case uriTooLong
@@ -44,9 +44,9 @@ package enum Refusal: Error, Sendable {
     case headersTooLarge
     /// 413.
     case bodyTooLarge
-    /// 503: the server stops while the request is still being worked on.
+    /// 503: the server stops before the work on the request has finished.
     case stopping
-    /// 503: the process has no descriptor left for a connection that is to be taken over.
+    /// 503: the process has no descriptor left to take a connection over.
     case exhausted
 
     /// The status that fits the refusal.

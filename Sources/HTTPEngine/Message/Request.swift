@@ -1,13 +1,12 @@
 import Glibc
 import Synchronization
 
-/// A request: its head and body, in memory of its own, so that it can be used from any thread and for as long as
-/// anybody holds it, whatever becomes of the connection.
+/// A request: its head and body, in memory of its own. Usable from any thread and beyond the end of the connection.
 ///
-/// Sendable, because everything but `notes`, which has a lock, is written only before the handler receives the
-/// request and again only when the connection has proved to be its sole owner.
+/// Sendable: `notes` has a lock, and everything else is written only before the handler receives the request, and again
+/// only when the connection has proved to be its sole owner.
 package final class Request: @unchecked Sendable {
-    /// Where one header field stands in `storage`. The name is in lower case.
+    /// The place of one header field in `storage`. The name is in lower case.
     struct Field {
         var name: Int32
         var nameLength: Int32
@@ -15,19 +14,19 @@ package final class Request: @unchecked Sendable {
         var valueLength: Int32
     }
 
-    /// What is said about the request while it is handled.
+    /// The facts recorded about the request while it is handled.
     struct Notes: Sendable {
         var pattern: StaticString?
         var parameters = Parameters()
     }
 
-    /// Everything that is written once for each request. It lies behind a pointer, because a class' own properties
-    /// are checked for overlapping accesses at run time, a dozen times for each request.
+    /// Everything written once for each request. Behind a pointer, because Swift checks a class's own properties for
+    /// overlapping accesses at run time, a dozen times for each request.
     struct Contents {
         var method: Method = .get
         var isHTTP10 = false
         var receivedAt: UInt64 = 0
-        /// Number of the connection in this process and of the request on it: the name of a request nobody named.
+        /// Number of the connection in this process and of the request on it: they name a request that has no name.
         var connectionNumber: UInt64 = 0
         var requestNumber: UInt64 = 0
         var peerAddress: IPAddress?
@@ -72,13 +71,13 @@ extension Request {
     /// When the request line was complete, monotonic nanoseconds.
     package var receivedAt: UInt64 { contents.pointee.receivedAt }
 
-    /// The address that the connection came from: the client's, or that of the proxy before it.
+    /// The address of the connection's other end: the client's, or that of the proxy in front.
     package var peerAddress: IPAddress? { contents.pointee.peerAddress }
 
-    /// The target, then the head, as they came, but for field names, which are in lower case.
+    /// The target, then the head, as received, except that field names are in lower case.
     var storage: UnsafeRawBufferPointer { contents.pointee.storage.bytes }
 
-    /// Where path and query stand in the storage.
+    /// The places of path and query in the storage.
     var target: RequestTarget { contents.pointee.target }
 
     /// The target as sent, at most the limit's bytes. Valid as long as the request lives.
@@ -90,7 +89,7 @@ extension Request {
     /// The query as sent, without the question mark. Valid as long as the request lives.
     package var rawQuery: UnsafeRawBufferPointer? { target.query.map { storage.slice($0) } }
 
-    /// The path as sent, as text, for logs and problem documents. ASCII, because nothing else passes the engine.
+    /// The path as sent, as text, for logs and problem documents. ASCII, because the engine refuses everything else.
     package var path: String { String(decoding: rawPath, as: UTF8.self) }
 
     /// The body. Valid as long as the request lives.
@@ -102,7 +101,7 @@ extension Request {
         withHeader(lowercaseName) { $0.map { String(decoding: $0, as: UTF8.self) } }
     }
 
-    /// The first value of a header field where it stands, without a copy; nil if the request hasn't got the field.
+    /// The first value of a header field in place, without a copy; nil if the request doesn't have the field.
     /// - Parameter lowercaseName: the field's name in lower case.
     package func withHeader<R>(_ lowercaseName: StaticString, _ body: (UnsafeRawBufferPointer?) -> R) -> R {
         for index in 0..<contents.pointee.fieldCount {
@@ -114,7 +113,7 @@ extension Request {
         return body(nil)
     }
 
-    /// The value of a header field that may stand only once, where it stands; nil if it is missing or repeated.
+    /// The value of a header field that may occur only once, in place; nil if it is missing or repeated.
     /// - Parameter lowercaseName: the field's name in lower case.
     package func withOnlyHeader<R>(_ lowercaseName: StaticString, _ body: (UnsafeRawBufferPointer?) -> R) -> R {
         var found: UnsafeRawBufferPointer?
@@ -140,7 +139,7 @@ extension Request {
         storage.slice(Int(offset)..<Int(offset) + Int(length))
     }
 
-    /// Without the white space after it, which is no part of the value (RFC 9112, section 5.1).
+    /// Without trailing white space, which isn't part of the value (RFC 9112, section 5.1).
     private func trimmed(_ bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer {
         var end = bytes.count
         while end > 0, bytes[end - 1] == 0x20 || bytes[end - 1] == 0x09 { end -= 1 }
@@ -159,7 +158,7 @@ extension Request {
         return found ?? nil
     }
 
-    /// Whether a name stands in the query, whatever its value.
+    /// Whether the query has a name, with any value.
     package func hasQuery(_ name: StaticString) -> Bool {
         let wanted = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         var isFound = false
@@ -206,8 +205,8 @@ extension Request {
         }
     }
 
-    /// The name of this request in logs and problem documents: the client's `X-Request-Id` if it is made of 1 to 64
-    /// of `A-Z a-z 0-9 . _ -`, else a name that is unique in this process, and very probably among all.
+    /// The name of this request in logs and problem documents: the client's `X-Request-Id` if it consists of 1 to 64 of
+    /// `A-Z a-z 0-9 . _ -`, else a name that is unique in this process, and very probably among all processes.
     package var id: String {
         let given: String? = withHeader("x-request-id") { value in
             guard let value, (1...64).contains(value.count), value.allSatisfy(RequestName.isAllowed) else { return nil }
@@ -243,12 +242,12 @@ extension Request {
     }
 }
 
-/// Names for requests that came without one.
+/// Names for requests without one.
 enum RequestName {
-    /// Drawn once for each process, so that two servers' requests are told apart in one log.
+    /// Drawn once for each process, to distinguish two servers' requests in one log.
     private static let prefix = UInt64.random(in: 36 * 36 * 36 * 36 * 36..<36 * 36 * 36 * 36 * 36 * 36)
 
-    /// Three numbers in base 36. Mostly at most 15 bytes, so that the String needs no memory of its own.
+    /// Three numbers in base 36, mostly in 15 bytes at most, so that the String needs no heap memory.
     static func make(connection: UInt64, request: UInt64) -> String {
         String(unsafeUninitializedCapacity: 48) { buffer in
             var end = write(prefix, to: buffer, at: 0)

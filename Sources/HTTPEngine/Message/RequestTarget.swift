@@ -3,11 +3,11 @@ import Glibc
 /// The request target as the client sent it (RFC 9112, section 3.2), split into path and query but not decoded.
 ///
 /// libmicrohttpd decodes the path before the handler sees it: `%2F` has become a separator and `%00` has cut the
-/// string. Whatever is decided on a path is therefore decided on these raw bytes, and decoded once, per segment.
+/// string. So the engine makes every decision about a path on these raw bytes, and decodes it once, segment by segment.
 struct RequestTarget: Equatable {
-    /// Where the path stands among the target's bytes. Empty when an absolute target names no path: that means `/`.
+    /// The path's place among the target's bytes. Empty when an absolute target has no path: that means `/`.
     var path: Range<Int>
-    /// Where the query stands, without the question mark; nil when there is none.
+    /// The query's place, without the question mark; nil when there is none.
     var query: Range<Int>?
 
     enum Fault: Error, Equatable {
@@ -25,7 +25,7 @@ struct RequestTarget: Equatable {
         }
     }
 
-    /// Checks and splits a raw target. `..` is not interpreted: no path here ever names a file.
+    /// Checks and splits a raw target. Doesn't interpret `..`: no path here names a file.
     static func parse(_ bytes: UnsafeRawBufferPointer, method: Method) -> Result<RequestTarget, Fault> {
         if let fault = firstFault(in: bytes) { return .failure(fault) }
         if bytes.first == UInt8(ascii: "/") { return .success(split(bytes, pathStart: 0)) }
@@ -61,7 +61,7 @@ struct RequestTarget: Equatable {
         return RequestTarget(path: pathStart..<mark, query: (mark + 1)..<bytes.count)
     }
 
-    /// `http://authority/path`: a server must accept it (RFC 9112, section 3.2.2). The authority is checked and dropped.
+    /// `http://authority/path`: a server must accept it (RFC 9112, section 3.2.2). Checks the authority and drops it.
     private static func absolute(_ bytes: UnsafeRawBufferPointer) -> Result<RequestTarget, Fault> {
         guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
             bytes.slice(0..<colon).equalsIgnoringCase("http") || bytes.slice(0..<colon).equalsIgnoringCase("https"),
@@ -93,7 +93,7 @@ enum PercentCoding {
         return String(validating: decoded, as: UTF8.self)
     }
 
-    /// The decoded byte at an index, and how many raw bytes stand for it.
+    /// The decoded byte at an index, and the number of its raw bytes.
     @inline(__always)
     static func unit(_ bytes: UnsafeRawBufferPointer, at index: Int) -> (byte: UInt8, length: Int) {
         let byte = bytes[index]
@@ -103,9 +103,9 @@ enum PercentCoding {
         return (high << 4 | low, 3)
     }
 
-    /// Whether raw bytes, decoded, are the literal's.
+    /// Whether the decoded bytes equal the literal.
     static func equals(_ bytes: UnsafeRawBufferPointer, _ literal: UnsafeRawBufferPointer) -> Bool {
-        // An escape is longer than what it stands for, so equal lengths mean equal bytes or a difference.
+        // An escape is longer than its byte, so with equal lengths the raw bytes are equal, or they differ for good.
         if bytes.count <= literal.count {
             guard bytes.count == literal.count, let one = bytes.baseAddress, let other = literal.baseAddress else {
                 return bytes.count == literal.count

@@ -1,4 +1,4 @@
-/// What a handler answers with.
+/// A handler's answer.
 package struct Response: Sendable {
     /// The bytes after the head.
     package enum Body: Sendable {
@@ -8,9 +8,9 @@ package struct Response: Sendable {
         /// Copied into the library's own buffer.
         case text(String)
         case array([UInt8])
-        /// A literal, sent from where the program keeps it.
+        /// A literal, sent from the program's own memory.
         case constant(StaticString)
-        /// No answer of the engine's: the application gets the connection. See `init(takeOver:_:)`.
+        /// None: the application takes the connection over. See `init(takeOver:_:)`.
         case takeOver(@Sendable (TakenSocket) -> Void)
     }
 
@@ -35,13 +35,13 @@ package struct Response: Sendable {
 
     /// Status code (RFC 9110, section 15).
     package var status: UInt16
-    /// Header fields in order. `Date`, `Content-Length` and `Connection` are the library's; an empty value, a value
-    /// with a line break or a Content-Length turns the whole answer into a 500.
+    /// Header fields in order. The library adds `Date`, `Content-Length` and `Connection`. An empty value, a value with
+    /// a line break or a Content-Length turns the whole answer into a 500.
     package var headers: [Header]
-    /// For HEAD and 304, hand over what a GET would get: it isn't sent, but its length is announced
-    /// (RFC 9110, section 8.6). 1xx and 204 never carry a body.
+    /// For HEAD and 304, give the body of a GET: the engine announces its length and doesn't send it (RFC 9110, section
+    /// 8.6). 1xx and 204 never carry a body.
     package var body: Body
-    /// One header field more, after the list: for whoever wraps every answer and doesn't want to grow the list.
+    /// One more header field, after the list: for code that wraps every answer without growing the list.
     package var lastHeader: Header?
     /// Whether the connection ends with this answer.
     package var closesConnection = false
@@ -56,17 +56,18 @@ package struct Response: Sendable {
         self.init(status: status, headers: [Header("Content-Type", .constant(contentType))], body: body)
     }
 
-    /// The connection is handed to the application, which writes the whole answer itself, from the status line on. The
+    /// Hands the connection to the application, which writes the whole answer itself, from the status line on. The
     /// library keeps nothing of it.
     ///
-    /// The closure is called at most once, on the daemon's thread, where nothing may wait. It is let go uncalled if
-    /// the client is gone before, if the server stops (503), if the client sent more than the request (400: the library
-    /// has read it, and it would be lost), or if the system has no descriptor left (503). So whatever is reserved for
-    /// the connection belongs into an object that the closure holds and whose end gives it back.
+    /// The engine calls the closure at most once, on the daemon's thread, where nothing may wait. It releases the
+    /// closure uncalled if the client is gone, if the server stops (503), if the client sent more than the request
+    /// (400: the library has read those bytes, and the application would miss them), or if the system has no descriptor
+    /// left (503). So put whatever you reserve for the connection into an object that the closure holds and whose
+    /// `deinit` gives it back.
     ///
-    /// Only for requests without a body, and not for HEAD, which has a common answer.
-    /// - Parameter status: what `completed` is told, and with it the access log. Headers are the application's, so those
-    ///   of this response are sent to nobody.
+    /// Only for requests without a body, and not for HEAD, which gets an ordinary answer.
+    /// - Parameter status: the status for `completed`, and so for the access log. The application sends its own
+    ///   headers, so those of this response go nowhere.
     package init(takeOver status: UInt16, _ take: @escaping @Sendable (TakenSocket) -> Void) {
         self.init(status: status, body: .takeOver(take))
     }
@@ -75,23 +76,23 @@ package struct Response: Sendable {
         headers.append(Header(name, value))
     }
 
-    /// 204 with the methods that a path answers to, for OPTIONS (RFC 9110, section 9.3.7).
+    /// 204 with the methods of a path, for OPTIONS (RFC 9110, section 9.3.7).
     package static func options(allow: String) -> Response {
         Response(status: 204, headers: [Header("Allow", .text(allow))])
     }
 }
 
-/// A handler's answer, or the work that will give it.
+/// A handler's answer, or the work that produces it.
 package enum Answer: Sendable {
-    /// The answer is here; it is sent from the thread that asked.
+    /// The answer, to be sent from the calling thread.
     case now(Response)
-    /// The answer needs work that may wait. It is started on the thread that asked; if it finishes without waiting,
-    /// the answer goes out at once, else the connection is suspended until it has one.
+    /// Work that may wait. It starts on the calling thread; if it finishes without waiting, the answer goes out at
+    /// once, else the connection is suspended until the work has one.
     case later(@Sendable () async throws -> Response)
 }
 
 extension Answer {
-    /// The response, waited for if need be.
+    /// The response; waits for it if necessary.
     package func response() async throws -> Response {
         switch self {
         case .now(let response): response
@@ -100,8 +101,8 @@ extension Answer {
     }
 }
 
-/// Answers a request. What it throws, at once or later, becomes a response by `Finish`.
+/// Answers a request. `Finish` turns an error that it throws, at once or later, into a response.
 package typealias Handler = @Sendable (Request) throws -> Answer
 
-/// Gives every answer its last touch: a handler's response, its error, or a `Refusal` of the engine's own.
+/// Completes every answer: a handler's response or error, or the engine's own `Refusal`.
 package typealias Finish = @Sendable (Result<Response, any Error>, Request) -> Response

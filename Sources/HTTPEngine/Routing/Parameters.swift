@@ -1,4 +1,4 @@
-/// Where the parameters of a path stand in the request. Fixed in size, so that matching allocates nothing.
+/// The places of a path's parameters in the request. Fixed in size, so that matching allocates nothing.
 package struct Parameters: Sendable {
     static let capacity = 3
 

@@ -1,5 +1,5 @@
-/// The paths of a router and, for each, which route answers which method. Not generic, so that it is compiled once and
-/// needs no metadata at run time.
+/// The paths of a router and, for each, the route of each method. Not generic, so that it is compiled once and needs no
+/// metadata at run time.
 final class RouteTable: Sendable {
     private let paths: [Path]
     private let allMethods: String
@@ -43,7 +43,7 @@ final class Path: Sendable {
     struct Entry: Sendable {
         let method: Method
         let pattern: StaticString
-        /// The route's place among the router's.
+        /// The route's index among the router's.
         let index: Int
     }
 
@@ -79,8 +79,8 @@ final class Path: Sendable {
 
     /// Whether the path matches.
     /// - Parameters:
-    ///   - offset: where the path begins in the request's storage.
-    ///   - parameters: receives what the braces took.
+    ///   - offset: the path's beginning in the request's storage.
+    ///   - parameters: receives the segments of the braces.
     func matches(_ path: UnsafeRawBufferPointer, offset: Int, _ parameters: inout Parameters) -> Bool {
         if segments.isEmpty { return path.isEmpty || path.equals("/") }
         var position = 0
@@ -101,9 +101,9 @@ final class Path: Sendable {
     }
 }
 
-/// One part of a pattern between slashes: a literal, in the pattern's own bytes, or a parameter.
+/// One segment of a pattern: a literal, in the pattern's own bytes, or a parameter.
 ///
-/// Sendable, because the bytes belong to a literal of the program and are never written.
+/// Sendable, because the bytes belong to a literal of the program and never change.
 struct Segment: Equatable, @unchecked Sendable {
     /// Nil for a parameter.
     let literal: UnsafeRawBufferPointer?
@@ -132,7 +132,7 @@ struct Segment: Equatable, @unchecked Sendable {
         return segments
     }
 
-    /// By the kinds alone, also of paths that can't both match, and then by length: a sort wants one order of all.
+    /// By the kinds alone, even for paths that can't both match, and then by length: a sort needs a total order.
     static func isMoreSpecific(_ left: [Segment], than right: [Segment]) -> Bool {
         for (one, other) in zip(left, right) where (one.literal == nil) != (other.literal == nil) {
             return one.literal != nil

@@ -1,6 +1,6 @@
-/// One operation: a method, a path and what answers to it.
+/// One operation: a method, a path and its endpoint.
 ///
-/// `Endpoint` is whatever the application wants to find, usually a function of the request and its context.
+/// `Endpoint` is any type of the application's, usually a function of the request and its context.
 package struct Route<Endpoint: Sendable>: Sendable {
     package let method: Method
     /// A path such as `/notifications/{id}`. A segment in braces takes exactly one non-empty segment of the target.
@@ -17,7 +17,7 @@ package struct Route<Endpoint: Sendable>: Sendable {
     }
 }
 
-/// Finds the route for a request, on the raw bytes of its path and without allocating.
+/// Finds the route for a request, from the raw bytes of its path and without allocating.
 ///
 /// A literal segment beats a parameter. Percent escapes in a literal segment are decoded for the comparison, so that
 /// `/b%61dge` is `/badge` (RFC 3986, section 6.2.2.2), while `%2F` never separates segments.
@@ -33,15 +33,15 @@ package struct Router<Endpoint: Sendable>: Sendable {
         table = RouteTable(routes.map { ($0.method, $0.pattern) })
     }
 
-    /// Finds the place of the route in `routes`, and tells the request its pattern and parameters. Not the route
-    /// itself: a generic function that returns it isn't specialised across modules and asks the runtime for metadata,
+    /// Finds the index of the route in `routes`, and gives the request its pattern and parameters. Doesn't return the
+    /// route itself: a generic function that does isn't specialised across modules and asks the runtime for metadata,
     /// about half a microsecond.
     package func find(_ request: Request) -> RouteMatch { table.find(request) }
 }
 
-/// What a router says about a request.
+/// A router's result for a request.
 package enum RouteMatch: Sendable {
-    /// The place of the route among the router's.
+    /// The index of the route among the router's.
     case found(Int, Parameters)
     /// OPTIONS on a known path, or `OPTIONS *`: 204 with these methods.
     case options(allow: String)

@@ -1,12 +1,12 @@
 import CMicroHTTPD
 
-/// The functions that the library calls. Each finds its connection and hands over; they run on the library's
-/// threads, so nothing here may belong to an actor.
+/// The functions that the library calls. Each finds its connection and calls it. They run on the library's threads, so
+/// nothing here may belong to an actor.
 ///
-/// Who owns what: a connection is retained once when the library reports it started and released when it reports it
-/// closed. The request's context pointer is the same connection, unretained. `MHD_OPTION_URI_LOG_CALLBACK` makes the
-/// library count the request as known to the application (`client_aware`), and from then on it reports the
-/// request completed exactly once, however it ends: after the answer, after a malformed head, or at the stop.
+/// Ownership: a connection is retained once when the library reports it started and released when the library reports
+/// it closed. The request's context pointer is the same connection, unretained. `MHD_OPTION_URI_LOG_CALLBACK` makes the
+/// library count the request as known to the application (`client_aware`), and from then on it reports the request
+/// completed exactly once, however it ends: after the answer, after a malformed head, or at the stop.
 enum Callbacks {
     /// The connection behind a context pointer.
     @inline(__always)
@@ -14,7 +14,7 @@ enum Callbacks {
         context.map { Unmanaged<Connection>.fromOpaque($0) }
     }
 
-    /// A connection starts or ends.
+    /// Called when a connection starts or ends.
     static let connection: MHD_NotifyConnectionCallback = { engine, handle, context, code in
         guard let engine, let handle, let context else { return }
         switch code {
@@ -34,7 +34,7 @@ enum Callbacks {
         }
     }
 
-    /// The request line is complete. What is returned becomes the request's context.
+    /// Called when the request line is complete. The result becomes the request's context.
     static let requestLine:
         @convention(c) (UnsafeMutableRawPointer?, UnsafePointer<CChar>?, OpaquePointer?)
             -> UnsafeMutableRawPointer? = { _, target, handle in
@@ -59,7 +59,7 @@ enum Callbacks {
         }
     }
 
-    /// The request is over.
+    /// Called when the request is over.
     static let completed: MHD_RequestCompletedCallback = { _, _, context, _ in
         guard let context, let connection = Callbacks.held(context.pointee) else { return }
         context.pointee = nil

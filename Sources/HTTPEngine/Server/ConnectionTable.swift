@@ -2,14 +2,14 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// Every open connection. Other threads than its own shut a socket down only under this table's lock and only while its
-/// connection is in the table; the library reports a connection closed before it closes the socket
-/// (`MHD_cleanup_connections`), so the descriptor can't have been given to somebody else.
+/// Every open connection. Threads other than its own shut a socket down only under this table's lock and only while its
+/// connection is in the table. The library reports a connection closed before it closes the socket
+/// (`MHD_cleanup_connections`), so the system can't have reused the descriptor.
 final class ConnectionTable: Sendable {
     private struct Entries {
         var open: [Connection] = []
         var opened: UInt64 = 0
-        /// Counts of connections that are gone.
+        /// Counts of ended connections.
         var requestsBegun: UInt64 = 0
         var requestsEnded: UInt64 = 0
         var overdue: UInt64 = 0
@@ -18,13 +18,13 @@ final class ConnectionTable: Sendable {
     private let entries = Mutex(Entries())
 
     /// Accepted and not yet closed. Ahead of `count`, because the library reports a connection started only when its
-    /// thread comes to it.
+    /// thread handles it.
     private let accepted = Atomic<Int>(0)
     var acceptedCount: Int { accepted.load(ordering: .relaxed) }
     func countAccepted() { accepted.add(1, ordering: .relaxed) }
     func countReleased() { accepted.subtract(1, ordering: .relaxed) }
 
-    /// Adds the connection that the closure makes of its number in this process.
+    /// Adds the connection that the closure makes from its number in this process.
     func add(_ make: (UInt64) -> Connection) -> Connection {
         entries.withLock { entries in
             entries.opened += 1
@@ -50,7 +50,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// From now on the socket is the application's: the library's descriptor of it will be closed, and nothing else.
+    /// Leaves the socket to the application: from now on the engine only closes the library's descriptor of it.
     func giveAway(_ connection: Connection) {
         entries.withLock { _ in connection.isTaken = true }
     }
@@ -59,13 +59,13 @@ final class ConnectionTable: Sendable {
         entries.withLock { $0.open.forEach(body) }
     }
 
-    /// How many connections have a request line that isn't answered to the last byte.
+    /// The number of connections with a request line that isn't fully answered.
     var busyCount: Int {
         entries.withLock { $0.open.count { $0.stages.current.stage.isOwedAnswer } }
     }
 
-    /// How many connections have not sent their first request line yet; with those that the library's threads have still to
-    /// come to.
+    /// The number of connections that have not sent their first request line, including those that the library's
+    /// threads haven't handled.
     var unusedCount: Int {
         entries.withLock { entries in
             max(0, acceptedCount - entries.open.count) + entries.open.count { $0.requestCounts.begun == 0 }
@@ -82,7 +82,7 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Ends every connection that has overstayed: `shutdown`, never `close`, which is the library's.
+    /// Ends every connection that has overstayed, by `shutdown`; only the library calls `close`.
     /// - Returns: how many.
     @discardableResult
     func shutDownOverdue(now: UInt64, limits: Limits) -> Int {
@@ -99,14 +99,14 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Ends every connection. What an answer has given to the kernel still arrives.
+    /// Ends every connection. Bytes of an answer that the kernel has still arrive.
     func shutDownAll() {
         entries.withLock { entries in
             for connection in entries.open where !connection.isTaken { MicroHTTPD075.shutDownBeforeStop(connection.socket) }
         }
     }
 
-    /// Ends the connections whose client has hung up without the library noticing: see `MicroHTTPD075.noticeHangup`.
+    /// Ends the connections whose client's hang-up the library missed: see `MicroHTTPD075.noticeHangup`.
     /// - Returns: how many.
     @discardableResult
     func noticeHangups() -> Int {
@@ -137,13 +137,13 @@ final class ConnectionTable: Sendable {
     }
 }
 
-/// What the server has done since its start.
+/// The server's counts since its start.
 package struct Statistics: Sendable, Equatable {
     package var connectionsOpen: Int
     package var connectionsOpened: UInt64
-    /// Requests whose request line was complete.
+    /// Requests with a complete request line.
     package var requestsBegun: UInt64
-    /// Requests whose state was given back. Equal to `requestsBegun` when nothing is in flight.
+    /// Requests whose state was released. Equal to `requestsBegun` when nothing is in flight.
     package var requestsEnded: UInt64
     /// Connections that were ended because they overstayed a deadline.
     package var deadlinesMissed: UInt64

@@ -2,7 +2,7 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// What every connection needs: the application's functions, the limits and the state of the server.
+/// The part shared by all connections: the application's functions, the limits and the state of the server.
 final class Engine: Sendable {
     let limits: Limits
     let clock: @Sendable () -> UInt64
@@ -34,8 +34,8 @@ final class Engine: Sendable {
         return table.shutDownOverdue(now: clock(), limits: limits)
     }
 
-    /// Lets every suspended connection go on with a refusal: the library aborts the process if it is stopped while
-    /// one is suspended. `stopping` must be set before.
+    /// Resumes every suspended connection with a refusal: the library aborts the process if it is stopped while one is
+    /// suspended. Set `stopping` before.
     func resumeSuspended() {
         table.forEach { connection in
             connection.suspension.withLock { suspension in

@@ -9,12 +9,12 @@ package struct HTTPServerOptions: Sendable {
     package var host: String
     /// The port; 0 lets the system choose one.
     package var port: UInt16
-    /// A socket that listens already, taken instead of one on `host` and `port`, and closed by the server.
+    /// A listening socket to use instead of one on `host` and `port`. The server closes it.
     package var inherited: Int32?
     /// Event loops, each a thread with its own connections.
     package var threads: Int
     package var limits: Limits
-    /// Open connections at once; further ones wait in the kernel's queue. Nil: what the process' descriptors
+    /// Open connections at once; further ones wait in the kernel's queue. Nil: as many as the process's descriptors
     /// allow, at most 16,384, because each costs `limits.connectionMemory`.
     package var connectionLimit: Int?
     /// Connections that wait in the kernel to be accepted.
@@ -42,7 +42,7 @@ package struct HTTPServerOptions: Sendable {
 package enum HTTPServerError: Error, CustomStringConvertible {
     case unknownHost(String, reason: String)
     case cannotListen(host: String, port: UInt16, code: Int32)
-    /// The reason goes on from “The inherited descriptor 3”.
+    /// The reason completes the sentence that begins “The inherited descriptor 3”.
     case cannotInherit(Int32, _ reason: StaticString)
     case libraryRefused
     case alreadyStarted
@@ -81,11 +81,10 @@ package final class HTTPServer: Sendable {
     private let lifecycle = Mutex(Lifecycle.new)
 
     /// - Parameters:
-    ///   - handler: answers requests. Called on the daemon's threads; what it does there holds up all connections of
-    ///     that thread.
-    ///   - finish: makes the response that is sent, of what the handler gave or threw, and of what the engine refuses.
-    ///   - completed: called exactly once for each request whose request line was complete, when it is over:
-    ///     the status (0 if there was no answer) and the nanoseconds since the request line was complete. For the access log.
+    ///   - handler: answers requests. Called on the daemon's threads; its work holds up all connections of that thread.
+    ///   - finish: makes the response from the handler's result or error, or from the engine's refusal.
+    ///   - completed: called exactly once for each request with a complete request line, when it is over, with the
+    ///     status (0 without an answer) and the nanoseconds since the request line was complete. For the access log.
     package init(
         options: HTTPServerOptions = HTTPServerOptions(),
         handler: @escaping Handler,
@@ -108,7 +107,7 @@ package final class HTTPServer: Sendable {
         }
     }
 
-    /// The host it listens on: an inherited socket's address, else as it was asked for.
+    /// The host it listens on: an inherited socket's address, else the one in the options.
     package var host: String {
         lifecycle.withLock {
             if case .running(let running) = $0 { running.host } else { options.host }
@@ -117,14 +116,14 @@ package final class HTTPServer: Sendable {
 
     package var statistics: Statistics { engine.table.statistics }
 
-    /// The version of libmicrohttpd, if it is another than the one that the engine's workarounds and its checks of a
-    /// request's bytes were tested with.
+    /// The version of libmicrohttpd, if the engine's workarounds and its checks of a request's bytes weren't tested
+    /// with it.
     package static var untestedLibrary: String? {
         MicroHTTPD075.isTested(MicroHTTPD075.loaded) ? nil : MicroHTTPD075.loaded
     }
 
-    /// Ends connections that overstayed, and those whose client has hung up unnoticed. The server does it once a
-    /// second by itself; tests do it by hand.
+    /// Ends connections that overstayed, and those whose client has hung up unnoticed. The server does it once a second
+    /// by itself; tests call it.
     /// - Returns: how many had overstayed.
     @discardableResult
     package func sweep() -> Int { engine.sweep() }
@@ -200,8 +199,8 @@ extension HTTPServer {
         return Int(min(limit.rlim_cur, 4_000_000))
     }
 
-    /// A quarter of the descriptors, at most 16,384: a request's connection ends after seconds of silence, while what was
-    /// taken over keeps its descriptor for hours.
+    /// A quarter of the descriptors, at most 16,384: a request's connection ends after seconds of silence, while a
+    /// taken-over connection keeps its descriptor for hours.
     package static func affordableConnections(descriptors: Int) -> Int {
         min(16_384, max(64, descriptors / 4))
     }
@@ -210,12 +209,12 @@ extension HTTPServer {
 // MARK: - Stop
 
 extension HTTPServer {
-    /// Stops accepting, answers what is in flight with `Connection: close`, and waits for it. Then the connections end that wait
-    /// for a request; whoever has just sent one, or has only just come, is answered first.
+    /// Stops accepting, answers requests in flight with `Connection: close`, and waits for them. Then ends idle
+    /// connections; a client that has just sent a request, or just connected, gets its answer first.
     ///
-    /// Blocks: call it from a thread of your own, or use `shutDown(within:)`.
+    /// Blocks: call it from your own thread, or use `shutDown(within:)`.
     /// - Parameter nanoseconds: how long to wait at most.
-    /// - Returns: whether nobody waits for an answer any more.
+    /// - Returns: whether all requests have their answers.
     @discardableResult
     package func drain(within nanoseconds: UInt64) -> Bool {
         stopAccepting()
@@ -226,7 +225,7 @@ extension HTTPServer {
                 quietSince = nil
                 return false
             }
-            // Again and again: a request that still came has kept its connection.
+            // Repeatedly: a request that still came has kept its connection.
             engine.table.finishIdle()
             let since = quietSince ?? waited
             quietSince = since
@@ -235,7 +234,8 @@ extension HTTPServer {
         return quietSince != nil
     }
 
-    /// Ends the server. What is suspended is answered 503 first. Idempotent; blocks until all threads have ended.
+    /// Ends the server, after it has answered suspended requests with 503. Blocks until all threads have ended.
+    /// Idempotent.
     package func stop() {
         stopAccepting()
         let running: Running? = lifecycle.withLock { lifecycle in
@@ -246,8 +246,8 @@ extension HTTPServer {
         guard let running else { return }
         engine.stopping.store(true, ordering: .sequentiallyConsistent)
         engine.resumeSuspended()
-        // Long enough for the 503s to leave; the library drops what isn't sent when it stops. Twice in a row: a connection that was
-        // just accepted shows only when its request line was read.
+        // Long enough for the 503s to leave, because the library drops unsent answers when it stops. Twice in a row: a
+        // connection just accepted shows only when its request line was read.
         var quiet = 0
         wait(within: 1_000_000_000) { _ in
             quiet = engine.table.busyCount == 0 ? quiet + 1 : 0
@@ -259,16 +259,16 @@ extension HTTPServer {
         MHD_stop_daemon(running.daemon)
     }
 
-    /// Ends every connection that is left, before the daemon is stopped: see `MicroHTTPD075.shutDownBeforeStop`.
+    /// Ends every remaining connection before the daemon stops: see `MicroHTTPD075.shutDownBeforeStop`.
     private func endConnections(within nanoseconds: UInt64) {
         wait(within: nanoseconds) { _ in
-            // Again and again: one that was just accepted stands in the table a moment later.
+            // Repeatedly: a connection just accepted is in the table a moment later.
             engine.table.shutDownAll()
             return engine.table.acceptedCount == 0
         }
     }
 
-    /// Drains, then stops, on a thread of its own, so that a task can wait for it.
+    /// Drains, then stops, on a separate thread, so that a task can wait for it.
     /// - Returns: whether everything in flight was answered in time.
     @discardableResult
     package func shutDown(within nanoseconds: UInt64) async -> Bool {
@@ -282,9 +282,9 @@ extension HTTPServer {
         }
     }
 
-    /// Closes the listening socket, after what waits in its queue; connections that are open go on to their next answer, which says
-    /// `Connection: close`. Who comes from here on is refused by the system; or, where the socket was inherited, waits in its queue
-    /// with those who are there already, for the next process. Idempotent.
+    /// Closes the listening socket after accepting the connections in its queue. Open connections continue to their
+    /// next answer, which has `Connection: close`. From then on the system refuses new clients. But an inherited socket
+    /// keeps its queue: the clients in it, and new ones, wait for the next process. Idempotent.
     package func stopAccepting() {
         let acceptor: SystemThread? = lifecycle.withLock { lifecycle in
             guard case .running(var running) = lifecycle, running.accepts else { return nil }
@@ -297,8 +297,8 @@ extension HTTPServer {
         acceptor?.join()
     }
 
-    /// Looks every 5 ms whether something holds, and once at least.
-    /// - Parameter holds: gets the nanoseconds that were waited so far.
+    /// Checks every 5 ms whether a condition holds, and at least once.
+    /// - Parameter holds: gets the nanoseconds waited so far.
     private func wait(within nanoseconds: UInt64, until holds: (UInt64) -> Bool) {
         let pause: UInt64 = 5_000_000
         var waited: UInt64 = 0

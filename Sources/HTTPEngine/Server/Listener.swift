@@ -5,13 +5,13 @@ import SystemSupport
 /// The listening socket and the thread that accepts.
 ///
 /// The engine accepts itself and gives the library each connection, because the library's own way to stop accepting may
-/// abort the process: see `MicroHTTPD075`. It also spreads connections evenly over the workers, and lets the last ones in
-/// the kernel's queue be served before the socket closes.
+/// abort the process: see `MicroHTTPD075`. It also spreads connections evenly over the workers, and serves the last
+/// ones in the kernel's queue before the socket closes.
 ///
-/// An inherited socket is one open file with its supervisor's: it is closed here and never shut down, and at the end its queue
-/// is left as it is, for the process that is started next.
+/// An inherited socket shares its open file with the supervisor's. So the listener closes it and never shuts it down,
+/// and in the end leaves its queue for the next process.
 final class Listener: Sendable {
-    /// As it was asked for; an inherited socket's as numbers.
+    /// As requested; an inherited socket's in numbers.
     let host: String
     let port: UInt16
     private let descriptor: Int32
@@ -46,7 +46,7 @@ final class Listener: Sendable {
         isInherited = false
     }
 
-    /// Takes over a listening socket of TCP, and closes it in the end.
+    /// Takes over a listening TCP socket, and closes it in the end.
     init(inherited descriptor: Int32) throws(HTTPServerError) {
         guard let type = Self.option(SO_TYPE, of: descriptor) else {
             throw .cannotInherit(descriptor, errno == EBADF ? "isn't open" : "isn't a socket")
@@ -58,8 +58,8 @@ final class Listener: Sendable {
         guard Self.option(SO_ACCEPTCONN, of: descriptor) == 1 else {
             throw .cannotInherit(descriptor, "is a socket that doesn't listen: the socket unit must say Accept=no")
         }
-        // The flag belongs to the open file, so the supervisor's descriptor has it from now on too. Without it a connection
-        // that another process takes between `poll` and `accept` would hold the acceptor up, and so the stop.
+        // The flag belongs to the open file, so the supervisor's descriptor gets it too. Without it, a connection that
+        // another process takes between `poll` and `accept` would block the accepting thread, and so the stop.
         _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         self.descriptor = descriptor
@@ -86,14 +86,14 @@ final class Listener: Sendable {
         }
         guard code == 0 else { return ("", 0) }
         let host = String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
-        // The port stands at the same place in IPv4 and IPv6 addresses.
+        // The port is at the same place in IPv4 and IPv6 addresses.
         return (host, withUnsafeBytes(of: storage) { UInt16(bigEndian: $0.load(fromByteOffset: 2, as: UInt16.self)) })
     }
 
-    /// Accepts until the signal is given, then what still waits in the kernel's queue, unless the socket was inherited; then
-    /// closes the socket.
+    /// Accepts until the signal is given. Then accepts the connections still in the kernel's queue, unless the socket
+    /// was inherited, and closes the socket.
     /// - Parameters:
-    ///   - hasRoom: whether one more connection may be open. Without room, clients wait in the kernel's queue.
+    ///   - hasRoom: whether one more connection may be open. If not, clients wait in the kernel's queue.
     ///   - add: takes over an accepted socket.
     func run(until signal: StopSignal, hasRoom: () -> Bool, add: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Void) {
         while true {
@@ -110,7 +110,7 @@ final class Listener: Sendable {
     /// Closes the socket of a listener that never ran.
     func abandon() { _ = close(descriptor) }
 
-    /// - Returns: false if nothing waits or the system has no descriptor left.
+    /// - Returns: false if no connection waits or the system has no descriptor left.
     private func acceptOne(_ add: (Int32, UnsafePointer<sockaddr>, socklen_t) -> Void) -> Bool {
         var address = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)
@@ -125,7 +125,7 @@ final class Listener: Sendable {
         }
     }
 
-    /// - Returns: whether to accept again at once: the client that failed is gone, others may wait.
+    /// - Returns: whether to accept again at once, because the failed client is gone and others may wait.
     private func giveUp(_ code: Int32) -> Bool {
         switch code {
         case ECONNABORTED, EINTR, EPROTO:
@@ -133,8 +133,8 @@ final class Listener: Sendable {
         case EAGAIN:
             return false
         default:
-            // No descriptor or no memory is left, or the supervisor has shut the socket down: it stays readable, so without a
-            // pause this would spin until somebody closes something.
+            // No descriptor or no memory is left, or the supervisor has shut the socket down. The socket stays
+            // readable, so without a pause this would spin until a descriptor is closed.
             _ = poll(nil, 0, 20)
             return false
         }

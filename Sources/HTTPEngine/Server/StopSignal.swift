@@ -2,9 +2,10 @@ import CMicroHTTPD
 import Glibc
 import Synchronization
 
-/// A signal from one thread to a loop that waits in `poll`: the end of a pipe. It stays given.
+/// A signal from one thread to a loop that waits in `poll`: the end of a pipe. Once given, it stays.
 ///
-/// Sendable, because the descriptors are only read after `init`, but for the writing end, which `give` takes under a lock.
+/// Sendable, because after `init` the descriptors are only read, except the writing end, which `give` takes under a
+/// lock.
 final class StopSignal: Sendable {
     private let reading: Int32
     private let writing: Mutex<Int32?>
@@ -30,7 +31,7 @@ final class StopSignal: Sendable {
         }
     }
 
-    /// Waits for the signal, for something to read on another descriptor, or for the time to pass.
+    /// Waits for the signal, for readable bytes on another descriptor, or for the time to pass.
     /// - Parameter milliseconds: how long at most; -1 for ever.
     /// - Returns: whether the signal was given.
     func wait(milliseconds: Int32, alsoFor other: Int32 = -1) -> Bool {
