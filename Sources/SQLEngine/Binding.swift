@@ -3,8 +3,8 @@ public import CSQLite
 /// A Swift value that can be an argument of a statement.
 @usableFromInline
 package protocol SQLBindable {
-    /// Binds the value to the argument `index` (from 1) and returns SQLite's result code. The statement is reset and
-    /// its bindings are cleared before the call of `Connection` that was given the value returns.
+    /// Binds the value to the argument `index` (from 1) and returns SQLite's result code. `Connection` resets the
+    /// statement and clears its bindings before the call that got the value returns.
     func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32
 }
 
@@ -74,7 +74,7 @@ extension Array: SQLBindable where Element == UInt8 {
     }
 }
 
-/// BLOB, also when empty. Not copied: the memory must stay valid and unchanged until the call it is given to returns.
+/// BLOB, also when empty. Not copied: the memory must stay valid and unchanged until the call that takes it returns.
 extension UnsafeRawBufferPointer: SQLBindable {
     @inlinable
     package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {

@@ -5,28 +5,28 @@ import SystemSupport
 
 /// Copies the write-ahead log into the file on a thread and a connection of its own, while the writer goes on.
 ///
-/// What is committed meanwhile is copied in the next pass, which is shorter. The last few pages are left to the writer,
-/// because SQLite begins the log anew only when all of it is in the file. SQLite syncs the file in the pass that reaches the
-/// log's end, and so on the writer's thread; what was copied before is synced here, so that the writer has little to wait
-/// for. On its thread a checkpoint of 8,000 pages that were all different took 40 to 60 ms, half of it waiting for the
-/// disk, and everybody's writes with it.
+/// Each pass copies the pages committed during the one before, and is shorter. The checkpointer leaves the last few
+/// pages to the writer, because SQLite restarts the log only when all of it is in the file. SQLite syncs the file in
+/// the pass that reaches the log's end, and so on the writer's thread. The checkpointer syncs the earlier pages itself,
+/// so that the writer waits little. A whole checkpoint on the writer's thread, of 8,000 different pages, took 40 to 60
+/// ms, half of it waiting for the disk, and delayed all writes.
 ///
-/// A pass is begun only after a commit, or the writer's word, whose pages aren't in the file. SQLite before 3.51.3 may lose
-/// pages where a pass begins while the writer begins the log anew, which it does only when all of them are
-/// (https://www.sqlite.org/wal.html#walresetbug).
+/// A pass begins only after a commit, or a word of the writer's, whose pages aren't in the file yet. SQLite before
+/// 3.51.3 may lose pages when a pass begins while the writer restarts the log, and the writer does so only when the
+/// file has all of them (https://www.sqlite.org/wal.html#walresetbug).
 ///
 /// Sendable because the connection belongs to the thread, and all that others touch is atomic or behind the monitor.
 final class Checkpointer: @unchecked Sendable {
     enum State {
         case idle
-        /// Asked for, or at work.
+        /// Requested, or at work.
         case busy
-        /// So many pages of the log are in the file; `isStopped`: a reader of an old state keeps the rest from being copied.
+        /// The number of the log's pages in the file; `isStopped`: a reader of an old state prevents copying the rest.
         case copied(Int, isStopped: Bool)
         case failed(any Error)
     }
 
-    /// How often a reader of an old state is waited for, and how long each time.
+    /// How often a pass waits for a reader of an old state, and how long each time.
     private static let patience = 20
     private static let readerMicroseconds: UInt32 = 5_000
 
@@ -44,7 +44,7 @@ final class Checkpointer: @unchecked Sendable {
     init(connection: sending Connection, remainder: Int) throws {
         self.connection = connection
         self.remainder = remainder
-        // On a connection that has never read, SQLite's checkpoint copies nothing. Its settings read already.
+        // SQLite's checkpoint copies nothing on a connection that has never read. Its settings have already read.
         _ = try connection.dataVersion()
         connection.takeBack()
         try EngineThread.start("sql-checkpoint") { [self] in run() }
@@ -59,11 +59,11 @@ final class Checkpointer: @unchecked Sendable {
         }
     }
 
-    /// The writer has committed: so many pages are in the log.
+    /// Takes the number of pages in the log after the writer's commit.
     func noticed(_ pages: Int) { logPages.store(pages, ordering: .relaxed) }
 
-    /// How far it is; what it has ended is told once.
-    /// - Parameter waits: whether to wait for the end of what it does.
+    /// Its progress. Reports a finished copy once.
+    /// - Parameter waits: whether to wait for the end of the present copy.
     func takeState(waits: Bool) -> State {
         monitor.withLock {
             while waits, case .busy = state, !hasFinished { monitor.wait() }
@@ -74,7 +74,7 @@ final class Checkpointer: @unchecked Sendable {
         }
     }
 
-    /// Lets it end what it is doing, and closes its connection. Idempotent.
+    /// Waits for the present copy, and closes the connection. Idempotent.
     func close() {
         monitor.withLock {
             isClosing = true
@@ -122,10 +122,10 @@ final class Checkpointer: @unchecked Sendable {
                 let pass = try connection.checkpoint(truncate: false)
                 if pass.copied - copied > remainder { try connection.syncFile() }
                 copied = pass.copied
-                // Somebody else has begun the log anew: what is known of it is over.
+                // Somebody else has restarted the log: the known progress is void.
                 if pass.log < known { return .copied(copied, isStopped: false) }
                 if copied < pass.log {
-                    // A reader that is about to end, mostly.
+                    // Mostly a reader that is about to end.
                     if patience == 0 || isEnding { return .copied(copied, isStopped: true) }
                     patience -= 1
                     usleep(Self.readerMicroseconds)
@@ -134,8 +134,8 @@ final class Checkpointer: @unchecked Sendable {
                 }
             }
         } catch {
-            // At once: Linux may let go of pages that it takes for written, and the writer hears of it with its next commit.
-            // What can't be done here, the writer does.
+            // At once: Linux may drop pages that it takes for written, and the writer learns of it only with its next
+            // commit. If this fails, the writer does it.
             if (error as? SQLError)?.isFailedSync == true { try? connection.forgetCopied() }
             return .failed(error)
         }

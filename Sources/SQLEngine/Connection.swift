@@ -1,14 +1,14 @@
 import CSQLite
 import Glibc
 
-/// One connection to one file, used by one owner at a time: whoever it was lent to, on the thread it was lent on, until
-/// the closure returns. Any other use ends the program. The statements' side is in Statement.swift.
+/// One connection to one file, used by one owner at a time: the closure that borrows it, on its thread, until it
+/// returns. Any other use ends the program. Statement.swift has the statements.
 @usableFromInline
 package final class Connection {
     enum Access {
         /// Reads and writes, as `Database` does.
         case write
-        /// The same with foreign keys not enforced: for migrations.
+        /// The same without enforcing foreign keys: for migrations.
         case migrate
         /// Only to copy the log into the file.
         case checkpoint
@@ -17,29 +17,29 @@ package final class Connection {
     }
 
     let path: String
-    /// Whether it can only read: then it sees nothing but what is committed.
+    /// Whether it can only read: then it sees only committed data.
     package let isReadOnly: Bool
     @usableFromInline let handle: OpaquePointer
-    /// The thread that may use the connection; 0 when nobody may.
+    /// The thread that may use the connection; 0 when none may.
     var owner: UInt
     var statements = StatementTable()
     /// BEGIN, COMMIT and the like.
     var controls = StatementTable()
-    /// Statements that run while the same statement of the table is in use.
+    /// Statements that run while the table's own copy of them is in use.
     var temporaries: [OpaquePointer] = []
     /// Between a `begin…` and its `commit` or `rollback`.
     private(set) var isInTransaction = false
-    /// Why SQLite rolled the transaction back by itself, when it did (disk full, I/O error, no memory).
+    /// Why SQLite rolled the transaction back by itself (disk full, I/O error, no memory); nil if it didn't.
     private(set) var rollbackCause: SQLError?
-    /// While true, statements that begin or end transactions and attach files may be prepared.
+    /// While true, the authorizer allows statements that begin or end transactions and attach files.
     private var allowsControl = false
-    /// Pages in the write-ahead log after the last commit of this connection that wrote any; nil once they were taken.
+    /// Pages in the write-ahead log after this connection's last commit that wrote any; nil once read.
     private var logPages: Int?
     /// Whether a checkpoint waits for the disk.
     private let isSynced: Bool
     private var isClosed = false
 
-    /// Opens a file that is there (see `DatabaseFile`); the calling thread is the owner.
+    /// Opens an existing file (see `DatabaseFile`); the calling thread is the owner.
     ///
     /// - Throws: `SQLError`: `cantOpen` with the reason of the operating system, `notADatabase`, …
     init(path: String, access: Access, options: DatabaseOptions) throws {
@@ -61,7 +61,7 @@ package final class Connection {
         close()
     }
 
-    /// Frees the statements and the handle. Nothing can be done with the connection afterwards. Idempotent.
+    /// Frees the statements and the handle. The connection can't be used afterwards. Idempotent.
     func close() {
         guard !isClosed else { return }
         isClosed = true
@@ -75,9 +75,9 @@ package final class Connection {
         }
     }
 
-    /// Once a process, before anything else of SQLite.
+    /// Once in a process, before any other use of SQLite.
     private static let startLibrary: Void = {
-        // Fails when somebody else in the process started SQLite before. Then only speed is lost.
+        // Fails when other code in the process has started SQLite. That only costs speed.
         _ = csqlite_disable_memory_statistics()
         guard sqlite3_threadsafe() != 0, sqlite3_initialize() == SQLITE_OK else {
             misuse("this libsqlite3 was built without threads")
@@ -121,7 +121,7 @@ extension Connection {
             try check(csqlite_db_config(handle, setting, value))
         }
         let cache = access == .read ? options.readerCacheKibibytes : options.writerCacheKibibytes
-        // No memory map: with one, a disk error is a signal and not an error code.
+        // No memory map: with one, a disk error is a signal instead of an error code.
         try execute(
             """
             PRAGMA foreign_keys = \(access == .migrate ? 0 : 1);
@@ -139,9 +139,9 @@ extension Connection {
         installAuthorizer()
     }
 
-    /// Turns the file to write-ahead logging, which it then keeps. A file that is new gets its page size before.
+    /// Switches the file to write-ahead logging for good. A new file gets its page size first.
     ///
-    /// Somebody else may be doing the same at this moment; SQLite doesn't wait for that by itself.
+    /// Another process may be doing the same at this moment; SQLite doesn't wait for that by itself.
     func enterWriteAheadLogging(_ options: DatabaseOptions) throws {
         var left = options.busyTimeoutMilliseconds
         while true {
@@ -158,7 +158,7 @@ extension Connection {
         }
     }
 
-    /// Notes the length of the log after each commit.
+    /// Records the length of the log after each commit.
     private func watchLog() {
         let context = Unmanaged.passUnretained(self).toOpaque()
         sqlite3_wal_hook(
@@ -170,7 +170,7 @@ extension Connection {
             }, context)
     }
 
-    /// Transactions are begun and ended by `Database` only: a stray COMMIT would answer callers before their time.
+    /// Lets only `Database` begin and end transactions: a stray COMMIT would answer callers too early.
     private func installAuthorizer() {
         let context = Unmanaged.passUnretained(self).toOpaque()
         sqlite3_set_authorizer(
@@ -232,9 +232,9 @@ extension Connection {
         isInTransaction = false
     }
 
-    /// Leaves the transaction, if there still is one. Afterwards the connection is as good as new.
+    /// Rolls back the transaction, if there still is one. Afterwards the connection is as good as new.
     func rollback() {
-        // First: undoing reads pages as they were before.
+        // First: the rollback reads pages in their old state.
         LogBuffer.discard(of: handle)
         if sqlite3_get_autocommit(handle) == 0 { try? control("ROLLBACK") }
         guard sqlite3_get_autocommit(handle) != 0 else { misuse("ROLLBACK failed on \(path)") }
@@ -266,7 +266,7 @@ extension Connection {
         return current != 0
     }
 
-    /// Changes when another connection changed the file, never by what this one does.
+    /// Changes when another connection changes the file, never by this one's writes.
     func dataVersion() throws -> Int64 {
         try first("PRAGMA data_version") { $0.int(0) } ?? 0
     }
@@ -282,8 +282,9 @@ extension Connection {
         return (Int(log), Int(copied))
     }
 
-    /// Waits until what was copied into the file is on the disk, as a checkpoint does at its end; not with `synchronous` off.
-    /// Through SQLite's own descriptor: closing another one of this process would drop SQLite's locks.
+    /// Waits until the pages copied into the file are on the disk, as a checkpoint does at its end; not with
+    /// `synchronous` off. Through SQLite's own descriptor: closing another one of this process would drop SQLite's
+    /// locks.
     func syncFile() throws {
         guard isSynced else { return }
         var file: UnsafeMutablePointer<sqlite3_file>?
@@ -293,14 +294,15 @@ extension Connection {
         if code != SQLITE_OK { throw SQLError(code: ResultCode(rawValue: code)) }
     }
 
-    /// Makes SQLite take all of the log for not copied yet, in every process that has the database open: see
-    /// `Displacement.unsynced`. The number stands in the index of the log (https://www.sqlite.org/walformat.html, section 2.2).
+    /// Makes SQLite treat the whole log as not copied, in every process that has the database open: see
+    /// `Displacement.unsynced`. The number is in the index of the log (https://www.sqlite.org/walformat.html, section
+    /// 2.2).
     func forgetCopied() throws {
         var file: UnsafeMutablePointer<sqlite3_file>?
         try check(sqlite3_file_control(handle, "main", SQLITE_FCNTL_FILE_POINTER, &file))
         guard let file, let methods = file.pointee.pMethods?.pointee, let lock = methods.xShmLock, let map = methods.xShmMap
         else { throw SQLError(code: .ioError) }
-        // The lock of whoever copies.
+        // The lock for copying.
         let (place, count, exclusive): (Int32, Int32, Int32) = (1, 1, SQLITE_SHM_EXCLUSIVE)
         guard lock(file, place, count, SQLITE_SHM_LOCK | exclusive) == SQLITE_OK else { throw SQLError(code: .busy) }
         defer { _ = lock(file, place, count, SQLITE_SHM_UNLOCK | exclusive) }
@@ -309,16 +311,16 @@ extension Connection {
         index.storeBytes(of: 0, toByteOffset: 96, as: UInt32.self)
     }
 
-    /// Pages in the log after a commit, once; nil when nothing was written to it since.
+    /// Pages in the log after a commit, returned once; nil if nothing was written to it since.
     func takeLogPages() -> Int? {
         defer { logPages = nil }
         return logPages
     }
 
-    /// Writes what `body` changes to the log, as far as it has to grow for it, and takes all of it back: afterwards nothing has
-    /// changed, also not the log's length.
+    /// Makes the log as long as the changes of `body` need, and undoes everything: afterwards nothing has changed, not
+    /// even the log's length.
     ///
-    /// - Throws: what `body` throws; `SQLError` when the disk doesn't take it.
+    /// - Throws: `body`'s error; `SQLError` when the disk has no room or fails.
     func rehearse(_ body: (Connection) throws -> Void) throws {
         try begin(.immediate)
         defer { rollback() }
@@ -328,7 +330,7 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLError(code: ResultCode(rawValue: code)) }
     }
 
-    /// When the connection is closed, the log and what it holds stay as they are.
+    /// Keeps the log and its content when the connection closes.
     func leaveLog() {
         _ = csqlite_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
@@ -353,8 +355,8 @@ extension Connection {
         try body()
     }
 
-    /// Remembers that SQLite left the transaction by itself: from then on every statement of the closure fails, because
-    /// it would commit by itself.
+    /// Records that SQLite left the transaction by itself. From then on every statement of the closure fails, because
+    /// each would commit on its own.
     func noteRollback(_ error: SQLError) {
         guard isInTransaction, rollbackCause == nil, sqlite3_get_autocommit(handle) != 0 else { return }
         rollbackCause = error

@@ -2,15 +2,15 @@ import Synchronization
 
 /// One SQLite file: any number of readers and one writer, which never block each other.
 ///
-/// Closures get a `Connection` that is theirs until they return. Reads run at once on the calling thread. Writes are
-/// queued for one thread that commits them in groups; see `Writer`.
+/// A closure owns the `Connection` that it gets until it returns. Reads run at once on the calling thread. Writes wait
+/// for one thread that commits them in groups; see `Writer`.
 @usableFromInline
 package final class Database: Sendable {
     package let file: DatabaseFile
     @usableFromInline let readers: ReaderPool
     private let writer: Writer
 
-    /// Opens the file, creates it with mode 0600 if it is missing, and turns it to write-ahead logging.
+    /// Opens the file, creates it with mode 0600 if it is missing, and switches it to write-ahead logging.
     ///
     /// - Throws: `SQLError`: `cantOpen`, `notADatabase`, `busy`, …
     package init(path: String, options: DatabaseOptions = .init()) throws {
@@ -29,9 +29,9 @@ package final class Database: Sendable {
         close()
     }
 
-    /// Runs a read on the calling thread. For one statement: each sees the newest committed state of its own moment.
+    /// Runs a read on the calling thread. For one statement: each statement sees the state committed when it runs.
     ///
-    /// - Throws: what `body` throws; `closed`; `SQLError` when a connection had to be opened and couldn't.
+    /// - Throws: `body`'s error; `closed`; `SQLError` when a connection can't be opened.
     @inlinable
     package func read<T>(_ body: (Connection) throws -> T) throws -> T {
         let connection = try readers.take()
@@ -46,7 +46,7 @@ package final class Database: Sendable {
         return result
     }
 
-    /// Runs several reads on the calling thread that all see one state: the one committed when the first ran.
+    /// Runs several reads on the calling thread. All see the state committed when the first ran.
     @inlinable
     package func snapshot<T>(_ body: (Connection) throws -> T) throws -> T {
         let connection = try readers.takeSnapshot()
@@ -63,13 +63,12 @@ package final class Database: Sendable {
 
     /// Runs `body` in a transaction on the writer's thread and returns after its commit.
     ///
-    /// Other writes may be in the same transaction, before and after; what one that throws has done is undone alone.
-    /// For that, `body` may be run twice: it must have no effect but on the database; what follows from the write it registers
-    /// in its `Transaction`. What it reads may be another's write that is not committed yet; it is committed with this one or
-    /// neither is.
-    /// A write that was submitted is done, also when the task that waits for it is cancelled.
+    /// Other writes may be in the same transaction, before and after. When one throws, only its own changes are undone.
+    /// For that, `body` may run twice: it must change nothing but the database, and register other effects in its
+    /// `Transaction`. It may read another write that isn't committed yet; the two commit together or not at all. A
+    /// submitted write runs even if the task that waits for it is cancelled.
     ///
-    /// - Throws: what `body` throws; `queueFull`; `closed`; the commit's `SQLError`. Nothing was done then.
+    /// - Throws: `body`'s error; `queueFull`; `closed`; the commit's `SQLError`. Then nothing has changed.
     @discardableResult
     nonisolated(nonsending)
         package func write<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) async throws -> T
@@ -79,54 +78,53 @@ package final class Database: Sendable {
         }
     }
 
-    /// The same for a caller that has a thread to block: command-line programs and tests.
+    /// The same for callers that may block their thread: command-line programs and tests.
     @discardableResult
     package func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) throws -> T {
         try onWriter(needsTransaction: true, body)
     }
 
-    /// `notify` is called on the writer's thread within a second after another process (or a connection that isn't this
-    /// object's) has committed to the file. It may also be called without a change, must not block, and is kept until
-    /// the database is closed.
+    /// Calls `notify` on the writer's thread within a second after another process (or a connection that isn't this
+    /// object's) has committed to the file. The call may come without a change. `notify` must not block; the database
+    /// keeps it until it is closed.
     package func onForeignChange(_ notify: @escaping @Sendable () -> Void) {
         writer.addListener(notify)
     }
 
-    /// Copies the write-ahead log into the file; with `truncate` waits for the readers and empties the log.
-    ///
-    /// - Throws: `busy` when `truncate` didn't get its turn in `busyTimeoutMilliseconds`; `closed`.
+    /// Copies the write-ahead log into the file; with `truncate` waits for the readers and empties the log. - Throws:
+    /// `busy` when `truncate` waited longer than `busyTimeoutMilliseconds`; `closed`.
     package func checkpoint(truncate: Bool) throws {
         try onWriter(needsTransaction: false) { [writer] _ in try writer.checkpoint(truncate: truncate) }
     }
 
-    /// Refuses new reads and writes, does the writes that wait, and copies the log into the file. Reads that are running
-    /// end normally. Idempotent.
+    /// Refuses new reads and writes, runs the waiting writes, and copies the log into the file. Running reads end
+    /// normally. Idempotent.
     package func close() {
         readers.close()
         writer.close()
     }
 
-    /// Tells what the writes of a transaction changed (`Transaction.changed`), after its commit and before any of them is
-    /// answered: whoever remembers what was read can forget it in time. On the writer's thread, which waits for it.
+    /// Called with the rows that a transaction's writes changed (`Transaction.changed`), after its commit and before
+    /// their callers are answered, so that caches can forget them in time. On the writer's thread, which waits for it.
     package func onCommit(_ watch: @escaping @Sendable (_ changes: [Int64]) -> Void) {
         writer.watchCommits(watch)
     }
 
-    /// Tells when the files aren't those any more that were opened, or their disk failed to sync them, with the error that
-    /// writes fail with from then on; and nil when they are back, or on the disk, and writing goes on. On the writer's thread,
-    /// before a transaction or, while somebody listens for foreign changes, within a second.
+    /// Called when the names lead to other files than the open ones, or when the disk failed to sync, with the error of
+    /// all writes from then on; and with nil when the files are back, or on the disk, and writing continues. On the
+    /// writer's thread, before a transaction or, while there is a listener for foreign changes, within a second.
     package func onDisplacement(_ watch: @escaping @Sendable (SQLError?) -> Void) {
         writer.watchFiles(watch)
     }
 
-    /// Tells that the log can't be copied and grows on: once in `DatabaseOptions.logNoticeMilliseconds`; and nil when it can
-    /// be again. On the writer's thread, after a commit.
+    /// Called when the log can't be copied and keeps growing, once in `DatabaseOptions.logNoticeMilliseconds`; and with
+    /// nil when it can be copied again. On the writer's thread, after a commit.
     package func onLogTrouble(_ watch: @escaping @Sendable (LogTrouble?) -> Void) {
         writer.watchLog(watch)
     }
 
-    /// Finds out whether the disk has room for what `body` would write, without writing it: see `Connection.rehearse`. Alone,
-    /// so that what is wrong spoils no other write.
+    /// Checks whether the disk has room for the writes of `body`, without making them: see `Connection.rehearse`. Runs
+    /// alone, so that a failure spoils no other write.
     nonisolated(nonsending)
         package func rehearse(_ body: @escaping @Sendable (Transaction) throws -> Void) async throws
     {
@@ -140,18 +138,18 @@ package final class Database: Sendable {
         }
     }
 
-    /// The writes that failed because nothing could be written: how many, and why the last one did.
+    /// The writes that failed because the database couldn't be written: their number, and the reason of the last one.
     package var refusals: Refusals { writer.lastRefusals }
 
-    /// How many writes the last transaction held: a measure of how busy the writer is.
+    /// The number of writes in the last transaction: a measure of how busy the writer is.
     package var lastGroup: Int { writer.lastGroup }
 
-    /// Writes that wait for the writer's thread at this moment; see `DatabaseOptions.writerQueueLimit`.
+    /// Writes that wait for the writer's thread now; see `DatabaseOptions.writerQueueLimit`.
     package var waitingWrites: Int {
         writer.waiting
     }
 
-    /// Looks for foreign changes now instead of within a second, and returns when those concerned were told.
+    /// Checks for foreign changes now instead of within a second, and returns when the listeners have been called.
     package func pollForeignChange() throws {
         try writer.pollNow()
     }

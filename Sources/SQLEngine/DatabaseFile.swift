@@ -1,6 +1,6 @@
 import Glibc
 
-/// Which file a name leads to: the same for every name of one file, and no other file's while somebody has it open.
+/// The identity of a file: the same for all its names, and no other file's while it is open.
 package struct FileIdentity: Hashable, Sendable {
     private let device: UInt
     private let inode: UInt
@@ -17,7 +17,7 @@ package struct FileIdentity: Hashable, Sendable {
         inode = UInt(status.st_ino)
     }
 
-    /// - Returns: nil with `errno` when the name leads to no file.
+    /// - Returns: nil, with `errno` set, when the name leads to no file.
     init?(of name: String) {
         var status = stat()
         guard stat(name, &status) == 0 else { return nil }
@@ -25,12 +25,12 @@ package struct FileIdentity: Hashable, Sendable {
     }
 }
 
-/// A database's file, found under the name that was given.
+/// A database's file, found under a given name.
 package struct DatabaseFile: Sendable {
-    /// As it was given. It must go on leading to this file, or the next start won't find what is written now.
+    /// The name as given. It must keep leading to this file, or the next start won't find the present writes.
     package let name: String
-    /// The same, but where it is a symbolic link, what that leads to. SQLite names the log after it, and everything else
-    /// that is kept beside the file stands there too.
+    /// The same, with a symbolic link resolved. SQLite names the log after it, and the other files beside the database
+    /// are there too.
     package let path: String
     package let identity: FileIdentity
 
@@ -61,7 +61,8 @@ package struct DatabaseFile: Sendable {
         identity = FileIdentity(status)
     }
 
-    /// Where the file is that a name leads to, also when there is none yet. Nil: the name is a link that leads nowhere.
+    /// The path of the file that a name leads to, even if the file doesn't exist yet. Nil: the name is a link that
+    /// leads nowhere.
     package static func path(_ name: String) -> String? {
         var status = stat()
         guard lstat(name, &status) == 0, status.st_mode & S_IFMT == S_IFLNK else { return name }
@@ -71,18 +72,19 @@ package struct DatabaseFile: Sendable {
     }
 }
 
-/// What became of the files of a database that is open, so that nothing is written to them.
+/// Why an open database's files must not be written.
 enum Displacement: Equatable, Sendable {
     case gone
     case hidden(Int32)
     case replaced
     case logGone
     case logReplaced
-    /// The disk failed to sync while the log was copied into the file. Linux takes the pages for written from then on, and only
-    /// the log holds them for certain: it stays, SQLite is told that nothing of it was copied, and all of it is copied anew.
+    /// The disk failed to sync while the log was copied into the file. From then on Linux takes the pages for written,
+    /// and only the log holds them for certain. So the engine keeps the log, makes SQLite treat it as not copied, and
+    /// copies all of it again.
     case unsynced
 
-    /// Its message goes on after "The database can't be written:".
+    /// Its message continues "The database can't be written:".
     var error: SQLError {
         let message =
             switch self {
@@ -96,18 +98,18 @@ enum Displacement: Equatable, Sendable {
     }
 }
 
-/// The files that a database was opened as, to be held against what stands under their names. Whoever writes to files that
-/// nobody finds again acknowledges what is lost.
+/// The files of an open database, for comparison with the files under their names. A write to a file that no name leads
+/// to would be acknowledged and lost.
 ///
-/// SQLite keeps them open as long as the database is, so none of them can be another file with the same identity. They are
-/// looked at by name and never opened here: closing them would drop SQLite's locks
-/// (https://www.sqlite.org/howtocorrupt.html, section 2.2).
+/// SQLite keeps them open as long as the database, so no other file can have their identity. This checks them by name
+/// and never opens them: closing them would drop SQLite's locks (https://www.sqlite.org/howtocorrupt.html, section
+/// 2.2).
 struct OpenFiles: Sendable {
     let file: DatabaseFile
     private let log: FileIdentity
     private let index: FileIdentity
 
-    /// For a database that was opened, and read from, since the file was found.
+    /// For a database that was opened, and read, after the file was found.
     init(_ file: DatabaseFile) throws {
         guard FileIdentity(of: file.name) == file.identity, let log = FileIdentity(of: file.path + "-wal"),
             let index = FileIdentity(of: file.path + "-shm")
@@ -117,7 +119,7 @@ struct OpenFiles: Sendable {
         self.index = index
     }
 
-    /// What became of them, if they aren't those that were opened. Three calls of the system.
+    /// How the files under the names differ from the open ones; nil if they don't. Makes three system calls.
     var displacement: Displacement? {
         guard let found = FileIdentity(of: file.name) else {
             return errno == ENOENT || errno == ENOTDIR ? .gone : .hidden(errno)

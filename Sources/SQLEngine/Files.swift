@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the engine does to files besides SQLite.
+/// The engine's own work on files.
 enum Files {
     /// Creates an empty file with mode 0600 if there is none.
     ///
@@ -25,7 +25,7 @@ enum Files {
         unlink(path)
     }
 
-    /// Makes the content of a file and its name in the folder survive a power failure.
+    /// Syncs a file's content and its name in the folder, so that both survive a power failure.
     static func sync(_ path: String) throws {
         try syncOne(path)
         try syncOne(folder(of: path))

@@ -1,33 +1,34 @@
 import CSQLite
 import Glibc
 
-/// Gathers what a connection writes to its write-ahead log and gives it to the system in one piece when the log is synced.
+/// Gathers a connection's writes to its write-ahead log and gives them to the system in one piece when the log is
+/// synced.
 ///
-/// SQLite writes every page of a commit with two system calls, which took a sixth of the writer's time. This is a VFS
-/// (https://www.sqlite.org/vfs.html) that is the system's own but for the log's xWrite. It is only for connections with
-/// synchronous=FULL: there each commit syncs the log before any other connection is told of the new pages, so nobody can
+/// SQLite writes every page of a commit with two system calls; they took a sixth of the writer's time. This VFS
+/// (https://www.sqlite.org/vfs.html) is the system's own, except for the log's xWrite. Use it only for connections with
+/// synchronous=FULL: there each commit syncs the log before any other connection learns of the new pages, so none can
 /// look for bytes that are still here.
 enum LogBuffer {
-    /// The name to open a connection with; nil when the system's own VFS has to do.
+    /// The VFS name for opening a connection; nil to use the system's own VFS.
     ///
-    /// Unsafe only in name: like `methods`, written once at its first use and never again.
+    /// Safe though `unsafe`: like `methods`, written once at its first use and never again.
     nonisolated(unsafe) static let vfs: UnsafePointer<CChar>? = register()
 
-    /// Bytes that are gathered at most; a larger commit goes out before its sync, in parts.
+    /// The most gathered bytes; a larger commit goes out before its sync, in parts.
     private static let capacity = 1 << 20
 
     /// Bytes that SQLite's own VFS takes in one call: it masks the number with 0x1ffff.
     private static let piece = 120 << 10
 
-    /// What stands before the system's own file object in the memory that SQLite gives each file.
+    /// The head before the system's own file object in the memory that SQLite gives each file.
     private struct Head {
         var methods: UnsafePointer<sqlite3_io_methods>?
         var bytes: UnsafeMutableRawPointer
-        /// Where in the file the gathered bytes belong.
+        /// The place of the gathered bytes in the file.
         var start: sqlite3_int64 = 0
         var count = 0
-        /// Whether bytes were lost that SQLite believes to be written. Then nothing of the transaction may go on: its frames
-        /// aren't written in the order of their places, so no later write can be known to make the loss good.
+        /// Whether bytes were lost that SQLite believes written. Then the transaction must fail: its frames aren't
+        /// written in the order of their places, so no later write is sure to repair the loss.
         var hasLost = false
     }
 
@@ -39,7 +40,7 @@ enum LogBuffer {
 
     private static func register() -> UnsafePointer<CChar>? {
         guard let system = sqlite3_vfs_find(nil), let name = strdup("campanile-log") else { return nil }
-        // Registered for as long as the process lives, hence never freed.
+        // Registered for the life of the process, hence never freed.
         let vfs = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
         vfs.initialize(to: system.pointee)
         vfs.pointee.pNext = nil
@@ -62,7 +63,7 @@ enum LogBuffer {
             file.pointee.pMethods = nil
             return code
         }
-        // A disk that can tear what it isn't asked to write makes SQLite write after its last sync: not for us.
+        // Without this flag SQLite writes padding after its last sync, for disks that can tear neighbouring bytes.
         let traits = own.pointee.xDeviceCharacteristics?(inner) ?? 0
         guard traits & SQLITE_IOCAP_POWERSAFE_OVERWRITE != 0 else {
             _ = own.pointee.xClose?(inner)
@@ -84,8 +85,8 @@ enum LogBuffer {
         (UnsafeMutableRawPointer(file) + headSize).assumingMemoryBound(to: sqlite3_file.self)
     }
 
-    /// Gives the system what was gathered, from a byte of it on. What it doesn't take is lost, and every further call fails
-    /// until the rollback.
+    /// Gives the system the gathered bytes, from an offset on. Bytes that it doesn't take are lost, and every further
+    /// call fails until the rollback.
     private static func flush(_ file: UnsafeMutablePointer<sqlite3_file>, from first: Int = 0) -> Int32 {
         let head = head(file)
         guard head.pointee.count > 0 else { return SQLITE_OK }
@@ -103,8 +104,8 @@ enum LogBuffer {
         return code
     }
 
-    /// Asks the system for what the log would have to grow by for what was gathered, and gives it back. Before a rollback.
-    /// What lies within the log's length has its place already: it isn't written, so that asking often wears no disk.
+    /// Reserves the room by which the log would have to grow for the gathered bytes, and frees it again. Called before
+    /// a rollback. It doesn't write bytes within the log's present length, so that frequent calls don't wear the disk.
     static func rehearse(of database: OpaquePointer) -> Int32 {
         guard let file = file(of: database) else { return SQLITE_OK }
         let head = head(file)
@@ -117,8 +118,8 @@ enum LogBuffer {
         return written == SQLITE_OK ? cut : written
     }
 
-    /// For whoever is going to look at the file. SQLite undoes no more than the statement when a disk is full, but the whole
-    /// transaction when a disk is broken; and a gap in the middle of its log is that.
+    /// Writes the gathered bytes before another operation on the file. For a full disk SQLite undoes only the
+    /// statement, for a broken one the whole transaction; and a gap in the middle of its log counts as broken.
     private static func flushToLook(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
         flush(file) == SQLITE_OK && !head(file).pointee.hasLost ? SQLITE_OK : writeFailed
     }
@@ -152,21 +153,21 @@ enum LogBuffer {
     }
 
     private static func close(_ file: UnsafeMutablePointer<sqlite3_file>) -> Int32 {
-        // What was not synced was promised to nobody, and its place in the log may be another process' by now.
+        // Bytes that weren't synced were never acknowledged, and another process may own their place in the log by now.
         head(file).pointee.bytes.deallocate()
         let inner = inner(file)
         return inner.pointee.pMethods.pointee.xClose(inner)
     }
 
-    /// Before a rollback: what was gathered for the transaction must not reach the log any more, where another process may
-    /// have committed in its place; and no gap of it concerns the next transaction.
+    /// Drops the gathered bytes before a rollback: they must not reach the log, where another process may have
+    /// committed in their place. A gap in them doesn't concern the next transaction.
     static func discard(of database: OpaquePointer) {
         guard let file = file(of: database) else { return }
         head(file).pointee.count = 0
         head(file).pointee.hasLost = false
     }
 
-    /// The log of a connection, if it is one of these.
+    /// The log of a connection, if it uses this VFS.
     private static func file(of database: OpaquePointer) -> UnsafeMutablePointer<sqlite3_file>? {
         var file: UnsafeMutablePointer<sqlite3_file>?
         let code = withUnsafeMutablePointer(to: &file) {
@@ -176,7 +177,7 @@ enum LogBuffer {
         return file
     }
 
-    /// What SQLite calls. Everything that looks at the file sees what was gathered: it is written first.
+    /// The methods that SQLite calls. Each one that reads the file's state writes the gathered bytes first.
     nonisolated(unsafe) private static let methods: UnsafePointer<sqlite3_io_methods> = {
         let methods = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
         var table = sqlite3_io_methods()

@@ -1,25 +1,25 @@
 import SystemSupport
 
-/// Why the log of writes grows on: it can't be copied into the file.
+/// Why the log keeps growing: it can't be copied into the file.
 package struct LogTrouble: Sendable {
     package let pages: Int
-    /// Nil: somebody reads an old state, or another process copies.
+    /// Nil: a reader of an old state, or another process that copies, prevents it.
     package let reason: SQLError?
 }
 
-/// When the writer has its log copied, and what it does with the rest. The writer's thread's own.
+/// Decides when the writer has its log copied, and copies the rest. Used on the writer's thread only.
 struct LogUpkeep {
     private let checkpointer: Checkpointer
     private let checkpointPages: Int
     private let retryMilliseconds: Int
-    /// The log's length when a copy was last tried.
+    /// The log's length at the last attempt to copy.
     private var triedAt = 0
-    /// When one that didn't reach the log's end is tried again.
+    /// When to retry a copy that didn't reach the log's end.
     private var retryAt: UInt64?
     private var isCopying = false
     private var toldAt: UInt64?
 
-    /// Takes over the connection, which copies.
+    /// Takes over the connection for copying.
     init(_ connection: sending Connection, options: DatabaseOptions) throws {
         checkpointPages = max(1, options.walAutocheckpointPages)
         retryMilliseconds = max(0, options.checkpointRetryMilliseconds)
@@ -27,12 +27,13 @@ struct LogUpkeep {
             connection: connection, remainder: checkpointPages / DatabaseOptions.checkpointRemainder)
     }
 
-    /// After a commit that wrote to the log, which has so many pages now. Has the log copied into the file when it has grown
-    /// enough since the last time, in the background. When nearly all is copied, copies the rest here: SQLite begins the log
-    /// anew only when no page is left. Where commits are quicker than the copying, waits for it: the log would grow for ever.
+    /// Call it after a commit that wrote to the log, with the log's pages. Starts copying the log into the file in the
+    /// background when it has grown enough since the last time. When nearly all is copied, copies the rest itself:
+    /// SQLite restarts the log only when no page is left. If commits are quicker than the copying, waits for it:
+    /// otherwise the log would grow for ever.
     /// - Parameters:
     ///   - connection: the writer's.
-    ///   - tell: called when the log can't be copied, once in a while, and with nil when it is again.
+    ///   - tell: called when the log can't be copied, once in a while, and with nil when it can be again.
     /// - Throws: the error of a sync that failed; see `Displacement.unsynced`.
     mutating func committed(_ pages: Int, on connection: Connection, _ tell: (LogTrouble?) -> Void) throws {
         checkpointer.noticed(pages)
@@ -49,7 +50,7 @@ struct LogUpkeep {
         case .copied(let copied, let isStopped):
             isCopying = false
             let isMuch = pages - copied >= checkpointPages
-            // So much was committed since that the other thread has to go on, but not for ever.
+            // So much was committed since that the other thread must continue, but not for ever.
             if isMuch, !isStopped, !isTooLong(pages) { return triedAt = copied }
             do {
                 let rest = isMuch && isStopped ? (log: pages, copied: copied) : try connection.checkpoint(truncate: false)
@@ -63,14 +64,14 @@ struct LogUpkeep {
 
     private func isTooLong(_ pages: Int) -> Bool { pages / DatabaseOptions.checkpointGrowth >= checkpointPages }
 
-    /// Waits for what is copied in the background: SQLite allows one at a time, and doesn't wait for the other by itself.
+    /// Waits for the background copy: SQLite allows one copy at a time, and doesn't wait for another by itself.
     /// - Throws: the error of a sync that failed.
     mutating func settle() throws {
         (isCopying, retryAt) = (false, nil)
         if case .failed(let error as SQLError) = checkpointer.takeState(waits: true), error.isFailedSync { throw error }
     }
 
-    /// The same, for good. Idempotent.
+    /// The same, and ends the background thread. Idempotent.
     mutating func close() throws {
         checkpointer.close()
         try settle()
@@ -79,7 +80,7 @@ struct LogUpkeep {
     private mutating func note(_ error: any Error, at pages: Int, _ tell: (LogTrouble?) -> Void) throws {
         let error = error as? SQLError
         if let error, error.isFailedSync { throw error }
-        // Another process copies: as good as a reader.
+        // Another process copies; treat it like a reader.
         note(LogTrouble(pages: pages, reason: error?.code.primary == .busy ? nil : error), at: pages, tell)
     }
 

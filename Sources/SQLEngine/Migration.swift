@@ -3,7 +3,8 @@ package struct Migration: Equatable, Sendable {
     /// From 1, ascending: `user_version` of the file after this step.
     package let version: Int32
     package let name: String
-    /// Statements without transaction control. Foreign keys aren't enforced while they run and are checked afterwards.
+    /// Statements without transaction control. SQLite doesn't enforce foreign keys while they run; the migrator checks
+    /// them afterwards.
     package let sql: String
 
     package init(version: Int32, name: String, sql: String) {
@@ -13,13 +14,13 @@ package struct Migration: Equatable, Sendable {
     }
 }
 
-/// What a migration did.
+/// The result of a migration.
 package struct MigrationReport: Equatable, Sendable {
     /// `user_version` before; 0 for a new file.
     package let from: Int32
     /// `user_version` now.
     package let to: Int32
-    /// Where the state before lies, if there was one to save.
+    /// The copy of the earlier state, if there was one to save.
     package let backupPath: String?
 
     package init(from: Int32, to: Int32, backupPath: String?) {
@@ -29,13 +30,13 @@ package struct MigrationReport: Equatable, Sendable {
     }
 }
 
-/// Why a file isn't migrated, in a sentence for the person who can do something about it. The file is as it was.
+/// Why a file isn't migrated, in a sentence for the operator. The file is unchanged.
 package enum MigrationError: Error, Equatable, Sendable, CustomStringConvertible {
-    /// A newer version of the program wrote the file. `backup` is the copy it made before, if it still lies there.
+    /// A newer version of the program wrote the file. `backup` is the copy that it made before, if that still exists.
     case newerSchema(path: String, program: String, found: Int32, known: Int32, backup: String?)
-    /// A SQLite database of something else.
+    /// Another program's SQLite database.
     case foreign(path: String, program: String, applicationID: Int32)
-    /// No SQLite database at all.
+    /// Not a SQLite database.
     case notADatabase(path: String)
     /// The statements failed. This migration was undone; those before it stay.
     case failed(path: String, version: Int32, name: String, cause: SQLError)

@@ -22,7 +22,7 @@ package struct Migrator: Sendable {
         migrations.last?.version ?? 0
     }
 
-    /// What `migrate` would run. Changes nothing; a file that is missing stays missing.
+    /// The migrations that `migrate` would run. Changes nothing, and doesn't create a missing file.
     ///
     /// - Throws: `MigrationError` as `migrate`; `SQLError` when the file can't be read.
     package func pending(path: String) throws -> [Migration] {
@@ -35,8 +35,8 @@ package struct Migrator: Sendable {
         }
     }
 
-    /// Runs what is pending, each migration in its own transaction. A file that holds something is copied beside itself
-    /// before, as `<file>.before-v<newest>`, unless `backup` is false.
+    /// Runs the pending migrations, each in its own transaction. First copies a file that isn't empty to
+    /// `<file>.before-v<newest>`, unless `backup` is false.
     ///
     /// - Throws: `MigrationError`; `SQLError` when the file or the backup can't be opened or written.
     @discardableResult
@@ -44,12 +44,12 @@ package struct Migrator: Sendable {
         path: String, options: DatabaseOptions = .init(), backup: Bool = true
     ) throws -> MigrationReport {
         var options = options
-        // Somebody else's migration may take its time.
+        // Another process's migration may take long.
         options.busyTimeoutMilliseconds = max(options.busyTimeoutMilliseconds, 60_000)
         return try translating(path) { [options] in
             let connection = try Connection(path: try DatabaseFile(path).path, access: .migrate, options: options)
             defer { connection.close() }
-            // Before anything is changed: a foreign file isn't even turned to write-ahead logging.
+            // Before any change: a foreign file isn't even switched to write-ahead logging.
             let before = try recogniseAlone(connection)
             try connection.enterWriteAheadLogging(options)
             var backupPath: String?
@@ -70,7 +70,7 @@ extension Migrator {
         _ migration: Migration, _ connection: Connection, _ options: DatabaseOptions, backup: Bool,
         _ backupPath: inout String?
     ) throws {
-        // Nobody else can write from here on, so the copy is exactly what the migration starts from.
+        // From here on no other process can write, so the copy is exactly the state before the migration.
         try connection.begin(.immediate)
         do {
             let file = try recognise(connection)
@@ -151,7 +151,7 @@ extension Migrator {
         return Content(version: version, isEmpty: isEmpty)
     }
 
-    /// The same in a transaction of its own: somebody else may be migrating, and half of that must not be seen.
+    /// The same in its own transaction, because another process may be migrating, and half of that must not be visible.
     private func recogniseAlone(_ connection: Connection) throws -> Content {
         try connection.begin(.deferred)
         do {

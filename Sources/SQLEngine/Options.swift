@@ -1,14 +1,14 @@
 import SystemSupport
 
-/// How a database is opened. Everything has a sound default for a server.
+/// The options of a database. All defaults suit a server.
 package struct DatabaseOptions: Sendable {
     /// When a commit is on the disk. Source: https://www.sqlite.org/pragma.html#pragma_synchronous
     package enum Synchronous: String, Sendable, CaseIterable {
-        /// One fsync a commit: nothing acknowledged is lost when the power fails.
+        /// One fsync for each commit: a power failure loses nothing acknowledged.
         case full
-        /// The last commits may be lost when the power fails; the file stays sound.
+        /// A power failure may lose the last commits; the file stays sound.
         case normal
-        /// The file may be destroyed when the power fails. For measurements.
+        /// A power failure may destroy the file. For measurements.
         case off
     }
 
@@ -17,27 +17,27 @@ package struct DatabaseOptions: Sendable {
     package var busyTimeoutMilliseconds: Int32 = 2000
     /// Bytes a page of a new file; a power of two from 512 to 65536. An existing file keeps its own.
     package var pageSize: Int32 = 8192
-    /// Writes that may wait; one more fails with `queueFull`.
+    /// The most waiting writes; one more fails with `queueFull`.
     package var writerQueueLimit = 4096
-    /// Writes that are committed together at most.
+    /// The most writes committed together.
     package var writerBatchLimit = 512
     /// Page cache of each read connection. Filled as pages are read.
     package var readerCacheKibibytes: Int32 = 2048
     /// Page cache of the write connection.
     package var writerCacheKibibytes: Int32 = 8192
-    /// The log is copied into the file, in the background, when it has grown by this many pages.
+    /// Pages by which the log grows before it is copied into the file, in the background.
     package var walAutocheckpointPages = 1000
-    /// How many times as many the log may grow while it is copied; then the writer waits.
+    /// How many times `walAutocheckpointPages` the log may grow during the copy; then the writer waits.
     package static let checkpointGrowth = 4
-    /// The part of as many that the copy in the background may leave to the writer: one in so many.
+    /// The background copy may leave one in so many of these pages to the writer.
     package static let checkpointRemainder = 12
-    /// Milliseconds until a copy that failed, or that a reader of an old state stopped, is tried again.
+    /// Milliseconds until the retry of a copy that failed or that a reader of an old state stopped.
     package var checkpointRetryMilliseconds = 1_000
-    /// Milliseconds in which it is told once that the log can't be copied.
+    /// Milliseconds between two notices that the log can't be copied.
     package static let logNoticeMilliseconds = 60_000
-    /// Bytes of the log's file that are kept when the log is begun anew.
+    /// Bytes that the log's file keeps when SQLite restarts the log.
     package var logBytesKept = 64 * 1_024 * 1_024
-    /// The time that a write is given (`Transaction.milliseconds`), in milliseconds since 1970.
+    /// The clock for `Transaction.milliseconds`, in milliseconds since 1970.
     package var clock: @Sendable () -> Int64 = WallClock.milliseconds
 
     package init() {}

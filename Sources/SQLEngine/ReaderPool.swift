@@ -1,11 +1,12 @@
 import Glibc
 import Synchronization
 
-/// Read connections that wait to be lent, last in first out, so that few of them stay warm. Opened when none waits:
-/// there are as many as were ever used at the same time.
+/// Idle read connections, last in first out, so that few of them stay warm. The pool opens one when none is idle: it
+/// holds as many as were ever used at the same time.
 @usableFromInline
 final class ReaderPool: Sendable {
-    /// A connection nobody uses. Sendable because whoever takes it out of the pool is its only owner until it is back.
+    /// An idle connection. Sendable because the thread that takes it out of the pool is its only owner until it is
+    /// back.
     private struct Idle: @unchecked Sendable {
         let connection: Connection
     }
@@ -26,8 +27,8 @@ final class ReaderPool: Sendable {
         self.options = options
     }
 
-    /// When the files were taken away, reads go on with the connections that there are, and wait for one as for a lock: a new
-    /// one would open what stands in the files' place, and SQLite would mix the two.
+    /// Takes an idle connection or opens one. While the database's files are displaced, it opens none but waits for one
+    /// to come back, as for a lock: a new one would open the files in their place, and SQLite would mix the two.
     @usableFromInline
     func take() throws -> Connection {
         var left = options.busyTimeoutMilliseconds
@@ -66,8 +67,8 @@ final class ReaderPool: Sendable {
         if !isKept { connection.close() }
     }
 
-    /// After a failure of the database the connection is closed: the next reader gets a fresh one. Not while there is none to
-    /// be had.
+    /// Closes the connection after a failure of the database, so that the next reader gets a fresh one. While the files
+    /// are displaced it keeps the connection.
     @usableFromInline
     @inline(never)
     func put(_ connection: Connection, after error: any Error) {
@@ -103,7 +104,7 @@ final class ReaderPool: Sendable {
         put(connection)
     }
 
-    /// Closes what waits; what is lent is closed when it comes back.
+    /// Closes idle connections; a borrowed one closes when it comes back.
     func close() {
         let idle = state.withLock { state in
             state.isClosed = true

@@ -1,9 +1,9 @@
 import CSQLite
 
-/// What SQLite answered: an extended result code, or one of the engine's own (negative, so they never collide).
+/// SQLite's extended result code, or one of the engine's own (negative, so they never collide).
 ///
-/// An open struct and not an enum, because a newer library may answer a code that this file doesn't name.
-/// Source: https://www.sqlite.org/rescode.html
+/// An open struct and not an enum, because a newer library may return a code that this file doesn't name. Source:
+/// https://www.sqlite.org/rescode.html
 package struct ResultCode: RawRepresentable, Hashable, Sendable {
     package let rawValue: Int32
 
@@ -70,7 +70,7 @@ extension ResultCode {
 }
 
 extension ResultCode {
-    /// The engine's own: as many writes wait already as `DatabaseOptions.writerQueueLimit` allows.
+    /// The engine's own: `DatabaseOptions.writerQueueLimit` writes are already waiting.
     package static let queueFull = ResultCode(rawValue: -1)
     /// The engine's own: `Database.close()` was called.
     package static let closed = ResultCode(rawValue: -2)

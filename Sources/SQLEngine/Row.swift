@@ -1,9 +1,9 @@
 public import CSQLite
 
-/// The row a statement stands on. Can't be copied or kept: it is valid in the closure it is given to.
+/// The present row of a statement. Can't be copied or kept: it is valid only inside the closure that gets it.
 ///
-/// Columns are counted from 0. A column read as something that can't be NULL must not be NULL: that is a mistake in
-/// the query and ends the program. Everything else converts as SQLite converts.
+/// Columns count from 0. A column read as a type that can't be NULL must not be NULL: that is a mistake in the query
+/// and ends the program. All other conversions are SQLite's.
 @usableFromInline
 package struct Row: ~Copyable {
     @usableFromInline let statement: OpaquePointer
@@ -51,7 +51,7 @@ package struct Row: ~Copyable {
     /// The bytes of a text (UTF-8) or blob where SQLite keeps them: valid until the closure returns.
     @inlinable
     package func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
-        // The address has to be asked for before the length (https://www.sqlite.org/c3ref/column_blob.html).
+        // Get the address before the length (https://www.sqlite.org/c3ref/column_blob.html).
         guard let start = sqlite3_column_blob(statement, column) else {
             requireNotNull(column)
             return UnsafeRawBufferPointer(start: nil, count: 0)
@@ -61,7 +61,7 @@ package struct Row: ~Copyable {
 
     @inlinable
     package func bytesOrNil(_ column: Int32) -> UnsafeRawBufferPointer? {
-        // Only what has no address needs to be asked whether it is NULL or empty.
+        // Only a value without an address may be NULL or empty.
         guard let start = sqlite3_column_blob(statement, column) else {
             return isNull(column) ? nil : UnsafeRawBufferPointer(start: nil, count: 0)
         }

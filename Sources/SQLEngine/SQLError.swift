@@ -12,14 +12,14 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
         self.sql = sql
     }
 
-    /// As many writes wait already as the queue holds. Nothing was done.
+    /// The queue of writes is full. Nothing was done.
     package static let queueFull = SQLError(code: .queueFull)
 
-    /// The database was closed before. Nothing was done.
+    /// The database is closed. Nothing was done.
     package static let closed = SQLError(code: .closed)
 
-    /// The same request may succeed later without anybody changing it: the file is locked by somebody else, the disk
-    /// is full, broken, read-only or out of descriptors, the queue of writes is full, or the file was taken away.
+    /// Whether the same request may succeed later: another process locks the file, the disk is full, broken or
+    /// read-only, the process has no descriptors left, the queue of writes is full, or the file was taken away.
     package var isUnavailable: Bool {
         switch code {
         case .busy, .locked, .full, .ioError, .readOnly, .cantOpen, .queueFull, .displaced: true
@@ -27,7 +27,7 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
         }
     }
 
-    /// The disk didn't take what was written.
+    /// The disk didn't take the write.
     var isFailedSync: Bool { code == .ioErrorSync || code == .ioErrorDirectorySync }
 
     @usableFromInline
@@ -37,15 +37,15 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Writes that failed because nothing could be written.
+/// Writes that failed because the database couldn't be written.
 package struct Refusals: Sendable {
     package internal(set) var count = 0
     package internal(set) var last: SQLError?
 }
 
-/// Ends the program: the engine was used in a way that no caller could recover from.
+/// Ends the program after a misuse of the engine that no caller could recover from.
 ///
-/// `fatalError` and not `preconditionFailure`, because the latter says nothing in an optimised build.
+/// `fatalError` and not `preconditionFailure`, because the latter prints nothing in an optimised build.
 @usableFromInline
 func misuse(_ message: String) -> Never {
     fatalError("SQLEngine misused: \(message)")

@@ -1,11 +1,11 @@
 public import CSQLite
 import Glibc
 
-/// What a closure does with the connection it was lent.
+/// The calls that a closure makes on its connection.
 ///
-/// SQL is `StaticString` everywhere: statements are kept by the address of the literal, and SQL can't be put together
-/// from strings. Arguments are `?1`, `?2`, …; giving too many or too few ends the program. Every call leaves its
-/// statement reset and without arguments, also when it throws.
+/// SQL is `StaticString` everywhere: the table finds statements by the literal's address, and code can't compose SQL
+/// from strings. Arguments are `?1`, `?2`, …; too many or too few end the program. Every call leaves its statement
+/// reset and without arguments, even when it throws.
 extension Connection {
     /// Runs one statement to its end and returns the number of rows that it inserted, changed or deleted itself (not
     /// by triggers or foreign keys).
@@ -21,7 +21,7 @@ extension Connection {
         return sqlite3_total_changes64(handle) == before ? 0 : Int(sqlite3_changes64(handle))
     }
 
-    /// The first row, mapped, or `nil` without rows. A statement that writes (RETURNING) is run to its end all the same.
+    /// The first row, mapped, or `nil` without rows. Runs a statement that writes (RETURNING) to its end.
     @inlinable
     package func first<each B: SQLBindable, T>(
         _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
@@ -72,7 +72,7 @@ extension Connection {
         try execute(sql)
     }
 
-    /// The rowid of the last row this connection inserted; 0 before.
+    /// The rowid of this connection's last inserted row; 0 before the first.
     package var lastInsertRowID: Int64 {
         requireOwner()
         return sqlite3_last_insert_rowid(handle)
@@ -98,14 +98,14 @@ extension Connection {
             return statement
         }
         if sqlite3_stmt_busy(known) == 0 { return known }
-        // A closure that is given the rows of a statement runs the same statement.
+        // A closure runs the statement whose rows it is getting.
         let statement = try prepare(sql, 0)
         temporaries.append(statement)
         return statement
     }
 
-    /// The same for the engine's own statements, which may begin and end transactions. They have a table of their own:
-    /// the linker gives equal literals one address, so a closure's COMMIT would find the engine's.
+    /// The same for the engine's own statements, which may begin and end transactions. They have a separate table: the
+    /// linker gives equal literals one address, so a closure's COMMIT would find the engine's.
     func cachedControl(_ sql: StaticString) throws -> OpaquePointer {
         let address = UInt(bitPattern: sql.utf8Start)
         if let known = controls.find(address) { return known }
@@ -137,7 +137,7 @@ extension Connection {
         if index != sqlite3_bind_parameter_count(statement) { rejectArguments(repeat each values, for: statement) }
     }
 
-    /// True: the statement stands on a row.
+    /// Steps the statement. - Returns: whether it is on a row.
     @inlinable
     func step(_ statement: OpaquePointer) throws -> Bool {
         let code = sqlite3_step(statement)
@@ -147,7 +147,7 @@ extension Connection {
     }
 
     private func prepare(_ sql: StaticString, _ flags: Int32) throws -> OpaquePointer {
-        // Literals end with a NUL; the length says so to SQLite, which then doesn't copy the text to add one.
+        // Literals end with a NUL; a length that includes it spares SQLite a copy of the text.
         let start = UnsafeRawPointer(sql.utf8Start).assumingMemoryBound(to: CChar.self)
         let end = start + sql.utf8CodeUnitCount
         var rest: UnsafePointer<CChar>?
@@ -158,7 +158,7 @@ extension Connection {
         return statement
     }
 
-    /// Nothing but white space and comments.
+    /// Only white space and comments.
     private func isBlank(_ start: UnsafePointer<CChar>, _ end: UnsafePointer<CChar>) -> Bool {
         do {
             return try compile(start, end, 0, nil) == nil
@@ -209,7 +209,7 @@ extension Connection {
 // MARK: - Errors
 
 extension Connection {
-    /// Throws what SQLite answered to a call that isn't about a statement.
+    /// Throws the error of a call without a statement.
     func check(_ code: Int32) throws {
         guard code != SQLITE_OK else { return }
         throw SQLError(code: ResultCode(rawValue: code), message: String(cString: sqlite3_errmsg(handle)))

@@ -1,7 +1,7 @@
 import CSQLite
 
-/// The prepared statements of one connection, found by the address of their text. Open addressing, never more than half
-/// full; nothing is ever taken out, because a program has a fixed number of literals.
+/// The prepared statements of one connection, found by the address of their text. Open addressing, at most half full.
+/// It never removes a statement, because a program has a fixed number of literals.
 ///
 /// A dictionary would hash the address with SipHash and count references: more than a tenth of a one-row read.
 struct StatementTable: ~Copyable {

@@ -1,19 +1,19 @@
-/// What `Database.write` gives to its closure, until the closure returns: the connection, the time, and a place for what follows
-/// from the write outside the database.
+/// The argument of `Database.write`'s closure, valid until the closure returns: the connection, the time, and a
+/// register for effects outside the database.
 ///
-/// Nothing outside the database may be done by the closure itself, because it may be run twice, and because its transaction may
-/// fail after it has returned. An effect that is registered here is done exactly once or not at all, on the writer's thread, which
-/// waits for it: an effect only hands over.
+/// The closure itself must change nothing outside the database, because it may run twice, and because its transaction
+/// may fail after it has returned. A registered effect runs exactly once or not at all, on the writer's thread, which
+/// waits for it. So an effect must only hand work over.
 package final class Transaction {
     package let connection: Connection
-    /// When this write began, by `DatabaseOptions.clock`: one time for everything that it writes.
+    /// The time when this write began, by `DatabaseOptions.clock`: one time for everything that it writes.
     package private(set) var milliseconds: Int64 = 0
 
     private let clock: @Sendable () -> Int64
     private var changes: [Int64] = []
     private var commitEffects: [() -> Void] = []
     private var rollbackEffects: [() -> Void] = []
-    /// How much the writes before the present one registered.
+    /// The number of effects that the earlier writes registered.
     private var kept = (changes: 0, commitEffects: 0, rollbackEffects: 0)
 
     init(on connection: Connection, clock: @escaping @Sendable () -> Int64) {
@@ -21,20 +21,20 @@ package final class Transaction {
         self.clock = clock
     }
 
-    /// Does `effect` after the commit, before the caller of any write in the transaction gets its answer.
+    /// Runs `effect` after the commit, before the callers of the transaction's writes get their answers.
     package func afterCommit(_ effect: @escaping () -> Void) {
         connection.requireOwner()
         commitEffects.append(effect)
     }
 
-    /// Does `effect` when this write is undone: when its closure throws, when it is about to be run again, or when its transaction
-    /// fails. The last that was registered comes first.
+    /// Runs `effect` when this write is undone: when its closure throws, before it runs again, or when its transaction
+    /// fails. The last registered effect comes first.
     package func onRollback(_ effect: @escaping () -> Void) {
         connection.requireOwner()
         rollbackEffects.append(effect)
     }
 
-    /// Registers that the row with this id changed: `Database.onCommit` is told after the commit, before the effects.
+    /// Registers that the row with this id changed. `Database.onCommit` gets it after the commit, before the effects.
     package func changed(_ id: Int64) {
         connection.requireOwner()
         changes.append(id)
@@ -54,10 +54,10 @@ extension Transaction {
         kept = (changes.count, commitEffects.count, rollbackEffects.count)
     }
 
-    /// The closure of the present write has returned.
+    /// Ends the present write, whose closure has returned.
     func end() { connection.takeBack() }
 
-    /// Undoes the present write: what it registered is dropped.
+    /// Undoes the present write, and drops its registered effects.
     func undoLast() {
         changes.removeLast(changes.count - kept.changes)
         commitEffects.removeLast(commitEffects.count - kept.commitEffects)
@@ -72,7 +72,7 @@ extension Transaction {
         undoLast()
     }
 
-    /// Does what follows from the commit.
+    /// Runs the effects of the commit.
     func finish(telling watcher: (([Int64]) -> Void)?) {
         let (changes, effects) = (changes, commitEffects)
         self.changes = []

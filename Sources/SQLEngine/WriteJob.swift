@@ -1,17 +1,17 @@
 import SystemSupport
 
-/// One caller's work for the writer's thread: done once, then answered once.
+/// One caller's work for the writer's thread: performed once, then answered once.
 protocol WriteJob: AnyObject, Sendable {
     /// False: runs alone, outside any transaction (a checkpoint).
     var needsTransaction: Bool { get }
 
-    /// Does the work and keeps its result.
+    /// Performs the work and keeps its result.
     func perform(in transaction: Transaction) throws
 
-    /// The work was done, but is to be rolled back alone and answered with `error`.
+    /// Replaces the result by `error`, because the work is rolled back alone.
     func replaceResult(with error: any Error)
 
-    /// Answers the caller: with `error`, or else with what `perform` had for result.
+    /// Answers the caller: with `error`, or else with the result of `perform`.
     func answer(_ error: (any Error)?)
 }
 
@@ -53,7 +53,7 @@ final class Write<T: Sendable>: WriteJob, @unchecked Sendable {
     }
 }
 
-/// A caller that has a thread to block, which waits here for the result of its write.
+/// The result of a write, for a caller that blocks its thread for it.
 ///
 /// Sendable because the result is touched under the monitor only.
 final class BlockedCaller<T: Sendable>: @unchecked Sendable {

@@ -2,11 +2,11 @@ import CSQLite
 import Glibc
 import SystemSupport
 
-/// The only thread that writes. It takes every write that waits, runs them in one transaction, commits with one fsync,
-/// and only then answers their callers.
+/// The only thread that writes. It takes all waiting writes, runs them in one transaction, commits with one fsync, and
+/// only then answers their callers.
 ///
-/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the
-/// transaction, the log's marks, the data version and what became of the files by the writer's thread only.
+/// Sendable because the queue and the flags are touched under `monitor` only, and the connection, the transaction, the
+/// log's marks, the data version and the state of the files by the writer's thread only.
 final class Writer: @unchecked Sendable {
     let files: OpenFiles
     private let monitor = ConditionLock()
@@ -30,17 +30,17 @@ final class Writer: @unchecked Sendable {
     private let connection: Connection
     private let transaction: Transaction
     private var displacement: Displacement?
-    /// When the log is copied anew, because what was copied into the file can't be trusted: see `Displacement.unsynced`. Nil:
-    /// it can.
+    /// When to copy the whole log again, because the pages in the file can't be trusted: see `Displacement.unsynced`.
+    /// Nil: they can.
     private var copyAnewAt: UInt64?
     private let retryNanoseconds: UInt64
-    /// Whether what became of the files leaves nothing to do about the log.
+    /// Whether the log of displaced files needs no more work.
     private var isLogSaved = true
     private var upkeep: LogUpkeep
     private var dataVersion: Int64
     private var nextPoll: UInt64 = 0
 
-    /// Nanoseconds between two looks at the data version.
+    /// Nanoseconds between two checks of the data version.
     private static let pollInterval: UInt64 = 300_000_000
 
     /// Takes over the connection.
@@ -50,7 +50,7 @@ final class Writer: @unchecked Sendable {
         queueLimit = max(1, options.writerQueueLimit)
         batchLimit = max(1, options.writerBatchLimit)
         retryNanoseconds = UInt64(max(0, options.checkpointRetryMilliseconds)) * 1_000_000
-        // The first read: before it SQLite hasn't opened the log.
+        // The first read: SQLite opens the log only then.
         dataVersion = try connection.dataVersion()
         files = try OpenFiles(file)
         connection.takeBack()
@@ -63,7 +63,7 @@ final class Writer: @unchecked Sendable {
         }
     }
 
-    /// Puts the work into the queue, or answers it at once with `queueFull` or `closed`.
+    /// Queues the job, or answers it at once with `queueFull` or `closed`.
     func submit(_ job: any WriteJob) {
         let refusal: SQLError? = monitor.withLock {
             if isClosing { return .closed }
@@ -105,18 +105,18 @@ final class Writer: @unchecked Sendable {
         monitor.withLock { queue.count }
     }
 
-    /// How many writes the last transaction held.
+    /// The number of writes in the last transaction.
     var lastGroup: Int {
         monitor.withLock { groupSize }
     }
 
-    /// True on the writer's own thread, where nobody may wait for the writer.
+    /// True on the writer's own thread, which must not wait for the writer.
     var isCurrentThread: Bool {
         monitor.withLock { thread == pthread_self() }
     }
 
-    /// Refuses new work, and waits until the queue is done and the connection closed, except on the writer's own thread,
-    /// which does that when it comes back. Idempotent.
+    /// Refuses new work, and waits until the queue is empty and the connection closed. On the writer's own thread it
+    /// doesn't wait: that thread finishes later. Idempotent.
     func close() {
         monitor.withLock {
             isClosing = true
@@ -165,11 +165,11 @@ extension Writer {
     private func finish() {
         _ = lookAtFiles()
         trusting { try upkeep.close() }
-        // SQLite would remove what has the log's name, or what alone holds everything.
+        // SQLite would remove the file with the log's name, or the only complete log.
         if displacement != nil { connection.leaveLog() }
         connection.close()
         monitor.withLock {
-            // Who watches may hold the database, and it holds the writer.
+            // A listener may hold the database, which holds the writer.
             listeners = []
             commitWatcher = nil
             fileWatcher = nil
@@ -194,7 +194,7 @@ extension Writer {
         }
     }
 
-    /// What waits, up to the first that runs alone. The lock is held.
+    /// The waiting jobs, up to the first that runs alone. Call it with the lock held.
     private func takeGroup(upTo limit: Int) -> [any WriteJob] {
         var count = 0
         while count < min(limit, queue.count), queue[count].needsTransaction { count += 1 }
@@ -210,7 +210,7 @@ extension Writer {
 // MARK: - One group
 
 extension Writer {
-    /// Runs the jobs, and those that come meanwhile, in one transaction, and answers all of them after its end.
+    /// Runs the jobs, and those that come meanwhile, in one transaction, and then answers all of them.
     private func commit(_ jobs: [any WriteJob]) {
         var jobs = jobs
         var failure: (any Error)?
@@ -234,11 +234,11 @@ extension Writer {
         transaction.undoAll()
     }
 
-    /// Without savepoints, each of which makes SQLite copy every page that is changed after it for the first time: half of
-    /// the group's time. Nearly all writes succeed, and nearly all that fail do so before they have changed anything; such
-    /// a one needs no undoing.
-    /// - Returns: false when a write failed after it had changed something. Nothing is committed then.
-    /// - Throws: what spoils the whole group, as below.
+    /// Runs the jobs without savepoints: each savepoint makes SQLite copy every page that changes after it for the
+    /// first time, half of the group's time. Nearly all writes succeed, and nearly all failures come before the write
+    /// has changed anything, and need no undoing.
+    /// - Returns: false when a write failed after it had changed something. Then nothing is committed.
+    /// - Throws: an error that spoils the whole group, as below.
     private func runHopefully(_ jobs: inout [any WriteJob]) throws -> Bool {
         try connection.begin(.immediate)
         var index = 0
@@ -254,7 +254,7 @@ extension Writer {
         return true
     }
 
-    /// When all jobs are done, takes what came meanwhile. - Returns: whether there is a job at `index`.
+    /// When all jobs are done, takes the new ones. - Returns: whether there is a job at `index`.
     private func takeMore(into jobs: inout [any WriteJob], at index: Int) -> Bool {
         if index == jobs.count, jobs.count < batchLimit {
             jobs += monitor.withLock { takeGroup(upTo: batchLimit - jobs.count) }
@@ -262,8 +262,8 @@ extension Writer {
         return index < jobs.count
     }
 
-    /// The same jobs once more, each in a savepoint of its own, so that the one that fails is undone alone.
-    /// - Throws: what spoils the whole group: BEGIN or COMMIT failed, or SQLite rolled back by itself.
+    /// Runs the same jobs again, each in its own savepoint, so that a failing one is undone alone. - Throws: an error
+    /// that spoils the whole group: BEGIN or COMMIT failed, or SQLite rolled back by itself.
     private func runCarefully(_ jobs: inout [any WriteJob]) throws {
         var index = 0
         var kept = 0
@@ -273,7 +273,7 @@ extension Writer {
                 try connection.begin(.immediate)
                 isOpen = true
             }
-            // As long as nothing is kept, rolling the transaction back is the same as rolling back to a savepoint.
+            // While no job has succeeded, rolling the transaction back equals rolling back to a savepoint.
             let needsSavepoint = kept > 0
             if needsSavepoint { try connection.savepoint() }
             if try attempt(jobs[index]) {
@@ -290,8 +290,8 @@ extension Writer {
         if isOpen { try connection.commit() }
     }
 
-    /// - Returns: false when the job failed alone.
-    /// - Throws: when SQLite has rolled back the whole transaction by itself.
+    /// - Returns: false when only this job failed. - Throws: when SQLite has rolled back the whole transaction by
+    ///   itself.
     private func attempt(_ job: any WriteJob) throws -> Bool {
         let failure = perform(job)
         if let cause = connection.rollbackCause { throw cause }
@@ -324,7 +324,7 @@ extension Writer {
 // MARK: - Between groups
 
 extension Writer {
-    /// What a write has to be refused with, because it would go where nobody finds it.
+    /// The error with which to refuse writes, because no restart would find them; nil if writing is safe.
     private func lookAtFiles() -> SQLError? {
         if let copyAnewAt, copyAnewAt <= MonotonicClock.now() { copyAnew() }
         let found = copyAnewAt == nil ? files.displacement : .unsynced
@@ -339,14 +339,14 @@ extension Writer {
         return error
     }
 
-    /// Copies the log into the file that is open, wherever that is now, and empties it. Then the file is whole without it, and
-    /// SQLite, which applies any log that it finds beside a file, doesn't apply this one to what was put in the file's place.
-    /// Once: another program may write to a log of that name afterwards.
-    /// - Returns: false when somebody reads from the log still, or copies it, and it is to be tried again.
+    /// Copies the log into the open file, wherever that is now, and empties it. Then the file is complete without the
+    /// log. SQLite applies any log that it finds beside a file, and an empty one does no harm to a file put in the old
+    /// one's place. Done only once: another program may write to a log of that name afterwards.
+    /// - Returns: false when another connection still reads or copies the log; then try again.
     private func saveLog() -> Bool {
         switch displacement {
         case .gone, .replaced, .logGone: return (try? checkpoint(truncate: true)) != nil
-        // Whoever reads, also with the database open already, reads from the log, and whoever copies copies all of it.
+        // Every reader, even with the database already open, reads from the log, and every copy takes all of it.
         case .unsynced: return (try? connection.forgetCopied()) != nil
         // The file may be in use with the other log.
         case .logReplaced, .hidden, nil: return true
@@ -355,22 +355,22 @@ extension Writer {
 
     private func distrustFile() {
         copyAnewAt = MonotonicClock.now() + retryNanoseconds
-        // At once, so that reads are answered from the log; `saveLog` does it again where it can't be done now.
+        // At once, so that reads come from the log; `saveLog` does it later if it fails now.
         try? connection.forgetCopied()
     }
 
-    /// After a sync that failed: a second one alone proves nothing, because Linux takes the pages for written. Written anew they
-    /// are to be written again, and they are all in the log, which is begun anew only after a sync of the file.
+    /// Copies and syncs the whole log again after a failed sync. A second sync alone proves nothing, because Linux
+    /// takes the pages for written. All of them are in the log, which SQLite restarts only after a sync of the file.
     private func copyAnew() {
         do {
             try connection.forgetCopied()
             try connection.checkpoint(truncate: false)
-            // As far as readers of an old state let it: the rest is in the log, and counts as not copied.
+            // As far as readers of an old state allow: the rest is in the log, and counts as not copied.
             try connection.syncFile()
             copyAnewAt = nil
         } catch {
             distrustFile()
-            // What was copied now isn't on the disk either.
+            // The new copy isn't on the disk either.
             isLogSaved = false
         }
     }
@@ -401,7 +401,7 @@ extension Writer {
         }
     }
 
-    /// Does something about the log, and doesn't trust the file any more when it couldn't be synced.
+    /// Works on the log, and distrusts the file if its sync fails.
     private func trusting(_ body: () throws -> Void) {
         do {
             try body()
@@ -416,13 +416,13 @@ extension Writer {
         connection.lend()
         let current = try? connection.dataVersion()
         connection.takeBack()
-        // When it can't be read now, it is read next time.
+        // If it can't be read now, the next check reads it.
         guard let current, current != dataVersion else { return }
         dataVersion = current
         for listener in monitor.withLock({ listeners }) { listener() }
     }
 
-    /// Looks for a foreign change now, on the writer's thread: a poll that doesn't wait for its time.
+    /// Checks for a foreign change now, on the writer's thread, without waiting for the next poll.
     func pollNow() throws {
         let caller = BlockedCaller<Void>()
         submit(

@@ -10,7 +10,7 @@ package enum MonotonicClock {
     }
 }
 
-/// The system's monotonic clock with the time that the machine sleeps.
+/// The system's monotonic clock, including the time that the machine sleeps.
 package enum BootClock {
     /// Nanoseconds since the machine started; never goes back.
     @Sendable package static func now() -> Int64 {
@@ -20,7 +20,7 @@ package enum BootClock {
     }
 }
 
-/// The system's clock as people know it; it may be set back.
+/// The system's wall clock; it may be set back.
 package enum WallClock {
     /// Milliseconds since 1970 UTC.
     @Sendable package static func milliseconds() -> Int64 {

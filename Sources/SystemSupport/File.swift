@@ -3,7 +3,7 @@ import Glibc
 /// A file that can't be read.
 package struct UnreadableFile: Error, CustomStringConvertible {
     package let path: String
-    /// What is wrong, as it goes on after the file's name.
+    /// The fault, as the continuation of a sentence that begins with the file's name.
     package let reason: String
 
     package var description: String { "\(path) \(reason)." }

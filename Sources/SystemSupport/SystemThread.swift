@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the system said instead of doing what it was asked for.
+/// The system's error for a refused call.
 package struct SystemError: Error, CustomStringConvertible {
     /// As in `errno`.
     package let code: Int32
@@ -10,9 +10,9 @@ package struct SystemError: Error, CustomStringConvertible {
     package var description: String { String(cString: strerror(code)) }
 }
 
-/// A thread of the operating system, for loops that block. It gets no signals: those belong to the program.
+/// A thread of the operating system, for loops that block. It receives no signals: those belong to the program.
 ///
-/// Sendable, because nothing but the thread's handle is kept and it is only read.
+/// Sendable, because it keeps only the thread's handle, and only reads it.
 package final class SystemThread: @unchecked Sendable {
     private final class Start: Sendable {
         let name: String
@@ -49,7 +49,7 @@ package final class SystemThread: @unchecked Sendable {
         self.handle = handle
     }
 
-    /// A thread without which the program can't go on: that there is none is fatal.
+    /// Starts a thread that the program can't do without: ends the program if the system has none.
     package static func required(name: String, _ body: @escaping @Sendable () -> Void) -> SystemThread {
         do {
             return try SystemThread(name: name, body)
@@ -66,8 +66,8 @@ package final class SystemThread: @unchecked Sendable {
         _ = close(descriptor)
     }
 
-    /// Makes threads that get no signals, because a thread inherits the mask of the one that makes it. For a library that makes
-    /// its own.
+    /// Runs code whose new threads receive no signals, because a thread inherits the mask of its creator. For a library
+    /// that makes its own threads.
     package static func withSignalsBlocked<R, E: Error>(_ body: () throws(E) -> R) throws(E) -> R {
         var all = sigset_t()
         var before = sigset_t()
@@ -77,7 +77,7 @@ package final class SystemThread: @unchecked Sendable {
         return try body()
     }
 
-    /// Waits until the thread's function has returned. To be called once.
+    /// Waits until the thread's function has returned. Call it once.
     package func join() { pthread_join(handle, nil) }
 
     /// Lets the thread end by itself. Instead of `join`.
