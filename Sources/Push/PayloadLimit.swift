@@ -1,14 +1,14 @@
 import CampanileCore
 
-/// Both providers take 4,096 bytes (Apple, "Generating a remote notification"; Firebase, "About FCM messages"). What is
-/// longer loses the end of its body, then of its title; nothing else can be cut without changing its meaning.
+/// Keeps payloads within the 4,096 bytes that both providers take (Apple, "Generating a remote notification"; Firebase,
+/// "About FCM messages"). Cuts the end of the body, then of the title; any other cut would change the meaning.
 package enum PayloadLimit {
     package static let bytes = 4_096
     private static let ellipsis = "…"
 
-    /// Builds a request, and builds it again from a shorter alert while it is too large.
-    /// - Parameter size: the bytes of a request that count.
-    /// - Returns: a request that may still be too large, if everything but the words already is.
+    /// Builds a request, again and again from a shorter alert while it is too large. - Parameter size: the counted
+    /// bytes of a request.
+    /// - Returns: a request that may still be too large, if it is so without its words.
     static func fit(
         _ alert: PushAlert, _ build: (PushAlert) -> PushRequest, size: (PushRequest) -> Int
     ) -> PushRequest {
@@ -22,10 +22,11 @@ package enum PayloadLimit {
         return build(alert.with(title: shortened(alert.title, by: excess), body: body))
     }
 
-    /// Whether any device can be sent this alert with its title whole and whatever is left of its body. To be asked
-    /// when a notification is created: later it would be too late to tell the producer.
+    /// Whether this alert fits for every device with its whole title and the rest of its body. Checked when a
+    /// notification is created: later is too late to tell the producer.
     package static func fits(_ alert: PushAlert) -> Bool {
-        // Twice for the escapes, and more than the fixed parts ever take: most alerts are judged without building them.
+        // Twice the bytes for escapes, and more than the fixed parts ever take: this judges most alerts without
+        // building them.
         let words = [
             alert.title, alert.category, alert.deepLink, alert.collapseKey, alert.threadID, alert.sound, alert.channelID,
         ]
@@ -46,7 +47,8 @@ package enum PayloadLimit {
             sentAt: Timestamp(milliseconds: 0))
     }
 
-    /// The text without its end, so that its JSON is shorter by `excess` bytes at least; empty when that is all of it.
+    /// The text without its end, so that its JSON is shorter by at least `excess` bytes; empty if that is the whole
+    /// text.
     static func shortened(_ text: String, by excess: Int) -> String {
         var room = escapedBytes(text) - excess - ellipsis.utf8.count
         guard room >= 0 else { return "" }

@@ -1,4 +1,4 @@
-/// What one app has with each provider: contents of files, not paths.
+/// One app's credentials for each provider: contents of files, not paths.
 package struct AppPushCredentials: Sendable, Hashable {
     package let apns: APNsCredentials?
     package let fcm: FCMCredentials?
@@ -17,7 +17,7 @@ package struct APNsCredentials: Sendable, Hashable {
     package let teamID: String
     /// The app's bundle id.
     package let topic: String
-    /// Another server, in place of both of Apple's.
+    /// A server in place of both of Apple's.
     package let url: String?
 
     package init(keyPEM: String, keyID: String, teamID: String, topic: String, url: String? = nil) {
@@ -33,7 +33,7 @@ package struct APNsCredentials: Sendable, Hashable {
 package struct FCMCredentials: Sendable, Hashable {
     /// The content of the JSON file that Google's console hands out.
     package let serviceAccountJSON: [UInt8]
-    /// Another server than Google's, for messages and, as `<url>/token`, for access tokens.
+    /// A server in place of Google's, for messages and, as `<url>/token`, for access tokens.
     package let url: String?
 
     package init(serviceAccountJSON: [UInt8], url: String? = nil) {

@@ -9,8 +9,8 @@ package struct PushMessage: Sendable {
         case badge
     }
 
-    /// `apns-id`: the same on every attempt at one delivery. A badge push has none behind it: each attempt carries the number
-    /// of its own moment, and an id of its own.
+    /// `apns-id`: the same on every attempt at one delivery. A badge push has no delivery: each attempt carries the
+    /// number of its own moment, and its own id.
     package let id: UUIDv7
     package let kind: Kind
     package let app: String
@@ -32,22 +32,22 @@ package struct PushMessage: Sendable {
     }
 }
 
-/// What an alert shows.
+/// The content of an alert.
 package struct PushAlert: Sendable {
     package let notificationID: UUIDv7
     package let title: String
     package let body: String
     package let category: String?
     package let deepLink: String?
-    /// A JSON object as text; read only when the payload is built, not in the transaction that claims.
+    /// A JSON object as text; parsed when the payload is built, not in the transaction that claims.
     package let data: String?
     package let sound: String?
     package let collapseKey: String?
     package let threadID: String?
     package let expiresAt: Timestamp?
-    /// Nil leaves it to the system, which takes `active`.
+    /// Nil leaves the choice to the system, which takes `active`.
     package let interruptionLevel: InterruptionLevel?
-    /// The channel on Android; nil takes the one that is named like the category.
+    /// The channel on Android; nil takes the channel with the category's name.
     package let channelID: String?
 
     package init(
@@ -86,7 +86,7 @@ extension PushAlert {
     }
 }
 
-/// How clearings and alerts are shaped, from the configuration.
+/// The form of clearings and alerts, from the configuration.
 package struct PayloadOptions: Sendable {
     /// Whether a clearing wakes the app (`content-available: 1`), so that it can tidy up its notifications.
     package let contentAvailable: Bool
@@ -99,11 +99,11 @@ package struct PayloadOptions: Sendable {
     }
 }
 
-/// What goes over the wire: header fields and a JSON object.
+/// The request for a provider: header fields and a JSON object.
 package struct PushRequest: Sendable {
     package let headers: [JSONValue.Member]
     package let payload: JSONValue
-    /// The payload's text, as it is sent.
+    /// The payload's text, as sent.
     let body: [UInt8]
 
     init(headers: [JSONValue.Member], payload: JSONValue) {

@@ -2,17 +2,17 @@ package import CampanileCore
 
 /// A service that takes pushes for devices: APNs, FCM, or the sandbox.
 package protocol PushProvider: Sendable {
-    /// Sends one push. Nothing is thrown: whatever goes wrong is an outcome.
-    /// - Parameter answer: called exactly once, on any thread and maybe before this returns; it doesn't block.
+    /// Sends one push. Every failure is an outcome; it throws nothing.
+    /// - Parameter answer: called exactly once, on any thread and maybe before this returns; must not block.
     func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void)
 }
 
-/// What a provider said to one attempt.
+/// A provider's answer to one attempt.
 package struct PushAnswer: Sendable {
     package let outcome: PushOutcome
-    /// The HTTP status, where there was one.
+    /// The HTTP status, if there was one.
     package let status: Int?
-    /// The provider's own word, such as `BadDeviceToken`; or ours, where there was no answer.
+    /// The provider's own reason, such as `BadDeviceToken`; or ours, if there was no answer.
     package let reason: String?
 
     package init(outcome: PushOutcome, status: Int?, reason: String?) {
@@ -24,26 +24,26 @@ package struct PushAnswer: Sendable {
 
 package enum PushOutcome: Sendable, Equatable, CustomStringConvertible {
     case accepted
-    /// Accepted, but in the other environment than the one the device was registered with.
+    /// Accepted, but in another environment than the registered one.
     case acceptedElsewhere(DeviceEnvironment)
-    /// Too much for this one device: try again, not before the given number of milliseconds.
+    /// Too much for this one device: try again after the given number of milliseconds or later.
     case deviceBusy(afterMilliseconds: Int64?)
-    /// The provider can't at the moment, whatever the device: try again, not before the given number of milliseconds.
+    /// The provider is unavailable for all devices: try again after the given number of milliseconds or later.
     case unavailable(afterMilliseconds: Int64?)
-    /// Never processed, for certain: not sent, or refused before it was looked at. It doesn't count as an attempt.
+    /// Certainly not processed: not sent, or refused unread. Doesn't count as an attempt.
     case unprocessed
-    /// Sent, and the answer never came: it may have arrived.
+    /// Sent, but without an answer: the push may have arrived.
     case unanswered
-    /// The token is dead, since the given moment if the provider said one.
+    /// The token is dead, since the given moment if the provider names one.
     case tokenGone(since: Timestamp?)
     /// The token belongs to another app or project.
     case tokenForeign
     /// This push can never succeed.
     case rejected
-    /// Nothing of this app can succeed until somebody mends its configuration; the reason names what.
+    /// No push of this app can succeed until somebody fixes its configuration; the reason says what to fix.
     case misconfigured
 
-    /// As the log says it.
+    /// The form for the log.
     package var description: String {
         switch self {
         case .accepted: "accepted"

@@ -2,16 +2,16 @@ import CampanileCore
 import Synchronization
 
 extension PushProviders {
-    /// One thing that was looked at, for `campanile doctor`.
+    /// One check of `campanile doctor`.
     package struct Finding: Sendable, Equatable {
         package let subject: String
         package let isGood: Bool
-        /// Says what was found, or what to do.
+        /// The finding, or what to do.
         package let sentence: String
     }
 
-    /// Looks at what an app's pushes depend on: keys, tokens, and whether each host can be reached with TLS. Nothing is
-    /// sent to any device; of Google an access token is asked, of Apple nothing.
+    /// Checks everything that an app's pushes depend on: keys, tokens, and a TLS connection to each host. Sends nothing
+    /// to any device; fetches an access token from Google, and nothing from Apple.
     package func check(app: String) async -> [Finding] {
         let (credentials, state) = state.withLock { ($0.apps[app]?.credentials, $0) }
         guard let credentials else {

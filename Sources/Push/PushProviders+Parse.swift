@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// The credentials of one app, read.
+/// The parsed credentials of one app.
 struct ParsedCredentials: Sendable {
     let contents: AppPushCredentials
     let apns: ParsedAPNs?
@@ -11,7 +11,7 @@ struct ParsedAPNs: Sendable {
     let key: APNsKey
     let topic: String
     let production: HTTP2Endpoint
-    /// Equal to `production` where one server stands for both environments.
+    /// Equal to `production` if one server stands for both environments.
     let sandbox: HTTP2Endpoint
 
     init(_ credentials: APNsCredentials) throws(OperatorError) {
@@ -35,7 +35,7 @@ struct ParsedFCM: Sendable {
     let account: ServiceAccount
     let endpoint: HTTP2Endpoint
     let tokenEndpoint: HTTP2Endpoint
-    /// Of the token endpoint at its host.
+    /// The token endpoint's path at its host.
     let tokenPath: String
 
     init(_ credentials: FCMCredentials) throws(OperatorError) {
@@ -57,7 +57,7 @@ struct ParsedFCM: Sendable {
 }
 
 extension PushProviders {
-    /// - Throws: `OperatorError` with the problems of all apps, each in a line that names the app.
+    /// - Throws: `OperatorError` with the problems of all apps, one line each with the app's name.
     static func parse(_ apps: [String: AppPushCredentials]) throws(OperatorError) -> [String: ParsedCredentials] {
         var parsed: [String: ParsedCredentials] = [:]
         var problems: [String] = []

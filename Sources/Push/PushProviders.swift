@@ -3,9 +3,9 @@ package import Logging
 import NIOCore
 import Synchronization
 
-/// The providers of every app: APNs and FCM where it has credentials, the sandbox for the rest. A key or an address may be
-/// replaced while the process runs: what didn't change keeps its connections, what did is drained. The first credentials
-/// make the network; until then no connection and no thread of it exists.
+/// The providers of every app: APNs and FCM if it has credentials, else the sandbox. Credentials can change while the
+/// process runs: unchanged ones keep their connections, replaced ones are drained. The first credentials create the
+/// network; before them there is no connection and no thread.
 package final class PushProviders: Sendable {
     struct AppProviders: Sendable {
         let credentials: AppPushCredentials
@@ -13,7 +13,7 @@ package final class PushProviders: Sendable {
         let fcm: (any PushProvider)?
     }
 
-    /// What may share connections to APNs: Apple ties a connection to one team and key.
+    /// The identity that may share connections to APNs: Apple ties a connection to one team and key.
     struct APNsHost: Hashable {
         let team: String
         let fingerprint: String
@@ -32,11 +32,11 @@ package final class PushProviders: Sendable {
         var apnsClients: [APNsHost: HTTP2Client] = [:]
         var fcmClients: [FCMHost: HTTP2Client] = [:]
         var accessTokens: [FCMCredentials: FCMAccessTokens] = [:]
-        /// Replaced, and waiting for their last answers.
+        /// Replaced clients that wait for their last answers.
         var draining: [HTTP2Client] = []
     }
 
-    /// One state on its way to the next.
+    /// The next state while it is built.
     private struct Change {
         let network: PushNetwork
         let old: State
@@ -51,14 +51,14 @@ package final class PushProviders: Sendable {
     private let logger: Logger
     let state = Mutex(State())
 
-    /// How long connections that are replaced or shut down may take for their last answers.
+    /// How long replaced or closing connections may wait for their last answers.
     private static let drainLimit = TimeAmount.seconds(20)
     private static let shutDownLimit = TimeAmount.seconds(5)
 
     /// - Parameters:
-    ///   - sandbox: where pushes go that an app has no credentials for.
+    ///   - sandbox: takes the pushes for which an app has no credentials.
     ///   - contentAvailable: as in `PayloadOptions`.
-    ///   - tokenStore: where Apple's tokens survive a restart.
+    ///   - tokenStore: keeps Apple's tokens over a restart.
     package init(
         sandbox: SandboxProvider, contentAvailable: Bool, tokenStore: any ProviderTokenStore, world: World, logger: Logger,
         limits: HTTP2Limits = HTTP2Limits()
@@ -71,25 +71,25 @@ package final class PushProviders: Sendable {
         self.limits = limits
     }
 
-    /// Who delivers to such a device of an app.
+    /// The provider for such a device of an app.
     package func provider(app: String, kind: DeviceProvider) -> any PushProvider {
         state.withLock { $0.apps[app]?.provider(kind) } ?? sandbox
     }
 
-    /// Whether such pushes of an app stay in the process.
+    /// Whether such pushes of an app go to the sandbox.
     package func isSandbox(app: String, kind: DeviceProvider) -> Bool {
         state.withLock { $0.apps[app]?.provider(kind) } == nil
     }
 
-    /// What every app has.
+    /// The credentials of every app.
     package var credentials: [String: AppPushCredentials] { state.withLock { $0.apps.mapValues(\.credentials) } }
 
-    /// Takes these credentials in place of the present ones. Nothing changes when any of them is wrong. Present ones that
-    /// aren't among them stay until a restart: what is owed would go to the sandbox, and count as accepted without being
-    /// sent.
-    /// - Parameter trust: asked for the first credentials.
+    /// Replaces the present credentials by these, or changes nothing if any of them is wrong. Present ones that are
+    /// missing here stay until a restart: otherwise owed pushes would go to the sandbox, and count as accepted without
+    /// being sent.
+    /// - Parameter trust: called for the first credentials.
     /// - Returns: whether any differ from the present ones.
-    /// - Throws: `OperatorError` with everything that is wrong, none of it a secret; or what `trust` throws.
+    /// - Throws: `OperatorError` with all problems, without secrets; or the error of `trust`.
     @discardableResult
     package func apply(_ named: [String: AppPushCredentials], trust: () throws -> PushTrust) throws -> Bool {
         let unused = try state.withLock { state -> [HTTP2Client]? in
@@ -112,7 +112,7 @@ package final class PushProviders: Sendable {
         return true
     }
 
-    /// Waits for the last answers and closes every connection. Pushes that come later go nowhere: `.unprocessed`.
+    /// Waits for the last answers and closes every connection. Answers later pushes with `.unprocessed`.
     package func shutDown() async {
         let (clients, network) = state.withLock {
             (Array($0.apnsClients.values) + $0.fcmClients.values + $0.draining, $0.network)
@@ -125,7 +125,7 @@ package final class PushProviders: Sendable {
 
     // MARK: - Building
 
-    /// - Returns: the clients that nobody needs any more.
+    /// - Returns: the clients that are no longer needed.
     private func replace(
         apps: [String: ParsedCredentials], over network: PushNetwork, in state: inout State
     ) -> [HTTP2Client] {
@@ -145,7 +145,7 @@ package final class PushProviders: Sendable {
 
     private func apns(_ app: String, _ parsed: ParsedAPNs, _ change: inout Change) -> any PushProvider {
         let key = parsed.key
-        // The clock of renewals belongs to the team for as long as the process lives, whatever keys come and go.
+        // The team keeps its renewal clock for the life of the process, even when its keys change.
         let tokens =
             change.next.teams[key.teamID]
             ?? APNsProviderTokens(team: key.teamID, store: tokenStore, world: world, logger: logger)

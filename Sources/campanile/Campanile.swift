@@ -1,7 +1,7 @@
 import ArgumentParser
 
-/// The command line. Every command takes `--database` and `--config`; what a program wants to read goes to standard
-/// output alone, words for people to standard error.
+/// The command line. Every command takes `--database` and `--config`; output for programs goes to standard output,
+/// messages for people to standard error.
 @main
 struct Campanile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

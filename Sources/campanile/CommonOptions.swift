@@ -3,7 +3,7 @@ import CampanileCore
 import CampanileServer
 import Glibc
 
-/// What every command knows: where the settings are and where the database is.
+/// The options of every command: the places of the settings and the database.
 struct CommonOptions: ParsableArguments {
     @Option(help: "The SQLite file (default: data/campanile.sqlite).")
     var database: String?
@@ -11,7 +11,7 @@ struct CommonOptions: ParsableArguments {
     @Option(help: "The configuration file (default: campanile.yaml if it is there).")
     var config: String?
 
-    /// The settings of a command that doesn't serve.
+    /// The settings of a command other than `serve`.
     func load() throws -> Configuration {
         var flags = Configuration.Flags()
         flags.database = database
@@ -20,7 +20,7 @@ struct CommonOptions: ParsableArguments {
         return configuration
     }
 
-    /// Says which variables of the environment a command that doesn't serve doesn't know.
+    /// Prints the environment's unknown variables, for a command other than `serve`.
     func tellPassedOver(_ configuration: Configuration) {
         let unknown = configuration.passedOver.unknown
         guard !unknown.isEmpty else { return }
@@ -33,20 +33,19 @@ struct CommonOptions: ParsableArguments {
             flags: flags)
     }
 
-    /// What a command does beside a server or without one.
-    /// - Parameter isMade: whether the database is made if it isn't there.
+    /// Runs a command's work, beside a server or without one. - Parameter isMade: whether to create a missing database.
     func operations(_ configuration: Configuration, isMade: Bool = true) throws -> OperatorCommands {
         try OperatorCommands(configuration, isMade: isMade, world: .live)
     }
 }
 
-/// What the environment says.
+/// The settings of the environment.
 enum Environment {
-    /// Not a setting but a switch for measurements and for the controls of the power-loss test: it makes acknowledged
-    /// writes losable.
+    /// Not a setting but a switch for measurements and for the controls of the power-loss test: with it acknowledged
+    /// writes can be lost.
     static let unsafeSynchronous = "CAMPANILE_UNSAFE_SYNCHRONOUS"
 
-    /// Another one, for the fault tests: divides the delays of retries, so that they need not wait for minutes.
+    /// Another switch, for the fault tests: divides the delays of retries, which would take minutes.
     static let unsafeRetryScale = "CAMPANILE_UNSAFE_RETRY_SCALE"
 
     static var all: [String: String] {
@@ -79,7 +78,7 @@ enum Environment {
     }
 }
 
-/// A word as a shell reads it back: in quotes if it must be.
+/// A word for a shell, in quotes if it needs them.
 func shellWord(_ word: String) -> String {
     let isPlain =
         !word.isEmpty
@@ -94,7 +93,7 @@ func shellWord(_ word: String) -> String {
     return isPlain ? word : "'" + word.replacing("'", with: "'\\''") + "'"
 }
 
-/// Writes a line for people.
+/// Prints a line for people.
 func say(_ line: String) {
     let bytes = Array((line + "\n").utf8)
     _ = write(STDERR_FILENO, bytes, bytes.count)

@@ -35,7 +35,7 @@ struct DeepLinksCommand: AsyncParsableCommand {
 }
 
 extension CommonOptions {
-    /// What the configuration says for an app. Of one that it doesn't name it says so: the name may be misspelt.
+    /// The configuration for an app. Says so if the configuration doesn't name the app: the name may be misspelt.
     fileprivate func rules(of app: String) throws -> NotificationRules {
         try OperatorCommands.check(app)
         let configuration = try load()

@@ -45,7 +45,7 @@ struct Serve: AsyncParsableCommand {
         withExtendedLifetime(signals) {}
     }
 
-    /// SIGHUP: the push credentials are read again. What else the configuration says needs a restart.
+    /// Reads the push credentials again, at SIGHUP. Other settings need a restart.
     private func reload(_ app: App, _ flags: Configuration.Flags, logger: Logger) {
         do {
             try app.reload(try common.load(flags))
@@ -84,8 +84,8 @@ struct Serve: AsyncParsableCommand {
         suggest(app.configuration, address)
     }
 
-    /// Says that the socket is the supervisor's, and when the port is another than the configured one: whoever changes that in the
-    /// configuration would wonder, and `campanile health` asks there.
+    /// Logs that the socket is the supervisor's, and whether its port differs from the configured one: changing the
+    /// configured port has no effect then, and `campanile health` uses it.
     private func tellInherited(_ app: App, logger: Logger) {
         logger.notice("The listening socket was handed down by the supervisor: who comes during a restart waits in it.")
         let configured = app.configuration.port
@@ -95,7 +95,7 @@ struct Serve: AsyncParsableCommand {
             metadata: ["configured": "\(configured)", "port": "\(app.port)"])
     }
 
-    /// Says which variables of the environment are taken for nobody's setting.
+    /// Logs which environment variables aren't settings.
     private func tellPassedOver(_ passedOver: Configuration.PassedOver, logger: Logger) {
         if !passedOver.unknown.isEmpty {
             logger.warning(
@@ -109,7 +109,7 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
-    /// Lines to paste: the program as it was started, on the same database and with the same configuration.
+    /// The lines to paste: the program as it was started, with the same database and configuration.
     private func suggest(_ configuration: Configuration, _ address: String) {
         let program = shellWord(CommandLine.arguments.first ?? "campanile")
         var options = common.config.map { " --config \(shellWord($0))" } ?? ""
@@ -122,7 +122,7 @@ struct Serve: AsyncParsableCommand {
             say("  TOKEN=$(\(program) token alice\(options))          # a user's token")
             say("  curl -H \"Authorization: Bearer $TOKEN\" \(address)/badge")
         } else {
-            // Only the owner of the keys can make a user's token.
+            // Only the owner of the keys can make a user token.
             let call = "curl -H \"Authorization: Bearer $KEY\" -H 'Content-Type: application/json'"
             say("  \(call) -d '{\"user_id\":\"alice\",\"title\":\"Hello\"}' \(address)/notifications")
         }

@@ -96,7 +96,7 @@ struct SimulatorCommand: AsyncParsableCommand {
     private func requestFile(_ path: String) throws -> RequestFile {
         try RequestFile(path: path) { problem in
             say("Error: \(problem)")
-            // Nothing may be answered any more that isn't in the file.
+            // From now on no answer may go out that isn't in the file.
             _exit(1)
         }
     }

@@ -2,8 +2,8 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// SIGTERM and SIGINT: the first one asks for an orderly stop, a second one ends the process at once. SIGHUP asks for
-/// another look at the configuration. What others may send without meaning to end a server is ignored.
+/// Handles SIGTERM and SIGINT: the first requests an orderly stop, a second one ends the process at once. SIGHUP
+/// requests another reading of the configuration. Ignores signals that others send without meaning to end a server.
 final class TerminationSignals: @unchecked Sendable {
     // Sendable: `sources` is written here once and only kept alive; `state` has a lock.
     private struct State {
@@ -13,9 +13,9 @@ final class TerminationSignals: @unchecked Sendable {
         var isHangupOwed = false
     }
 
-    /// Signals whose default action ends the process. SIGUSR1 and SIGUSR2 come from tools that rotate logs, the timers' from
-    /// tools that profile, SIGIO from a descriptor that was handed down; SIGPIPE and SIGXFSZ say that a write failed, which
-    /// the write itself says as well. SIGQUIT, and SIGXCPU at a limit that is meant to end it, still do.
+    /// Signals whose default action ends the process. Tools that rotate logs send SIGUSR1 and SIGUSR2, profilers the
+    /// timers' signals, and an inherited descriptor SIGIO. SIGPIPE and SIGXFSZ report a failed write, which the write
+    /// itself reports as well. SIGQUIT, and SIGXCPU at a limit meant to end the process, still end it.
     private static let ignored = [
         SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPIPE, SIGXFSZ,
     ]
@@ -34,7 +34,8 @@ final class TerminationSignals: @unchecked Sendable {
         }
     }
 
-    /// What a SIGHUP does from now on. One that came before does it now: the start may have read what it is about already.
+    /// Sets the action of SIGHUP, and runs it now if one came before: the start may already have read the older
+    /// credentials.
     func onHangup(_ work: @escaping @Sendable () -> Void) {
         let isOwed = state.withLock { state in
             state.hangup = work

@@ -2,25 +2,25 @@ import CampanileCore
 import NIOCore
 import NIOHPACK
 
-/// What APNs said about one push (Apple, "Handling notification responses from APNs").
+/// APNs' answer to one push (Apple, "Handling notification responses from APNs").
 struct APNsAnswer: Sendable {
-    /// What to do about it.
+    /// The action that follows from it.
     enum Verdict: Equatable {
         case settle(PushOutcome)
         /// The token is malformed, or of the other environment.
         case tryOtherEnvironment
         /// The key serves the other environment only.
         case keyOfOtherEnvironment
-        /// A provider token that is expired or invalid: another one, if it is time for one.
+        /// The provider token is expired or invalid: renew it, if Apple allows that now.
         case renewToken
-        /// Refused because of the connection and not of the push: again, over another one.
+        /// Refused because of the connection and not of the push: try again over another one.
         case resend
     }
 
     let status: Int
-    /// Apple's word; nil when the body can't be read.
+    /// Apple's reason; nil when the body can't be read.
     let reason: String?
-    /// Of a 410: when the token was found to be dead. Apple gives milliseconds.
+    /// For a 410, the time when Apple found the token dead, in milliseconds.
     let timestamp: Timestamp?
     let retryAfterMilliseconds: Int64?
 
@@ -41,10 +41,10 @@ struct APNsAnswer: Sendable {
         self.timestamp = timestamp
     }
 
-    /// For people and for the delivery's history.
+    /// The text for people and for the delivery's history.
     var word: String? { status == 200 ? nil : reason ?? "unreadable answer" }
 
-    /// Whether the connection is of no more use.
+    /// Whether the connection is useless from now on.
     var endsConnection: Bool {
         switch reason {
         case "TooManyProviderTokenUpdates", "UnrelatedKeyIdInToken", "Shutdown", "IdleTimeout": true
@@ -74,13 +74,12 @@ struct APNsAnswer: Sendable {
         }
     }
 
-    /// Every 403 is about the sender and not about the push, also one whose body can't be read: nothing is given up for
-    /// it.
+    /// Every 403, even one with an unreadable body, concerns the sender and not the push: no push is given up for it.
     private var forbidden: Verdict {
         switch reason {
         case "ExpiredProviderToken", "InvalidProviderToken": .renewToken
         case "UnrelatedKeyIdInToken": .resend
-        // Apple's documents name the first, its servers say the second.
+        // Apple's documents name the first, its servers send the second.
         case "BadEnvironmentKeyIdInToken", "BadEnvironmentKeyInToken": .keyOfOtherEnvironment
         default: .settle(.misconfigured)
         }
@@ -90,7 +89,7 @@ struct APNsAnswer: Sendable {
         guard reason == "TooManyProviderTokenUpdates" else {
             return .settle(.deviceBusy(afterMilliseconds: retryAfterMilliseconds))
         }
-        // The token stays as it is; the team may have another one after 20 minutes.
+        // The token stays; the team may have another one after 20 minutes.
         let pause = APNsProviderTokens.shortestInterval / 1_000_000
         return .settle(.unavailable(afterMilliseconds: max(retryAfterMilliseconds ?? 0, pause)))
     }

@@ -11,7 +11,7 @@ import Foundation
 package struct APNsKey: Sendable {
     package let keyID: String
     package let teamID: String
-    /// SHA-256 of the public half, as hex: tells two keys apart and gives nothing away.
+    /// SHA-256 of the public half, as hex: distinguishes two keys and reveals nothing.
     package let fingerprint: String
     private let privateKey: P256.Signing.PrivateKey
 

@@ -1,10 +1,10 @@
 import CampanileCore
 
-/// Builds what APNs is sent: Apple, "Generating a remote notification" and "Sending notification requests to APNs".
+/// Builds the requests to APNs: Apple, "Generating a remote notification" and "Sending notification requests to APNs".
 package enum APNsPayload {
-    /// A clearing must reach a phone that is off today; whatever else waits for it is read by then.
+    /// A clearing must also reach a phone that is off now: the other pushes that wait for it are read already.
     static let clearingLifetimeSeconds: Int64 = 30 * 24 * 3_600
-    /// A sync is overtaken by the next one.
+    /// The next sync replaces a sync.
     static let syncLifetimeSeconds: Int64 = 3_600
 
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
@@ -47,7 +47,7 @@ package enum APNsPayload {
         var aps: [JSONValue.Member] = [
             .init("alert", .object([.init("title", .string(alert.title)), .init("body", .string(alert.body))]))
         ]
-        // An alert never carries 0: iOS would empty the notification centre in the moment of showing it.
+        // An alert never carries 0: iOS would empty the notification centre as it shows the alert.
         if message.badge.count > 0 { aps.append(.init("badge", .integer(message.badge.count))) }
         if let sound = alert.sound { aps.append(.init("sound", .string(sound))) }
         if let threadID = alert.threadID { aps.append(.init("thread-id", .string(threadID))) }
@@ -67,7 +67,7 @@ package enum APNsPayload {
         return .object([.init("aps", .object(aps)), .init("badgeVersion", .integer(message.badge.version))])
     }
 
-    /// Whatever sets a badge is of the type alert: a background push must not carry one.
+    /// Every push that sets a badge is of the type alert: a background push must not carry one.
     private static func commonHeaders(_ message: PushMessage, _ options: PayloadOptions) -> [JSONValue.Member] {
         var headers: [JSONValue.Member] = [
             .init("apns-id", .string(message.id.description)), .init("apns-push-type", "alert"),

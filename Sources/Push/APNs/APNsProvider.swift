@@ -5,7 +5,7 @@ import Synchronization
 
 /// Sends to Apple's devices over HTTP/2 with token authentication (Apple, "Sending notification requests to APNs").
 package final class APNsProvider: PushProvider {
-    /// How often one push is sent again at once because the server never looked at it.
+    /// How often one push is sent again at once because the server never processed it.
     static let resendLimit = 3
 
     private let key: APNsKey
@@ -14,12 +14,12 @@ package final class APNsProvider: PushProvider {
     private let sandbox: HTTP2Client
     private let options: PayloadOptions
     private let world: World
-    /// Environments that the key turned out not to serve.
+    /// Environments that the key doesn't serve, as Apple's answers have shown.
     private let closedEnvironments = Mutex<Set<DeviceEnvironment>>([])
 
     /// - Parameters:
     ///   - sandbox: the same client as `production` where one server stands for both.
-    ///   - options: with the topic of every app that sends here.
+    ///   - options: with the topics of the apps that use this provider.
     package init(
         key: APNsKey, tokens: APNsProviderTokens, production: HTTP2Client, sandbox: HTTP2Client, options: PayloadOptions,
         world: World
@@ -44,14 +44,14 @@ package final class APNsProvider: PushProvider {
         perform(Attempt(message, request, answer))
     }
 
-    /// One push on its way, through all that may be tried for it at once.
+    /// One push on its way, with all its immediate tries.
     private struct Attempt: Sendable {
         let path: String
         let fields: [JSONValue.Member]
         let body: ByteBuffer
-        /// Where the app said that its token is from.
+        /// The token's environment as registered by the app.
         let registered: DeviceEnvironment
-        /// Where it is tried.
+        /// The environment of the present try.
         var environment: DeviceEnvironment
         var resends = 0
         var hasRenewedToken = false
@@ -95,7 +95,7 @@ package final class APNsProvider: PushProvider {
         }
     }
 
-    /// Apple asks for `:path` and `authorization` not to be indexed; what differs in every push isn't either.
+    /// Apple asks not to index `:path` and `authorization`; fields that differ in every push aren't indexed either.
     private func headers(_ attempt: Attempt, _ token: String, _ endpoint: HTTP2Endpoint) -> HPACKHeaders {
         var headers = HPACKHeaders()
         headers.reserveCapacity(5 + attempt.fields.count)
@@ -148,7 +148,7 @@ package final class APNsProvider: PushProvider {
         }
     }
 
-    /// A token that the other environment doesn't know either is dead; one that can't be asked about there is too.
+    /// A token is dead if the other environment doesn't know it either, or if the key can't ask there.
     private func tryOtherEnvironment(_ attempt: Attempt, _ said: APNsAnswer) {
         let other: DeviceEnvironment = attempt.registered == .production ? .sandbox : .production
         let canAsk =

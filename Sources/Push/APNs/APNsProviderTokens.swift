@@ -4,21 +4,21 @@ import Synchronization
 
 /// The provider tokens of one team, under one renewal clock: Apple counts a new `iat` per team, not per key, allows one
 /// in 20 minutes and accepts a token for 60 (Apple, "Establishing a token-based connection to APNs"). All keys of the
-/// team sign with the team's present `iat`. While the process runs its age is told by the monotonic clock; after a
-/// restart by the wall clock, which may be 5 minutes wrong on both occasions.
+/// team sign with the same `iat`. While the process runs the monotonic clock measures its age; after a restart the wall
+/// clock does, and may be 5 minutes wrong both then and when the token was stored.
 package final class APNsProviderTokens: Sendable {
     package typealias Grant = Result<String, PushTrouble>
 
-    /// What to do about a token that the provider refused.
+    /// The reaction to a token that the provider refused.
     package enum Advice: Equatable {
-        /// Ask for a token again, it will be another one.
+        /// Ask for a token again: it will be a new one.
         case retry
-        /// Nothing helps but a person; the sentence says what.
+        /// Only a person can help; the sentence says how.
         case mend(String)
     }
 
     static let renewalAge = Int64.minutes(50)
-    /// From here on a push rather waits for the renewal. With a clock 5 minutes slow the provider sees 59.
+    /// From this age on a push waits for the renewal. If the clock is 5 minutes slow, the provider sees 59.
     static let lastAge = Int64.minutes(54)
     static let shortestInterval = Int64.minutes(20)
     static let clockMargin = Int64.minutes(5)
@@ -30,11 +30,11 @@ package final class APNsProviderTokens: Sendable {
         var isWorking = false
         /// `iat` in seconds since 1970; nil until the first token.
         var issuedAt: Int64?
-        /// The monotonic moment that the age counts from.
+        /// The monotonic moment from which the age counts.
         var issuedMoment: Int64 = 0
-        /// The monotonic moment of the next renewal that Apple allows.
+        /// The monotonic moment from which Apple allows the next renewal.
         var renewableFrom = Int64.min
-        /// A provider refused the present token: it isn't presented again.
+        /// The provider refused the present token: don't present it again.
         var isRefused = false
         var tokens: [KeyName: StoredProviderToken] = [:]
         var waiters: [Waiter] = []
@@ -42,7 +42,7 @@ package final class APNsProviderTokens: Sendable {
         var clock: ClockWatch
     }
 
-    /// One file may stand under two ids, and one id for another file than before.
+    /// One file may have two ids, and an id may get another file than before.
     private struct KeyName: Hashable, Sendable {
         let keyID: String
         let fingerprint: String
@@ -79,16 +79,16 @@ package final class APNsProviderTokens: Sendable {
         state = Mutex(State(clock: ClockWatch(world)))
     }
 
-    /// Gives a token that the provider takes as younger than 60 minutes.
-    /// - Parameter done: called once, at once if a token is there.
+    /// Gives a token that the provider accepts as younger than 60 minutes.
+    /// - Parameter done: called once; at once if there is a token.
     package func token(for key: APNsKey, _ done: @escaping @Sendable (Grant) -> Void) {
         let now = world.monotonic()
         let (grant, work) = state.withLock { state -> (Grant?, Work) in
             guard state.waiters.count < APNsProviderTokens.waiterLimit else {
                 return (.failure(.busy("Too many pushes wait for a provider token.")), .none)
             }
-            // Who begins a renewal waits for it, so that the new token is presented as soon as it is made: Apple counts
-            // from there. Everybody else goes on with the old one.
+            // The push that begins a renewal waits for it, so that the new token is presented as soon as it is made:
+            // Apple counts from then on. All other pushes use the old one.
             let work = nextWork(now: now, &state)
             if work == .none, let grant = present(key, now: now, &state) { return (grant, .none) }
             guard state.isWorking else { return (.failure(.busy("No provider token at the moment.")), .none) }
@@ -99,8 +99,7 @@ package final class APNsProviderTokens: Sendable {
         if let grant { done(grant) }
     }
 
-    /// The provider said that the token is expired or invalid.
-    /// - Parameter reason: the provider's word.
+    /// Reacts to the provider's answer that the token is expired or invalid. - Parameter reason: the provider's reason.
     package func refused(_ token: String, of key: APNsKey, reason: String) -> Advice {
         let now = world.monotonic()
         let (advice, work) = state.withLock { state -> (Advice, Work) in
@@ -116,17 +115,17 @@ package final class APNsProviderTokens: Sendable {
         return advice
     }
 
-    /// The provider took the token, so the clock was right when it was made.
+    /// Notes that the provider accepted the token, so the clock was right when it was made.
     package func accepted() {
         state.withLock { $0.clock.trust() }
     }
 
-    /// Whether nothing is being loaded or renewed.
+    /// Whether no token is being loaded or renewed.
     var isIdle: Bool { state.withLock { !$0.isWorking } }
 
     // MARK: - The clock of renewals
 
-    /// The token to present now, if there is one that is young enough.
+    /// The token to present now, if there is one young enough.
     private func present(_ key: APNsKey, now: Int64, _ state: inout State) -> Grant? {
         guard let issuedAt = state.issuedAt, !state.isRefused, now - state.issuedMoment < APNsProviderTokens.lastAge
         else { return nil }
@@ -135,7 +134,7 @@ package final class APNsProviderTokens: Sendable {
         do throws(OperatorError) {
             let token = try sign(key, issuedAt: issuedAt)
             state.tokens[KeyName(key)] = token
-            // A renewal under way stores its own, and this one is over then.
+            // A renewal under way stores its own token, which replaces this one.
             if !state.isWorking { save(Array(state.tokens.values), &state) }
             return .success(token.token)
         } catch {
@@ -143,7 +142,7 @@ package final class APNsProviderTokens: Sendable {
         }
     }
 
-    /// What has to be begun now; notes that it was.
+    /// The work to begin now; marks it as begun.
     private func nextWork(now: Int64, _ state: inout State) -> Work {
         guard !state.isWorking else { return .none }
         guard state.isLoaded else {
@@ -185,7 +184,7 @@ package final class APNsProviderTokens: Sendable {
         finishWork()
     }
 
-    /// How old a token of a former process is.
+    /// The age of an earlier process's token.
     private static func judgeAge(of issuedAt: Int64, wallSeconds: Int64, now: Int64, _ state: inout State) {
         let age = Int64.seconds(min(max(wallSeconds - issuedAt, -1_000_000), 1_000_000))
         // Both readings may be 5 minutes wrong.
@@ -193,14 +192,14 @@ package final class APNsProviderTokens: Sendable {
             state.issuedMoment = now - age
             state.renewableFrom = state.issuedMoment + shortestInterval + 2 * clockMargin
         } else {
-            // From the future: one of the two readings was far off, nobody knows which. The token is presented; if it
-            // is refused, or after 20 minutes, another one follows.
+            // From the future: one of the two readings was far off, but which one is unknown. Present the token; if
+            // Apple refuses it, or after 20 minutes, the next one follows.
             state.issuedMoment = now - (renewalAge - shortestInterval)
             state.renewableFrom = now + shortestInterval
         }
     }
 
-    /// The token is safe in the store before anybody presents it, so that a crash can't make a second renewal of it.
+    /// Stores the token before it is presented, so that a crash can't turn it into a second renewal.
     private func renew(_ key: APNsKey) async {
         let (wall, now) = world.moment()
         let issuedAt = wall.milliseconds / 1_000
@@ -243,7 +242,7 @@ package final class APNsProviderTokens: Sendable {
             token: try key.sign(issuedAt: issuedAt))
     }
 
-    /// Stores the team's tokens, after whatever is being stored.
+    /// Stores the team's tokens, after a store that is under way.
     @discardableResult
     private func save(_ tokens: [StoredProviderToken], _ state: inout State) -> Task<Void, Never> {
         let before = state.lastSave

@@ -1,11 +1,11 @@
 import CampanileCore
 
-/// Compares the wall clock with the monotonic one, so that a refused token can be blamed on the clock where it is the
-/// clock. "Offset" is wall minus monotonic, in nanoseconds; it changes only when the wall clock is set.
+/// Compares the wall clock with the monotonic one, to find out whether the clock is why the provider refused a token.
+/// "Offset" is wall minus monotonic, in nanoseconds; it changes only when the wall clock is set.
 struct ClockWatch: Sendable {
-    /// At the start, or when the last token that the provider took was issued.
+    /// The offset at the start, or at the issue of the last token that the provider accepted.
     private var trustedOffset: Int64
-    /// When the present token was issued.
+    /// The offset at the issue of the present token.
     private var issueOffset: Int64
 
     init(_ world: World) {
@@ -47,7 +47,7 @@ struct ClockWatch: Sendable {
 }
 
 extension World {
-    /// Both clocks at one moment: read again when the process was stopped in between.
+    /// Both clocks at one moment: reads again if the process was stopped in between.
     func moment() -> (wall: Timestamp, monotonic: Int64) {
         var before = monotonic()
         for _ in 0..<3 {

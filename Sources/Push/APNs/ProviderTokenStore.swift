@@ -1,4 +1,4 @@
-/// A provider token as it outlives the process: Apple counts a team's renewals, whatever process makes them.
+/// A stored provider token. It outlives the process, because Apple counts a team's renewals across processes.
 package struct StoredProviderToken: Sendable, Equatable {
     package let teamID: String
     package let keyID: String
@@ -6,7 +6,7 @@ package struct StoredProviderToken: Sendable, Equatable {
     package let keyFingerprint: String
     /// `iat`, seconds since 1970 UTC.
     package let issuedAt: Int64
-    /// The JWT itself: good for an hour, so to be kept as a secret.
+    /// The JWT itself: valid for an hour, so keep it secret.
     package let token: String
 
     package init(teamID: String, keyID: String, keyFingerprint: String, issuedAt: Int64, token: String) {
@@ -18,11 +18,11 @@ package struct StoredProviderToken: Sendable, Equatable {
     }
 }
 
-/// Where provider tokens survive a restart. The tokens of one team all have the same `issuedAt`.
+/// The store in which provider tokens survive a restart. The tokens of one team all have the same `issuedAt`.
 package protocol ProviderTokenStore: Sendable {
     /// The stored tokens of a team.
     func load(team: String) async throws -> [StoredProviderToken]
-    /// Puts these in the place of all that is stored of the team; returns when they are safe.
+    /// Replaces the team's stored tokens by these; returns when they are safe.
     func replace(team: String, with tokens: [StoredProviderToken]) async throws
 }
 

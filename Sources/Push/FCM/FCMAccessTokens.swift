@@ -4,13 +4,13 @@ import NIOCore
 import NIOHPACK
 import Synchronization
 
-/// The access token of one service account: fetched once for all who wait, renewed five minutes early, and after a
-/// failure fetched again no sooner than the backoff allows, however many pushes ask.
+/// The access token of one service account: fetched once for all waiting pushes, renewed five minutes early, and after
+/// a failure fetched again no sooner than the backoff allows, however many pushes wait.
 final class FCMAccessTokens: Sendable {
     typealias Grant = Result<String, PushTrouble>
 
     private static let renewalLead = Int64.minutes(5)
-    /// A token that Google refuses though it is younger than this isn't worth replacing.
+    /// If Google refuses a token younger than this, a new one won't help.
     private static let shortestInterval = Int64.minutes(1)
     private static let longestPause = Int64.minutes(5)
     private static let waiterLimit = 4_096
@@ -34,7 +34,7 @@ final class FCMAccessTokens: Sendable {
     private let logger: Logger
     private let state: Mutex<State>
 
-    /// - Parameter path: of the token endpoint at the client's host.
+    /// - Parameter path: the token endpoint's path at the client's host.
     init(account: ServiceAccount, client: HTTP2Client, path: String, world: World, logger: Logger) {
         self.account = account
         self.client = client
@@ -44,7 +44,7 @@ final class FCMAccessTokens: Sendable {
         state = Mutex(State(clock: ClockWatch(world)))
     }
 
-    /// - Parameter done: called once, at once if a token is there or can't be had now.
+    /// - Parameter done: called once; at once if there is a token, or if none can be had now.
     func token(_ done: @escaping @Sendable (Grant) -> Void) {
         let now = world.monotonic()
         let (grant, mustFetch) = state.withLock { state -> (Grant?, Bool) in
@@ -64,7 +64,7 @@ final class FCMAccessTokens: Sendable {
         if let grant { done(grant) }
     }
 
-    /// What can be said now; nil when a fetch has to be waited for.
+    /// The answer that is known now; nil when a fetch must end first.
     private func present(now: Int64, _ state: inout State) -> Grant? {
         if let token = state.token, now < state.expiresAt { return .success(token) }
         guard !state.isFetching, now < state.nextFetchAt, let trouble = state.trouble else { return nil }
@@ -72,8 +72,7 @@ final class FCMAccessTokens: Sendable {
         return .failure(PushTrouble(outcome: .unprocessed, reason: trouble.reason))
     }
 
-    /// FCM answered 401 to a token.
-    /// - Returns: whether another one can be had.
+    /// Reacts to FCM's 401 for a token. - Returns: whether to try another one.
     func refused(_ token: String) -> Bool {
         let now = world.monotonic()
         return state.withLock { state in
@@ -122,7 +121,7 @@ final class FCMAccessTokens: Sendable {
             state.fetchedAt = now
             state.expiresAt = now + Int64.seconds(min(seconds, 86_400))
             state.failures = 0
-            // A token shorter than the lead isn't fetched anew for each push.
+            // So that a token with a shorter life than the lead isn't fetched again for each push.
             state.nextFetchAt = now + min(FCMAccessTokens.shortestInterval, Int64.seconds(min(seconds, 86_400)) / 2)
             state.trouble = nil
             state.isFetching = false
@@ -134,7 +133,7 @@ final class FCMAccessTokens: Sendable {
         for waiter in waiters { waiter(.success(token)) }
     }
 
-    /// RFC 6749 section 5.2, and Google's `invalid_grant`, which also stands for a clock that is wrong.
+    /// RFC 6749 section 5.2, and Google's `invalid_grant`, which can also mean a wrong clock.
     private func refusedAssertion(_ answer: HTTP2Answer, _ json: JSONValue?) {
         guard (400..<500).contains(answer.status), answer.status != 429 else {
             let pause = RetryAfter.milliseconds(in: answer.headers, now: world.now)

@@ -2,7 +2,7 @@ import CampanileCore
 import NIOCore
 import NIOHPACK
 
-/// What FCM said about one message (Firebase, "ErrorCode"; Google, "google.rpc.Status").
+/// FCM's answer to one message (Firebase, "ErrorCode"; Google, "google.rpc.Status").
 struct FCMAnswer: Sendable {
     enum Verdict: Equatable {
         case settle(PushOutcome)
@@ -10,7 +10,7 @@ struct FCMAnswer: Sendable {
         case renewToken
     }
 
-    /// Without a `Retry-After`, a project that is over its quota waits a minute (Firebase, "ErrorCode").
+    /// Without a `Retry-After`, a project over its quota waits a minute (Firebase, "ErrorCode").
     static let quotaPauseMilliseconds: Int64 = 60_000
 
     let status: Int
@@ -23,7 +23,7 @@ struct FCMAnswer: Sendable {
     init(_ answer: HTTP2Answer, now: () -> Timestamp) {
         status = answer.status
         retryAfterMilliseconds = RetryAfter.milliseconds(in: answer.headers, now: now)
-        // A success needs no reading.
+        // A success needs no parsing.
         let body = status != 200 && answer.isWhole ? answer.body : nil
         let json = body.flatMap { try? JSONValue(parsing: Array($0.readableBytesView)) }
         let error = json?["error"]
@@ -59,7 +59,7 @@ struct FCMAnswer: Sendable {
         }
     }
 
-    /// A 404 without FCM's own code names a wrong project or path, and no dead token.
+    /// A 404 without FCM's own code means a wrong project or path, not a dead token.
     private var byStatus: Verdict {
         switch status {
         case 401: .renewToken

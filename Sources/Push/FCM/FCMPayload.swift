@@ -2,7 +2,7 @@ import CampanileCore
 
 /// Builds the message of FCM's HTTP v1 API: Firebase, "projects.messages".
 package enum FCMPayload {
-    /// Longer is refused (Firebase, "FCM HTTP v1 API", Android's `ttl`): four weeks.
+    /// FCM refuses a longer one (Firebase, "FCM HTTP v1 API", Android's `ttl`): four weeks.
     static let longestLifetimeSeconds: Int64 = 4 * 7 * 24 * 3_600
 
     package static func request(_ message: PushMessage, options: PayloadOptions) -> PushRequest {
@@ -31,23 +31,24 @@ package enum FCMPayload {
         }
     }
 
-    /// The bytes that count against FCM's limit of keys and values: everything but the token, so rather too many.
+    /// The bytes that count against FCM's limit of keys and values: everything but the token, so too many rather than
+    /// too few.
     static func counted(_ request: PushRequest, _ device: PushDevice) -> Int {
         request.body.count - device.token.utf8.count
     }
 
-    /// The bytes that count of an alert as it is, not shortened.
+    /// The counted bytes of an alert, before shortening.
     static func smallestSize(_ message: PushMessage, _ alert: PushAlert) -> Int {
         let options = PayloadOptions(contentAvailable: true, topics: [:])
         return counted(request(message, content(message, alert, options)), message.device)
     }
 
-    /// Notification and data both: the system shows the first while the app is in the background, and hands the second
-    /// to the app when it is tapped or in the foreground.
+    /// Sends both notification and data: while the app is in the background, the system shows the notification; after a
+    /// tap, or in the foreground, the app gets the data.
     private static func androidAlert(_ message: PushMessage, _ alert: PushAlert) -> [JSONValue.Member] {
         var notification: [JSONValue.Member] = []
         if let sound = alert.sound { notification.append(.init("sound", .string(sound))) }
-        // A channel that the app doesn't have leaves Android with the app's default one.
+        // If the app doesn't have the channel, Android uses its default one.
         if let channel = alert.channelID ?? alert.category { notification.append(.init("channel_id", .string(channel))) }
         notification.append(.init("tag", .string(alert.collapseKey ?? alert.notificationID.description)))
         if message.badge.count > 0 {
@@ -97,7 +98,7 @@ package enum FCMPayload {
     private static func ios(
         _ message: PushMessage, _ alert: PushAlert?, _ options: PayloadOptions
     ) -> [JSONValue.Member] {
-        // `apns-topic` and `apns-id` are Firebase's business here.
+        // Firebase sets `apns-topic` and `apns-id` itself.
         let headers = APNsPayload.headers(message, options).filter { $0.key != "apns-topic" && $0.key != "apns-id" }
         let payload = alert.map { APNsPayload.alertPayload(message, $0) } ?? APNsPayload.badgePayload(message, options)
         return [.init("apns", .object([.init("headers", .object(headers)), .init("payload", payload)]))]

@@ -4,7 +4,7 @@ import NIOHPACK
 
 /// Sends through Firebase's HTTP v1 API (Firebase, "projects.messages.send").
 package final class FCMProvider: PushProvider {
-    /// How often one push is sent again at once because the server never looked at it.
+    /// How often one push is sent again at once because the server never processed it.
     static let resendLimit = 3
 
     private let tokens: FCMAccessTokens
@@ -29,7 +29,7 @@ package final class FCMProvider: PushProvider {
         perform(Attempt(body: ByteBuffer(bytes: request.body), answer: answer))
     }
 
-    /// One push on its way, through all that may be tried for it at once.
+    /// One push on its way, with all its immediate tries.
     private struct Attempt: Sendable {
         let body: ByteBuffer
         var resends = 0

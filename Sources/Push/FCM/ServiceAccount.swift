@@ -5,7 +5,7 @@ import CryptoExtras
 /// A Firebase project's service account, read from the JSON file that Google's console hands out.
 struct ServiceAccount: Sendable {
     static let scope = "https://www.googleapis.com/auth/firebase.messaging"
-    /// Google takes an assertion for an hour at most.
+    /// Google accepts an assertion for an hour at most.
     static let assertionSeconds: Int64 = 3_600
 
     let projectID: String

@@ -2,9 +2,9 @@ import NIOCore
 
 /// Gathers flushes between NIOHTTP2 and TLS, so that many small ones become one write to the socket.
 ///
-/// NIOHTTP2 keeps DATA frames until a flush and then sends those of several streams in no order. The answers come back
-/// in that order, and taking a stream out of the middle of its tables costs as much as there are streams. So each request
-/// is flushed by itself, and the gate keeps that cheap.
+/// NIOHTTP2 keeps DATA frames until a flush and then sends those of several streams in arbitrary order. The answers
+/// come in that order, and removing a stream from the middle of its tables costs time in proportion to the open
+/// streams. So the client flushes each request by itself, and the gate keeps that cheap.
 final class FlushGate: ChannelOutboundHandler {
     typealias OutboundIn = Never
 
@@ -24,12 +24,12 @@ final class FlushGate: ChannelOutboundHandler {
         if isShut { hasWaiting = true } else { context.flush() }
     }
 
-    /// Keeps flushes back until `open`.
+    /// Holds flushes back until `open`.
     func shut() {
         isShut = true
     }
 
-    /// Passes on what was kept back.
+    /// Passes on the held flushes.
     func open() {
         isShut = false
         guard hasWaiting else { return }

@@ -4,16 +4,16 @@ import NIOHTTP2
 import NIOPosix
 import NIOSSL
 
-/// How connections come and go. All of it happens on the event loop.
+/// Opens and closes connections. Everything happens on the event loop.
 extension HTTP2Client {
-    /// Opens a connection when none is there for what waits; another one when all have been full for a while.
+    /// Opens a connection when requests wait and there is none, and another one when all have been full for a while.
     func connectIfNeeded(now: Int64) {
         eventLoop.preconditionInEventLoop()
         guard !isShuttingDown else { return }
         let usable = connections.filter(\.isUsable)
         if usable.isEmpty {
             if now >= nextAttemptAt { return connect(now: now) }
-            // The last attempts all failed: who waits learns it now and not when its time is over.
+            // The last attempts all failed: tell waiting requests now, not when their time is over.
             if failures > 1 { giveUp(lastFailure) }
             return
         }
@@ -27,7 +27,7 @@ extension HTTP2Client {
         connect(now: now)
     }
 
-    /// DNS is asked anew each time, and the addresses are tried as RFC 8305 says.
+    /// Resolves the name anew each time, and tries the addresses as RFC 8305 says.
     private func connect(now: Int64) {
         fullSince = nil
         connectionsMade += 1
@@ -43,7 +43,7 @@ extension HTTP2Client {
             .whenComplete { self.reached($0, for: connection) }
     }
 
-    /// Only the channel that won gets handlers: several addresses of a host are tried at once.
+    /// Only the channel that wins gets handlers, because several addresses of a host are tried at once.
     private func reached(_ result: Result<any Channel, any Error>, for connection: HTTP2Connection) {
         switch result {
         case .success(let channel):
@@ -60,7 +60,7 @@ extension HTTP2Client {
     }
 
     private func prepare(_ channel: any Channel, for connection: HTTP2Connection) throws {
-        // NIOSSL refuses an address as a name; without one it compares the certificate with the address itself.
+        // NIOSSL refuses an address as a name; without a name it compares the certificate with the address itself.
         let isAddress = (try? SocketAddress(ipAddress: endpoint.host, port: 0)) != nil
         let tls = try NIOSSLClientHandler(context: network.tls, serverHostname: isAddress ? nil : endpoint.host)
         try channel.pipeline.syncOperations.addHandler(tls)
@@ -83,8 +83,8 @@ extension HTTP2Client {
         try channel.pipeline.syncOperations.addHandler(connection)
     }
 
-    /// NIOHTTP2 ends a connection whose peer resets many streams, as servers must; here the peer is chosen by us, and
-    /// resetting is how it says that it is busy.
+    /// Turns off NIOHTTP2's end of a connection whose peer resets many streams. Servers need that; here we choose the
+    /// peer, which resets streams to say that it is busy.
     private static func framing() -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         connection.initialSettings = [
@@ -103,16 +103,17 @@ extension HTTP2Client {
         return NIOHTTP2Handler(mode: .client, connectionConfiguration: connection, streamConfiguration: stream)
     }
 
-    // MARK: - What connections tell
+    // MARK: - Connections' reports
 
-    /// The server's first SETTINGS are there.
+    /// Called when the server's first SETTINGS are there.
     func opened(_ connection: HTTP2Connection) {
         finishProbes(.success(()))
         pump()
     }
 
-    /// The server takes no more on this connection. One that has worked is replaced at once; one that never answered is
-    /// replaced when somebody needs it, so that a server that refuses everyone isn't besieged.
+    /// Called when the server takes no more on this connection. The client replaces a connection that has worked at
+    /// once, and one that never answered only when a request needs it, so as not to flood a server that refuses
+    /// everyone.
     func leaving(_ connection: HTTP2Connection) {
         eventLoop.preconditionInEventLoop()
         let isReplaced = connections.contains { $0.isUsable }
@@ -140,7 +141,7 @@ extension HTTP2Client {
         pump()
     }
 
-    /// What waits for a connection that can't be had is given back.
+    /// Returns the waiting requests, because no connection can be had.
     private func giveUp(_ reason: String) {
         failWaiting(reason)
         finishProbes(.failure(HTTP2Failure(.unsent, reason)))

@@ -6,11 +6,11 @@ import NIOPosix
 import NIOSSL
 import Synchronization
 
-/// The way to one host with one identity: a few long-lived HTTP/2 connections and a bounded queue before them. Requests
-/// may come from any thread; all else happens on one event loop.
+/// The client for one host and one identity: a few long-lived HTTP/2 connections with a bounded queue in front.
+/// Requests may come from any thread; all else happens on one event loop.
 ///
 /// Sendable: `inbox` is behind a lock, the constants are Sendable, and everything under "The event loop's" is touched
-/// on `eventLoop` only, which `pump`, `sweep` and the calls from connections check.
+/// only on `eventLoop`, which `pump`, `sweep` and the calls from connections check.
 package final class HTTP2Client: @unchecked Sendable {
     /// Requests handed over but not yet seen by the event loop: one wake-up takes them all.
     private struct Inbox: Sendable {
@@ -34,7 +34,7 @@ package final class HTTP2Client: @unchecked Sendable {
     // The event loop's
     var waiting: CircularBuffer<HTTP2Exchange> = []
     var connections: [HTTP2Connection] = []
-    /// Attempts in a row that came to nothing.
+    /// Failed attempts in a row.
     var failures = 0
     var nextAttemptAt = Int64.min
     var lastFailure = ""
@@ -55,8 +55,8 @@ package final class HTTP2Client: @unchecked Sendable {
     }
 
     /// Sends a request as soon as a stream is free.
-    /// - Parameter completion: called exactly once, on the client's event loop or, when the request is turned away at
-    /// the door, before this returns.
+    /// - Parameter completion: called exactly once, on the client's event loop or, when the client refuses the request,
+    ///   before this returns.
     package func send(_ request: HTTP2Request, completion: @escaping @Sendable (HTTP2Result) -> Void) {
         enum Door { case open(mustWake: Bool), full, closed }
         let door = inbox.withLock { inbox -> Door in
@@ -73,7 +73,7 @@ package final class HTTP2Client: @unchecked Sendable {
         }
     }
 
-    /// Takes a connection out of use: what is on it ends, what comes next goes over another one.
+    /// Takes a connection out of use: its requests finish, later ones go over another.
     package func retire(_ id: HTTP2ConnectionID, reason: String) {
         onLoop { client in
             guard let connection = client.connections.first(where: { $0.id == id }) else { return }
@@ -81,7 +81,7 @@ package final class HTTP2Client: @unchecked Sendable {
         }
     }
 
-    /// Connects, unless a connection stands, and says whether that worked.
+    /// Connects, unless there is a connection, and says whether that worked.
     package func probe() async -> Result<Void, HTTP2Failure> {
         await withCheckedContinuation { continuation in
             onLoop { client in
@@ -95,8 +95,7 @@ package final class HTTP2Client: @unchecked Sendable {
         }
     }
 
-    /// Takes no more requests, gives back those that wait, and closes when the last answer is there or the time is
-    /// over.
+    /// Refuses new requests, returns those that wait, and closes at the last answer or when the time is over.
     package func shutDown(within limit: TimeAmount) async {
         inbox.withLock { $0.isClosed = true }
         let promise = eventLoop.makePromise(of: Void.self)
@@ -112,7 +111,7 @@ package final class HTTP2Client: @unchecked Sendable {
         if eventLoop.inEventLoop { body(self) } else { eventLoop.execute { body(self) } }
     }
 
-    /// Puts on streams what is waiting, as far as the servers allow, with one flush for each connection.
+    /// Puts waiting requests on streams, as far as the servers allow, with one flush for each connection.
     func pump() {
         eventLoop.preconditionInEventLoop()
         let now = now()
@@ -150,7 +149,7 @@ package final class HTTP2Client: @unchecked Sendable {
         }
     }
 
-    /// Gives back everything that waits.
+    /// Returns all waiting requests.
     func failWaiting(_ reason: String) {
         fullSince = nil
         let exchanges = waiting
@@ -158,7 +157,7 @@ package final class HTTP2Client: @unchecked Sendable {
         for exchange in exchanges { exchange.fail(.unsent, reason) }
     }
 
-    /// Looks at every deadline. The timer calls it, and a test that has moved the clock.
+    /// Checks every deadline. The timer calls it, and a test that has moved the clock.
     func sweep() {
         eventLoop.preconditionInEventLoop()
         let now = now()
@@ -172,7 +171,7 @@ package final class HTTP2Client: @unchecked Sendable {
         if !probes.isEmpty { connectIfNeeded(now: now) }
     }
 
-    /// Ten times a second while something is under way, every five seconds while connections are only kept.
+    /// Ten times a second while requests are under way, every five seconds while connections are idle.
     func scheduleSweep() {
         let isBusy = !waiting.isEmpty || !probes.isEmpty || connections.contains { $0.isBusy }
         if sweepTask != nil, isSweepingOften || !isBusy { return }
@@ -213,7 +212,7 @@ package final class HTTP2Client: @unchecked Sendable {
 }
 
 extension HTTP2Connection {
-    /// Whether something on it may run out of time.
+    /// Whether a request on it may run out of time.
     fileprivate var isBusy: Bool {
         if case .connecting = phase { return true }
         return streams.count > 0 || pingSentAt != nil

@@ -2,7 +2,7 @@ import NIOCore
 import NIOHPACK
 import NIOHTTP2
 
-/// What arrives: the pipeline's events, and the server's frames.
+/// Handles the pipeline's events and the server's frames.
 extension HTTP2Connection {
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -16,7 +16,8 @@ extension HTTP2Connection {
         if context.channel.isWritable { client.pump() }
     }
 
-    /// What ends one stream was told by `StreamClosedEvent` or names its stream; everything else ends the connection.
+    /// An error that ends one stream came with a `StreamClosedEvent` or names its stream; every other error ends the
+    /// connection.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if let streamError = error as? NIOHTTP2Errors.StreamError {
             if let exchange = streams.close(Int(streamError.streamID)) {
@@ -33,7 +34,7 @@ extension HTTP2Connection {
         if let window = event as? NIOHTTP2WindowUpdatedEvent {
             if window.streamID == .rootStream, let size = window.inboundWindowSize { refillWindow(from: size) }
         } else if let closed = event as? StreamClosedEvent {
-            // Streams that ended well or were reset are out of the table by now: this one's answer broke the rules.
+            // Streams that ended well or were reset have left the table: this one's answer broke the rules.
             guard let exchange = streams.close(Int(closed.streamID)) else { return }
             explainedErrors += 1
             exchange.breakOff(over: id, "The answer broke the rules of HTTP/2.")
@@ -41,7 +42,7 @@ extension HTTP2Connection {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // Until TLS has said goodbye more may arrive, and bytes instead of frames if HTTP/2 wasn't agreed upon.
+        // More may arrive until TLS has closed, and raw bytes instead of frames if ALPN didn't agree on HTTP/2.
         if case .closed = phase { return }
         let frame = unwrapInboundIn(data)
         let streamID = Int(frame.streamID)
@@ -59,7 +60,7 @@ extension HTTP2Connection {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         lastInboundAt = client.now()
-        // What came made room; one flush takes all that fills it.
+        // The answers made room; one flush takes all requests that fill it.
         client.pump()
         flush()
     }
@@ -70,7 +71,7 @@ extension HTTP2Connection {
         guard let exchange = streams[streamID] else { return }
         if exchange.status == nil {
             guard let status = frame.headers.first(name: ":status").flatMap({ Int($0) }) else { return }
-            // 1xx only announces the answer.
+            // A 1xx only announces the answer.
             guard status >= 200 else { return }
             exchange.status = status
             exchange.headers = frame.headers
@@ -92,7 +93,7 @@ extension HTTP2Connection {
             exchange.fail(.unanswered, "The answer had no status.")
             return closeIfDone()
         }
-        // 410 too says that the server looked at the push itself, and so took the token of the request.
+        // A 410 too means that the server processed the push itself, and so accepted the request's token.
         if status == 200 || status == 410 { isProven = true }
         exchange.answer(over: id, status: status)
         closeIfDone()
@@ -108,7 +109,7 @@ extension HTTP2Connection {
         closeIfDone()
     }
 
-    /// RFC 9113 section 6.5: a lower limit holds at once; what is on its way already may end.
+    /// RFC 9113 section 6.5: a lower limit holds at once; streams already open may end.
     private func received(_ settings: HTTP2Settings) {
         for setting in settings where setting.parameter == .maxConcurrentStreams {
             announcedStreams = setting.value
@@ -131,7 +132,7 @@ extension HTTP2Connection {
     }
 }
 
-/// What went wrong, for people: no secret, no token of a device.
+/// The fault, for people, without secrets and device tokens.
 enum HTTP2Sentences {
     static func goAway(_ code: HTTP2ErrorCode, _ data: ByteBuffer?) -> String {
         // APNs puts {"reason":"…"} there (Apple, "Handling notification responses from APNs").

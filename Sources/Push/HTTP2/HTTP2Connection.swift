@@ -3,23 +3,23 @@ import NIOHPACK
 import NIOHTTP2
 
 /// One HTTP/2 connection as a client: a handler on `NIOHTTP2Handler`'s frames with a table of its streams, and no
-/// channel per stream. It stands at the end of the pipeline from the start, so that it also hears why TLS failed.
+/// channel per stream. It is at the end of the pipeline from the start, so that it also gets TLS errors.
 ///
-/// Sendable: it lives on its channel's event loop, which is its client's; both call it there only.
+/// Sendable: it lives on its channel's event loop, which is also its client's; both call it only there.
 final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
     typealias InboundIn = HTTP2Frame
     typealias OutboundOut = HTTP2Frame
 
     enum Phase {
-        /// Until the server's first SETTINGS: nothing may be sent.
+        /// Before the server's first SETTINGS: nothing may be sent.
         case connecting
         case open
-        /// No new streams; it closes when the last one ends. The reason is a sentence.
+        /// Takes no new streams, and closes when the last one ends. The reason is a sentence.
         case leaving(String)
         case closed
     }
 
-    /// What the peer may send ahead on the whole connection, in bytes.
+    /// Bytes that the peer may send ahead on the whole connection.
     private static let connectionWindow = 1 << 20
 
     let id: HTTP2ConnectionID
@@ -32,9 +32,9 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
     var answers = 0
     /// The server has accepted a request on this connection.
     var isProven = false
-    /// MAX_CONCURRENT_STREAMS as last announced; 100 until then is what NIOHTTP2 keeps to as well.
+    /// MAX_CONCURRENT_STREAMS as last announced; 100 until then, as in NIOHTTP2.
     var announcedStreams = 100
-    /// Stream errors of ours that `errorCaught` will report too.
+    /// Our own stream errors, which `errorCaught` will report too.
     var explainedErrors = 0
     var lastInboundAt: Int64
     var pingSentAt: Int64?
@@ -52,9 +52,9 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         lastPingAt = now
     }
 
-    // MARK: - What the client asks
+    // MARK: - For the client
 
-    /// How many requests may be put on streams now.
+    /// The number of requests that fit on streams now.
     var room: Int {
         guard case .open = phase, context?.channel.isWritable ?? false else { return 0 }
         let ids = (limits.lastStreamID - streams.nextID) / 2 + 1
@@ -66,7 +66,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         return limits.startsWithOneStream && !isProven ? min(limit, 1) : limit
     }
 
-    /// Whether it is up to the number of streams and nothing else that it takes no more.
+    /// Whether only the number of streams keeps it from taking more.
     var isFull: Bool {
         guard case .open = phase, isProven || !limits.startsWithOneStream else { return false }
         return streams.count >= min(announcedStreams, limits.streams)
@@ -79,7 +79,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         }
     }
 
-    /// Puts a request on a stream; `flush` sends it. To be called only while there is room.
+    /// Puts a request on a stream; `flush` sends it. Call it only while there is room.
     func write(_ exchange: HTTP2Exchange, now: Int64) {
         guard let context else { return exchange.fail(.unsent, "The connection is closed.") }
         exchange.sentAt = now
@@ -92,7 +92,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
             let data = HTTP2Frame.FramePayload.Data(data: .byteBuffer(body), endStream: true)
             context.write(wrapOutboundOut(HTTP2Frame(streamID: streamID, payload: .data(data))), promise: nil)
         }
-        // By itself, so that bodies leave in the order of their streams; the gate makes one write of all.
+        // Flushed by itself, so that bodies leave in the order of their streams; the gate makes one write of all.
         gate.shut()
         context.flush()
         hasUnflushed = true
@@ -117,14 +117,14 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         }
     }
 
-    /// Ends the connection at once; what is on a stream stays unanswered.
+    /// Ends the connection at once; its requests stay unanswered.
     func close(_ reason: String) {
         let context = context
         end(reason)
         context?.close(promise: nil)
     }
 
-    /// Says goodbye and closes, if it is to end and nothing is left on it.
+    /// Sends GOAWAY and closes, if it is to end and has no open stream.
     func closeIfDone() {
         guard case .leaving(let reason) = phase, streams.count == 0, let context else { return }
         let goodbye = HTTP2Frame.FramePayload.goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)
@@ -132,7 +132,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         close(reason)
     }
 
-    /// For us the connection is over now, however long the goodbyes of TLS take.
+    /// Ends the connection for the client now, however long the closing of TLS takes.
     func end(_ reason: String) {
         if case .closed = phase { return }
         phase = .closed
@@ -141,7 +141,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         client.closed(self, reason: reason)
     }
 
-    /// To be called now and then: ends what took too long, and asks whether the connection still lives.
+    /// Ends requests that took too long, and checks with a PING whether the connection still lives. Call it regularly.
     func sweep(now: Int64) {
         switch phase {
         case .connecting:
@@ -185,8 +185,8 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         hasUnflushed = true
     }
 
-    /// Lets the peer send on: the multiplexer that would do so isn't there. Streams need no such help, because an
-    /// answer is cut off before it fills a stream's window.
+    /// Widens the connection's window so that the peer can go on sending: there is no multiplexer to do it. Streams
+    /// don't need this, because an answer is cut off before it fills a stream's window.
     func refillWindow(from size: Int) {
         guard size < HTTP2Connection.connectionWindow / 2 else { return }
         write(.windowUpdate(windowSizeIncrement: HTTP2Connection.connectionWindow - size), on: .rootStream)

@@ -1,6 +1,6 @@
 package import CampanileCore
 
-/// Where an HTTP/2 server is: the origin of an https address, and a path that everything there begins with.
+/// The address of an HTTP/2 server: an https origin, and the prefix of all paths there.
 package struct HTTP2Endpoint: Hashable, Sendable {
     package let host: String
     package let port: Int
@@ -13,7 +13,7 @@ package struct HTTP2Endpoint: Hashable, Sendable {
         self.basePath = basePath
     }
 
-    /// - Parameter url: `https://host[:port][/path]`; nothing is sent without TLS.
+    /// - Parameter url: `https://host[:port][/path]`; TLS is required.
     /// - Throws: `OperatorError`.
     package init(url: String) throws(OperatorError) {
         let scheme = "https://"
@@ -36,7 +36,7 @@ package struct HTTP2Endpoint: Hashable, Sendable {
     private static func split(_ authority: Substring) -> (host: String, port: Int)? {
         var host = authority
         var port = 443
-        // The colons of an address in brackets begin no port.
+        // The colons of an address in brackets don't begin a port.
         let afterHost = authority.firstIndex(of: "]") ?? authority.startIndex
         if let colon = authority[afterHost...].firstIndex(of: ":") {
             guard let number = UInt16(authority[authority.index(after: colon)...]), number > 0 else { return nil }
@@ -56,6 +56,6 @@ package struct HTTP2Endpoint: Hashable, Sendable {
         return port == 443 ? name : "\(name):\(port)"
     }
 
-    /// For sentences.
+    /// The form for messages.
     package var name: String { authority }
 }

@@ -12,7 +12,7 @@ package struct HTTP2Request: Sendable {
     }
 }
 
-/// What came back.
+/// The answer.
 package enum HTTP2Result: Sendable {
     case answer(HTTP2Answer)
     case failure(HTTP2Failure)
@@ -21,10 +21,10 @@ package enum HTTP2Result: Sendable {
 package struct HTTP2Answer: Sendable {
     package let status: Int
     package let headers: HPACKHeaders
-    /// The first bytes of the body; `isWhole` says whether that is all of it.
+    /// The first bytes of the body; `isWhole` says whether they are all of it.
     package let body: ByteBuffer?
     package let isWhole: Bool
-    /// Which connection it came over, for `HTTP2Client.retire`.
+    /// The connection that it came over, for `HTTP2Client.retire`.
     package let connection: HTTP2ConnectionID
 }
 
@@ -33,10 +33,10 @@ package struct HTTP2Failure: Error {
     package enum Kind: Sendable, Equatable {
         /// Never put on a stream.
         case unsent
-        /// Put on a stream, and the server said that it never looked at it: GOAWAY with a lower last stream,
+        /// Put on a stream, but the server said that it didn't process it: GOAWAY with a lower last stream,
         /// REFUSED_STREAM.
         case refused
-        /// Sent, and nobody knows what became of it.
+        /// Sent, without an answer: it may have been processed.
         case unanswered
     }
 
@@ -50,7 +50,7 @@ package struct HTTP2Failure: Error {
     }
 }
 
-/// Names a connection within the process.
+/// A connection's id within the process.
 package struct HTTP2ConnectionID: Hashable, Sendable {
     let number: UInt64
 }
@@ -59,7 +59,7 @@ package struct HTTP2ConnectionID: Hashable, Sendable {
 final class HTTP2Exchange {
     let request: HTTP2Request
     let completion: @Sendable (HTTP2Result) -> Void
-    /// When it was given to the client.
+    /// When the client got it.
     let waitingSince: Int64
     /// When it was put on a stream.
     var sentAt: Int64 = 0
@@ -74,7 +74,7 @@ final class HTTP2Exchange {
         self.completion = completion
     }
 
-    /// Keeps what fits; true when the rest was dropped.
+    /// Keeps the bytes that fit; true when it dropped the rest.
     func append(_ data: ByteBuffer, limit: Int) -> Bool {
         var data = data
         let room = limit - (body?.readableBytes ?? 0)
@@ -95,8 +95,8 @@ final class HTTP2Exchange {
         completion(.failure(HTTP2Failure(kind, reason)))
     }
 
-    /// The stream ended early. A status of success is the server's word whatever became of the body; anything else
-    /// can't be judged without it.
+    /// Ends the exchange because the stream ended early. A status of success counts even without the whole body; any
+    /// other status can't be judged without it.
     func breakOff(over connection: HTTP2ConnectionID, _ reason: String) {
         guard let status else { return fail(.unanswered, reason) }
         guard (200..<300).contains(status) else {

@@ -3,15 +3,15 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-/// Who may vouch for a provider's certificate.
+/// The authorities trusted for a provider's certificate.
 package enum PushTrust: Sendable, Hashable {
     /// The system's authorities.
     case system
-    /// The authorities of a PEM file's content, and no others: for a simulator.
+    /// Only the authorities in a PEM file's content: for a simulator.
     case authorities(pem: [UInt8])
 }
 
-/// The event loops and the TLS that all outgoing connections share.
+/// The event loops and the TLS settings that all outgoing connections share.
 package final class PushNetwork: Sendable {
     let group: MultiThreadedEventLoopGroup
     let tls: NIOSSLContext
@@ -29,7 +29,7 @@ package final class PushNetwork: Sendable {
         group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
     }
 
-    /// TLS 1.2 at least, h2 and nothing else, the certificate and its name checked.
+    /// TLS 1.2 at least, only h2, with the certificate and its name checked.
     private static func configuration(_ trust: PushTrust) throws -> TLSConfiguration {
         var configuration = TLSConfiguration.makeClientConfiguration()
         configuration.minimumTLSVersion = .tlsv12
@@ -43,7 +43,7 @@ package final class PushNetwork: Sendable {
         return configuration
     }
 
-    /// To be called after every client has shut down.
+    /// Call it after every client has shut down.
     package func shutDown() async {
         try? await group.shutdownGracefully()
     }

@@ -4,11 +4,11 @@ import NIOCore
 /// (RFC 9113 section 5.1.1), so a ring with a first id holds them without hashing, and the oldest is always in front.
 struct StreamTable {
     private var ring: CircularBuffer<HTTP2Exchange?> = []
-    /// The id of the ring's first place.
+    /// The id of the ring's first slot.
     private var firstID = 1
     private(set) var count = 0
 
-    /// The id that the next stream gets.
+    /// The id of the next stream.
     var nextID: Int { firstID + 2 * ring.count }
 
     /// - Returns: the id of the exchange's stream.
@@ -24,7 +24,7 @@ struct StreamTable {
         return ring[index]
     }
 
-    /// Closes a stream and gives back what was on it; nil when it isn't open.
+    /// Closes a stream and returns its exchange; nil when it isn't open.
     mutating func close(_ id: Int) -> HTTP2Exchange? {
         guard let index = index(of: id), let exchange = ring[index] else { return nil }
         ring[index] = nil

@@ -1,10 +1,10 @@
 package import CampanileCore
 import Synchronization
 
-/// The provider that needs no account: it accepts everything, keeps the newest in memory, and shows exactly what APNs or
-/// FCM would have been sent.
+/// The provider without an account: it accepts everything, keeps the newest pushes in memory, and shows exactly the
+/// requests that APNs or FCM would have got.
 package final class SandboxProvider: PushProvider {
-    /// A push as it would have gone out.
+    /// A push as it would have been sent.
     package struct Record: Sendable {
         package let message: PushMessage
         package let notificationID: UUIDv7?
@@ -13,7 +13,7 @@ package final class SandboxProvider: PushProvider {
 
     private struct Ring: Sendable {
         var messages: [PushMessage] = []
-        /// Where the next one goes once the ring is full.
+        /// The slot of the next one once the ring is full.
         var next = 0
     }
 
@@ -21,7 +21,7 @@ package final class SandboxProvider: PushProvider {
     private let capacity: Int
     private let options: PayloadOptions
 
-    /// - Parameter capacity: how many pushes are remembered, at least 1.
+    /// - Parameter capacity: the number of pushes to remember, at least 1.
     package init(capacity: Int, options: PayloadOptions) {
         precondition(capacity > 0)
         self.capacity = capacity
@@ -40,8 +40,8 @@ package final class SandboxProvider: PushProvider {
         answer(PushAnswer(outcome: .accepted, status: 200, reason: nil))
     }
 
-    /// The remembered pushes of one app, newest first; of one user only, if named. What they looked like is built here,
-    /// from the same values and by the same code as for a provider.
+    /// The remembered pushes of one app, newest first; of one user only, if named. Builds their requests from the same
+    /// values and with the same code as for a provider.
     package func pushes(app: String, userID: String?) -> [Record] {
         let (messages, next) = ring.withLock { ($0.messages, $0.next) }
         let newestFirst = (messages[next...] + messages[..<next]).reversed()

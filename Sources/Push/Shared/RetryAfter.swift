@@ -3,11 +3,11 @@ import NIOHPACK
 
 /// `Retry-After` (RFC 9110 section 10.2.3): seconds, or a date.
 enum RetryAfter {
-    /// Nobody is told to wait longer than a day.
+    /// The longest wait: a day.
     static let longestMilliseconds: Int64 = 24 * 3_600_000
 
-    /// - Parameter now: asked where the field names a date, and only there.
-    /// - Returns: milliseconds from now; nil when the answer names none that can be read.
+    /// - Parameter now: called only if the field has a date.
+    /// - Returns: milliseconds from now; nil without a readable field.
     static func milliseconds(in headers: HPACKHeaders, now: () -> Timestamp) -> Int64? {
         guard let text = headers.first(name: "retry-after") else { return nil }
         return milliseconds(text, now: now)
