@@ -1,2 +1,3 @@
-// Badge, DeviceEnvironment, DeepLinkTree and the other values that both sides speak: an app imports CampanileClient alone.
+// Badge, DeviceEnvironment, DeepLinkTree and the other values shared with the server: an app imports only
+// CampanileClient.
 @_exported public import CampanileCore

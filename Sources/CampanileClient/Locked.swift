@@ -1,8 +1,8 @@
 import Foundation
 
-/// A value that one thread at a time may touch. (`Mutex` needs iOS 18.)
+/// A value for one thread at a time. (`Mutex` needs iOS 18.)
 ///
-/// Sendable although unchecked: the value is reached through the lock and in no other way.
+/// Sendable although unchecked: only code that holds the lock reaches the value.
 final class Locked<Value: Sendable>: @unchecked Sendable {
     private let lock = NSLock()
     private var value: Value

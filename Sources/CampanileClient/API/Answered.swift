@@ -1,6 +1,6 @@
 import Foundation
 
-/// An answer, with a body that is there or is yet to come.
+/// An answer, with a body that has arrived or is still to come.
 protocol Answered {
     var status: Int { get }
     var headers: [String: String] { get }
@@ -10,8 +10,8 @@ extension HTTPAnswer: Answered {}
 extension HTTPStream: Answered {}
 
 extension Answered {
-    /// `Retry-After` (RFC 9110 section 10.2.3): seconds, or a moment. The moment is the server's, and so is the clock that
-    /// it is held against, if the answer has a `Date`: a phone's may be wrong.
+    /// `Retry-After` (RFC 9110 section 10.2.3): seconds, or a moment. Compares the moment with the answer's `Date` if
+    /// there is one, because a phone's clock may be wrong.
     /// - Parameter now: by the phone's clock.
     func retryAfter(_ now: @Sendable () -> Date) -> Duration? {
         guard let text = headers["retry-after"] else { return nil }
@@ -22,12 +22,12 @@ extension Answered {
     }
 }
 
-/// A date in a header, in the form that is sent today and in the two that are still read (RFC 9110 section 5.6.7).
+/// A date in a header, in today's form or in the two obsolete ones (RFC 9110 section 5.6.7).
 private enum HTTPDate {
     private static let forms = ["EEE, dd MMM yyyy HH:mm:ss 'GMT'", "EEEE, dd-MMM-yy HH:mm:ss 'GMT'", "EEE MMM d HH:mm:ss yyyy"]
 
     static func date(_ text: String) -> Date? {
-        // Made anew each time: dates are rare, and not every system calls a formatter Sendable.
+        // Created each time: dates are rare, and not on every system is a formatter Sendable.
         let formatter = DateFormatter()
         formatter.locale = Locale(identifier: "en_US_POSIX")
         formatter.timeZone = TimeZone(secondsFromGMT: 0)

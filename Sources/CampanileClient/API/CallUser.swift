@@ -1,14 +1,14 @@
 import CampanileCore
 import Foundation
 
-/// What a user token says of itself. The server looks at its signature; an app has no key to do that.
+/// The claims of a user token, unverified: only the server can verify its signature.
 struct UserTokenClaims {
     struct User: Hashable, Sendable {
         let id: String?
         let app: String?
     }
 
-    /// No two tokens whose user can't be read are told apart.
+    /// All tokens with unreadable users count as one user's.
     let user: User
     private let issuedAt: Int64?
     private let expiresAt: Int64?
@@ -21,10 +21,10 @@ struct UserTokenClaims {
         expiresAt = json?["exp"]?.seconds
     }
 
-    /// Whether a page was made before the one that this other token is of.
+    /// Whether this token's page was made before the other token's.
     func isOlder(than other: UserTokenClaims) -> Bool {
         if let issuedAt, let others = other.issuedAt { return issuedAt < others }
-        // Two users' tokens may be made to last for different times.
+        // Two users' tokens may have different lifetimes.
         guard user == other.user, let expiresAt, let others = other.expiresAt else { return false }
         return expiresAt < others
     }
@@ -38,13 +38,13 @@ extension JSONValue {
     }
 }
 
-/// Who has left this device, and when, counted in departures.
+/// The users who have left this device, and when, counted in departures.
 struct Departures: Sendable {
     private(set) var count = 0
     private var everybody = 0
     private var users: [UserTokenClaims.User: Int] = [:]
 
-    /// - Parameter user: nil: whoever is there.
+    /// - Parameter user: nil for any user.
     mutating func leaves(_ user: UserTokenClaims.User?) {
         count += 1
         if let user { users[user] = count } else { everybody = count }
@@ -53,14 +53,14 @@ struct Departures: Sendable {
     func has(_ user: UserTokenClaims.User, leftSince moment: Int) -> Bool { max(everybody, users[user] ?? 0) > moment }
 }
 
-/// Whose a piece of work is, from its first request to its last: one call with its repetitions, one list with its pages, one
-/// stream.
+/// The user of a piece of work, from its first request to its last: one call with its repetitions, one list with its
+/// pages, one stream.
 final class CallUser: Sendable {
     private let began = Locked<(user: UserTokenClaims.User, moment: Int)?>(nil)
 
-    /// A request goes with this token: the first says whose work it is.
+    /// Admits a request with this token; the first one determines the work's user.
     /// - Parameter moment: the departures before the token was asked for.
-    /// - Returns: false for another user's.
+    /// - Returns: false for another user's token.
     func isOf(_ user: UserTokenClaims.User, since moment: Int) -> Bool {
         began.withLock { began in
             guard let began else {

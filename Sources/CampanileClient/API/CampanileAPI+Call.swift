@@ -4,9 +4,9 @@ import Foundation
 extension CampanileAPI {
     /// One call and its decoded answer.
     /// - Parameters:
-    ///   - repeats: whether a call that failed may be made again.
-    ///   - isPublic: whether it goes without a user token.
-    ///   - user: whose it is; several calls that are one piece of work share it.
+    ///   - repeats: whether a failed call may be repeated.
+    ///   - isPublic: whether it needs no user token.
+    ///   - user: the call's user; several calls that are one piece of work share it.
     func call<Value>(
         _ method: String, _ path: String, query: [String: String] = [:], headers: [String: String] = [:],
         body: JSONValue? = nil, repeats: Bool = true, isPublic: Bool = false, user: CallUser = CallUser(),
@@ -14,7 +14,7 @@ extension CampanileAPI {
     ) async throws -> Value {
         let answer = try await answer(
             method, path, query: query, headers: headers, body: body, repeats: repeats, isPublic: isPublic, user: user)
-        // Nobody is told what somebody else's inbox holds.
+        // No user may get another user's inbox.
         try checkPresence(of: user)
         guard let json = JSONValue(data: answer.body), let value = decode(json) else {
             throw ClientFailure(.unreadable, status: answer.status, detail: "\(method) \(path)")
@@ -22,7 +22,7 @@ extension CampanileAPI {
         return value
     }
 
-    /// One call, repeated as the policy says.
+    /// One call, repeated by the policy.
     func answer(
         _ method: String, _ path: String, query: [String: String] = [:], headers: [String: String] = [:],
         body: JSONValue? = nil, repeats: Bool = true, isPublic: Bool = false, user: CallUser = CallUser()
@@ -50,8 +50,8 @@ extension CampanileAPI {
     }
 
     /// Sends a call with the user's token, and once more with a fresh one if the server refuses it.
-    /// - Parameter user: whose the call is; nil: anybody's, and it goes without a token.
-    /// - Throws: `CancellationError` when the token is another user's by now, or the user has signed out.
+    /// - Parameter user: the call's user; nil for a public call, without a token.
+    /// - Throws: `CancellationError` when the token is now another user's, or the user has signed out.
     func attempt<Answer: Answered>(
         _ call: HTTPCall, as user: CallUser?, _ send: (HTTPCall) async throws -> Answer
     ) async throws -> Answer {
@@ -72,7 +72,7 @@ extension CampanileAPI {
     private func token(_ refused: String?, of user: CallUser) async throws -> String? {
         let moment = departures.withLock { $0.count }
         let token = try await userToken(refused)
-        // Who was told to stop while waiting for a token got none, or shouldn't use it.
+        // A task cancelled while it waited for a token got none, or shouldn't use it.
         try Task.checkCancellation()
         guard let token else { return nil }
         guard user.isOf(UserTokenClaims(token).user, since: moment) else { throw CancellationError() }
@@ -85,16 +85,15 @@ extension CampanileAPI {
         if departures.withLock({ user.isGone($0) }) { throw CancellationError() }
     }
 
-    /// Who is signed in; nil: nobody.
+    /// The signed-in user; nil for none.
     func signedInUser() async throws -> UserTokenClaims.User? {
         try await userToken(nil).map { UserTokenClaims($0).user }
     }
 
-    /// What is under way of a user isn't repeated, and its streams end.
-    /// - Parameter user: nil: of whoever is there.
+    /// Ends a user's streams, and repeats none of their calls. - Parameter user: nil for the present one.
     func leaves(_ user: UserTokenClaims.User?) { departures.withLock { $0.leaves(user) } }
 
-    /// - Throws: `CancellationError` when the work was called off.
+    /// - Throws: `CancellationError` when the work was cancelled.
     func failed(_ error: any Error) throws -> ClientFailure {
         guard let failure = ClientFailure(error), !Task.isCancelled else { throw CancellationError() }
         return failure
@@ -106,7 +105,7 @@ extension CampanileAPI {
         text += path
         let items = query.sorted { $0.key < $1.key }.map { "\($0.key)=\(PercentEncoding.encode($0.value))" }
         if !items.isEmpty { text += "?" + items.joined(separator: "&") }
-        // Not the path itself, which may hold the device's token: the detail is for the log.
+        // Not the path itself, which may contain the device's token: the detail is for the log.
         guard let url = URL(string: text) else { throw ClientFailure(.refused, detail: "base URL and path make no address") }
         return url
     }
@@ -115,19 +114,19 @@ extension CampanileAPI {
 }
 
 extension ClientFailure {
-    /// - Returns: nil for an answer that is none.
+    /// - Returns: nil for an unusable answer.
     init?(_ answer: HTTPAnswer, retryAfter: Duration?) {
         guard !(200..<300).contains(answer.status) else { return nil }
         let problem = JSONValue(data: answer.body)
         let code = problem?["code"]?.string
         let detail = problem?["detail"]?.string
-        // A redirection isn't followed: the user's token is for this server alone.
+        // Doesn't follow a redirection: the user's token is for this server only.
         self =
             ClientFailure(status: answer.status, code: code, detail: detail, retryAfter: retryAfter)
             ?? ClientFailure(.unreadable, status: answer.status)
     }
 
-    /// Whether the same call may do better in a while.
+    /// Whether the same call may succeed later.
     var mayPass: Bool {
         switch kind {
         case .offline, .unreachable: true

@@ -1,18 +1,18 @@
 public import CampanileCore
 public import Foundation
 
-/// The server's calls, as the user who is signed in.
+/// The server's calls, for the signed-in user.
 ///
-/// Every method throws a `ClientFailure`, which has a message for the user, or `CancellationError` when it was called off;
-/// `ClientFailure(error)` is nil for the latter. What met no network, or a server that couldn't, is repeated as `RetryPolicy`
-/// says, and then thrown.
+/// Every method throws a `ClientFailure` with a message for the user, or `CancellationError` when it was cancelled;
+/// `ClientFailure(error)` is nil for the latter. Without a network, or when the server can't answer, it repeats the
+/// call by `RetryPolicy` before it throws.
 ///
-/// A call with its repetitions, a list with its pages and a stream with its connections are the user's whose token the first
-/// one had. They are called off when their task is cancelled, when the user signs out (`DeviceRegistration.signOut`), and when
+/// A call with its repetitions, a list with its pages and a stream with its connections belong to the user of their
+/// first token. They end when their task is cancelled, when the user signs out (`DeviceRegistration.signOut`), and when
 /// the next token is another user's.
 public final class CampanileAPI: Sendable {
-    /// Gives the user token (a JWT that your backend signs); nil while nobody is signed in.
-    /// - Parameter refused: the token that the server has just refused, so that a fresh one is needed; nil otherwise.
+    /// Returns the user token (a JWT that your backend signs); nil while nobody is signed in. - Parameter refused: the
+    /// token that the server has just refused, if a fresh one is needed; nil otherwise.
     public typealias UserToken = @Sendable (_ refused: String?) async throws -> String?
 
     public let baseURL: URL
@@ -24,8 +24,8 @@ public final class CampanileAPI: Sendable {
     let departures = Locked(Departures())
 
     /// - Parameters:
-    ///   - userAgent: must say that this is the app, or reading the list clears no badge: `Shop/2.1 Hotwire Native iOS`, or
-    ///     what the server's `native_user_agents` names.
+    ///   - userAgent: must identify the app, or reading the list clears no badge: `Shop/2.1 Hotwire Native iOS`, or a
+    ///     text of the server's `native_user_agents`.
     public init(
         baseURL: URL, userAgent: String, transport: any HTTPTransport = URLSessionTransport(),
         retry: RetryPolicy = RetryPolicy(), userToken: @escaping UserToken
@@ -37,7 +37,7 @@ public final class CampanileAPI: Sendable {
         self.userToken = userToken
     }
 
-    /// This device's token. The server pushes no number to a device that had it in an answer, so calls name the device.
+    /// This device's token. Calls send it, because the server pushes no number to a device that got it in an answer.
     /// `DeviceRegistration` sets it.
     public var deviceToken: String? {
         get { device.withLock { $0 } }
@@ -46,8 +46,8 @@ public final class CampanileAPI: Sendable {
 
     // MARK: - The inbox
 
-    /// The list as an async sequence of pages, each asked for when the loop comes to it. The first page of a native app
-    /// clears the badge.
+    /// The list as an async sequence of pages, each fetched when the loop reaches it. A native app's first page clears
+    /// the badge.
     public func notifications(
         _ filter: InboxFilter = .all, category: String? = nil, pageSize: Int = 50
     ) -> InboxPages {
@@ -57,7 +57,7 @@ public final class CampanileAPI: Sendable {
     /// One page.
     /// - Parameters:
     ///   - cursor: `nextCursor` of the page before; nil for the first.
-    ///   - isPrefetch: true when the user doesn't look at it yet: the badge stays.
+    ///   - isPrefetch: true if the user isn't looking at it yet: the badge stays.
     public func page(
         _ filter: InboxFilter = .all, category: String? = nil, pageSize: Int = 50, after cursor: String? = nil,
         isPrefetch: Bool = false
@@ -90,8 +90,8 @@ public final class CampanileAPI: Sendable {
     }
 
     /// Marks all as read and clears the badge.
-    /// - Parameter newest: the newest one that the user saw; what came since stays unread. Without it the call isn't
-    ///   repeated after a failure, because by then it would read what nobody has seen.
+    /// - Parameter newest: the newest one that the user saw; later ones stay unread. Without it the library doesn't
+    ///   repeat a failed call, which could mark notifications that nobody has seen.
     @discardableResult
     public func markAllRead(upTo newest: String? = nil) async throws -> Badge {
         let body = newest.map { [JSONValue.Member("up_to", .string($0))] } ?? []
@@ -100,7 +100,7 @@ public final class CampanileAPI: Sendable {
             { $0["badge"].flatMap(Badge.init(json:)) })
     }
 
-    /// Deletes one. One that is gone is deleted too.
+    /// Deletes one. Succeeds if it is already gone.
     public func delete(_ id: String) async throws {
         try await deleteIfThere("/notifications/" + segment(id))
     }
@@ -113,8 +113,8 @@ public final class CampanileAPI: Sendable {
         try await call("GET", "/badge", user: user, Badge.init(json:))
     }
 
-    /// The user has seen what is there: the number is 0 on every device. Not repeated after a failure, because by then it would
-    /// clear what nobody has seen; `BadgeStore.clear` makes up for it.
+    /// Clears the number on every device, because the user has seen the inbox. Not repeated after a failure, because a
+    /// later call could clear notifications that nobody has seen; `BadgeStore.clear` makes up for it.
     @discardableResult
     public func clearBadge() async throws -> Badge { try await clearBadge(as: CallUser()) }
 
@@ -124,8 +124,10 @@ public final class CampanileAPI: Sendable {
 
     // MARK: - Devices
 
-    /// Registers this device under the user, or again. `DeviceRegistration` does this at the right times.
-    /// - Parameter provider: who delivers to it, and gave the token; nil: Apple to an iPhone, Firebase to Android.
+    /// Registers this device for the user, or renews its registration. `DeviceRegistration` does this at the right
+    /// times.
+    /// - Parameter provider: the service that gave the token and delivers to the device; nil: Apple for an iPhone,
+    ///   Firebase for Android.
     public func registerDevice(
         _ token: String, platform: DevicePlatform, provider: DeviceProvider? = nil,
         environment: DeviceEnvironment = .production, appVersion: String? = nil, locale: String? = nil
@@ -140,7 +142,7 @@ public final class CampanileAPI: Sendable {
         _ = try await answer("POST", "/device_tokens", body: .object(body))
     }
 
-    /// No push comes to this device any more. One that isn't registered is deleted too.
+    /// Ends the pushes to this device. Succeeds if it isn't registered.
     public func deleteDevice(_ token: String) async throws {
         try await deleteIfThere("/device_tokens/" + segment(token))
     }
@@ -151,9 +153,9 @@ public final class CampanileAPI: Sendable {
         } catch let failure as ClientFailure where failure.kind == .notFound {}
     }
 
-    // MARK: - What changes
+    // MARK: - Streams
 
-    /// The number at once, and then each time it changes, over every interruption.
+    /// The number, at once and after each change, over every interruption.
     public func badges() -> EventSequence<Badge> {
         EventSequence(api: self, path: "/badge/stream", lastEventID: nil) { event in
             guard event.name == "badge" else { return nil }
@@ -161,13 +163,13 @@ public final class CampanileAPI: Sendable {
         }
     }
 
-    /// Everything that happens in the inbox, in order and once, over every interruption.
-    /// - Parameter lastEventID: the `id` of the newest event that was handled in an earlier run, to be told what was missed.
+    /// All events of the inbox, in order and once, over every interruption.
+    /// - Parameter lastEventID: the `id` of the newest event handled in an earlier run, to get the missed ones.
     public func events(after lastEventID: String? = nil) -> EventSequence<InboxEvent> {
         EventSequence(api: self, path: "/notifications/stream", lastEventID: lastEventID) { InboxEvent($0) }
     }
 
-    // MARK: - What the app is made of
+    // MARK: - The app's parts
 
     /// The screens that deep links may name.
     /// - Parameter app: one of several apps of the server.
@@ -182,7 +184,7 @@ public final class CampanileAPI: Sendable {
         ) { $0["settings"].flatMap(TabConfiguration.init(settings:)) }
     }
 
-    /// Where Hotwire Native loads its path configuration from.
+    /// The address from which Hotwire Native loads its path configuration.
     public func pathConfigurationURL(_ platform: DevicePlatform = .ios, version: Int = 1, app: String? = nil) throws -> URL {
         try url(pathConfigurationPath(platform, version), query: app.map { ["app": $0] } ?? [:])
     }

@@ -1,28 +1,28 @@
 public import Foundation
 
-/// Why a call, or the loading of a page, failed: what to tell the user, and whether to offer Retry.
+/// Why a call, or the loading of a page, failed, with a message for the user and whether to offer Retry.
 ///
-/// What was only called off is no failure: `ClientFailure(error)` is nil for it. iOS suspends the web view of a tab that isn't
-/// showing, and its request then ends with `URLError.cancelled`, -999.
+/// A cancellation is no failure: `ClientFailure(error)` is nil for it. iOS suspends the web view of a hidden tab, and
+/// its request then ends with `URLError.cancelled`, -999.
 public struct ClientFailure: Error, Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// The device has no network.
         case offline
-        /// The server wasn't reached, or didn't answer in time.
+        /// The server couldn't be reached, or didn't answer in time.
         case unreachable
         /// The server's certificate isn't trusted, or the connection isn't secure.
         case insecure
-        /// Nobody is signed in, or not any more (401).
+        /// Nobody is signed in, or the session has ended (401).
         case signedOut
-        /// This isn't the user's (403).
+        /// The user may not do this (403).
         case forbidden
-        /// There is no such thing (404, 410).
+        /// It doesn't exist (404, 410).
         case notFound
         /// The server can't do it now (408, 429, 500 and above).
         case unavailable
         /// The request is wrong (the other 4xx): a mistake in the app.
         case refused
-        /// The answer isn't what the server's documentation says.
+        /// The answer isn't as documented.
         case unreadable
         /// Anything else.
         case unknown
@@ -33,9 +33,9 @@ public struct ClientFailure: Error, Hashable, Sendable {
     public let status: Int?
     /// The stable code of the server's problem document.
     public let code: String?
-    /// What the server, or the system, said: for the log.
+    /// The server's or the system's text, for the log.
     public let detail: String?
-    /// How long the server asked to wait.
+    /// The wait that the server asked for.
     public let retryAfter: Duration?
 
     public init(
@@ -64,7 +64,7 @@ public struct ClientFailure: Error, Hashable, Sendable {
         }
     }
 
-    /// Whether the same again may work.
+    /// Whether a retry may work.
     public var offersRetry: Bool {
         switch kind {
         case .offline, .unreachable, .unavailable, .insecure, .unreadable, .unknown: true
@@ -89,8 +89,8 @@ extension ClientFailure {
         self.init(kind, status: status, code: code, detail: detail, retryAfter: retryAfter)
     }
 
-    /// From any error: `URLError`, the errors of Foundation that wrap one, and what this library throws.
-    /// - Returns: nil when it says that the work was called off: `URLError.cancelled` and `CancellationError`.
+    /// From any error: `URLError`, Foundation's errors that wrap one, and this library's own. - Returns: nil for a
+    /// cancellation: `URLError.cancelled` and `CancellationError`.
     public init?(_ error: any Error) {
         if let failure = error as? ClientFailure {
             self = failure
@@ -108,11 +108,11 @@ extension ClientFailure {
         error is CancellationError || urlCode(error) == .cancelled
     }
 
-    /// The code of the network's error, also where another one holds it.
+    /// The network error's code, even inside another error.
     private static func urlCode(_ error: any Error) -> URLError.Code? {
         if let error = error as? URLError { return error.code }
         var current: NSError? = error as NSError
-        // Errors that hold one another in a circle must not hold us.
+        // The loop must end even if errors wrap each other in a circle.
         for _ in 0..<8 {
             guard let error = current else { return nil }
             if error.domain == NSURLErrorDomain { return URLError.Code(rawValue: error.code) }

@@ -1,15 +1,15 @@
 public import Foundation
 
-/// Where the little is kept that must survive the app: the badge with its version, the device's token.
+/// The storage for values that must survive the app: the badge with its version, the device's token.
 ///
-/// An app with a notification service extension gives both the same app group (`appGroup(_:)`), so that they refuse the same
-/// older badges, also when both are told one at the same moment.
+/// An app and its notification service extension use the same app group (`appGroup(_:)`), so that both refuse the same
+/// older badges, even when both get one at the same moment.
 public struct ClientStorage: Sendable {
     public var read: @Sendable (_ key: String) -> String?
     /// nil removes the key.
     public var write: @Sendable (_ key: String, _ value: String?) -> Void
-    /// Does the work, which reads and then writes, while nobody else does theirs: no other thread, and no other process that
-    /// shares the storage. The work is short, and begins no other.
+    /// Runs work that reads and then writes, while no other thread, and no other process that shares the storage, runs
+    /// any. The work must be short and not nest.
     public var exclusively: @Sendable (_ work: () -> Void) -> Void
 
     public init(
@@ -22,10 +22,9 @@ public struct ClientStorage: Sendable {
         self.exclusively = exclusively
     }
 
-    /// The app's own user defaults. They are no place to share with an extension: what one process writes reaches the other
-    /// late.
+    /// The app's own user defaults. Not for sharing with an extension: one process's writes reach the other late.
     public static func userDefaults() -> ClientStorage {
-        // Found anew each time, because not every system calls UserDefaults Sendable. The system keeps them.
+        // Looked up each time, because UserDefaults isn't Sendable on every system. The system keeps them.
         ClientStorage(
             read: { UserDefaults.standard.string(forKey: "campanile." + $0) },
             write: { key, value in
@@ -37,9 +36,9 @@ public struct ClientStorage: Sendable {
 
     private static let defaultsLock = NSLock()
 
-    /// What an app shares with its extensions.
-    /// - Parameter identifier: of the app group, such as `group.com.example.shop`, which the entitlements of both name. Without
-    ///   the entitlement each has a storage of its own.
+    /// The storage that an app shares with its extensions.
+    /// - Parameter identifier: the app group's, such as `group.com.example.shop`; both need it in their entitlements.
+    ///   Without the entitlement each has its own storage.
     public static func appGroup(_ identifier: String) -> ClientStorage {
         #if canImport(Darwin)
         let container = FileManager.default.containerURL(forSecurityApplicationGroupIdentifier: identifier)?
@@ -51,19 +50,19 @@ public struct ClientStorage: Sendable {
         return files(in: (container ?? own ?? FileManager.default.temporaryDirectory).appendingPathComponent("Campanile"))
     }
 
-    /// A small file for each key in this folder, which is made if it isn't there. Processes may share it. On iOS the files can
-    /// be read while the device is locked, also before it was unlocked for the first time: pushes come then too, and a number
-    /// that can't be read is none. The app's other files keep their protection.
+    /// A small file for each key in this folder, which is created if missing. Processes may share it. On iOS the files
+    /// are readable while the device is locked, even before its first unlock: pushes come then too, and need the
+    /// number. The app's other files keep their protection.
     public static func files(in folder: URL) -> ClientStorage {
         try? FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-        // For the lock, which gets the folder's.
+        // The lock's file gets the folder's protection.
         try? FileManager.default.setAttributes([.protectionKey: FileProtectionType.none], ofItemAtPath: folder.path)
         @Sendable func file(_ key: String) -> URL { folder.appendingPathComponent(key) }
         return ClientStorage(
             read: { key in (try? Data(contentsOf: file(key))).map { String(decoding: $0, as: UTF8.self) } },
             write: { key, value in
                 if let value {
-                    // Whole or not at all, also for a reader in the middle.
+                    // Atomically, for readers as well.
                     try? Data(value.utf8).write(to: file(key), options: [.atomic, .noFileProtection])
                 } else {
                     try? FileManager.default.removeItem(at: file(key))
@@ -72,18 +71,18 @@ public struct ClientStorage: Sendable {
             exclusively: { work in withFileLock(folder.appendingPathComponent("lock").path, work) })
     }
 
-    /// The system frees the lock when the process ends. It is held for one reading and writing, never over a wait: iOS ends an
-    /// app that is suspended while it holds a lock in a shared container.
+    /// The system frees the lock when the process ends. The process holds it for one read and write, never over a wait:
+    /// iOS ends an app that is suspended while it holds a lock in a shared container.
     private static func withFileLock(_ path: String, _ work: () -> Void) {
         let descriptor = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-        // Without a folder there is nothing to share.
+        // Without a folder nothing is shared.
         guard descriptor >= 0 else { return defaultsLock.withLock(work) }
         defer { close(descriptor) }
         while flock(descriptor, LOCK_EX) != 0, errno == EINTR {}
         work()
     }
 
-    /// Forgotten with the process: for tests and previews.
+    /// Storage in memory, for tests and previews.
     public static func memory() -> ClientStorage {
         let values = Locked<[String: String]>([:])
         let turn = NSLock()

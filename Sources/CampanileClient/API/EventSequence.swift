@@ -1,10 +1,10 @@
 import Foundation
 
-/// Events of the server as they happen, for as long as the loop goes on.
+/// The server's events as they happen, until the loop ends.
 ///
-/// A connection that breaks, or that the server ends, is made again, with growing waits while that fails; it goes on where it
-/// was. The sequence throws what waiting can't mend: a `ClientFailure` whose kind is `signedOut`, say. It is of one user, and
-/// throws `CancellationError` once they have signed out or somebody else has signed in. Cancel the task to end it.
+/// Reconnects after a connection breaks or the server ends it, with growing waits between failures, and resumes where
+/// it was. Throws errors that waiting can't fix, such as a `ClientFailure` of the kind `signedOut`. Belongs to one
+/// user, and throws `CancellationError` once they have signed out or another has signed in. Cancel the task to end it.
 public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
     let api: CampanileAPI
     let path: String
@@ -24,12 +24,12 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         private let sequence: EventSequence
-        /// Whose stream it is: no connection is made as somebody else.
+        /// The stream's user: it never connects as another.
         private let user = CallUser()
         private var body: AsyncThrowingStream<Data, any Error>.Iterator?
         private var parser: EventStreamParser
         private var ready: ArraySlice<Element> = []
-        /// Connections in a row that brought nothing.
+        /// Connections in a row without an event.
         private var tries = 0
         private var wasOpen = false
         private var isOver = false
@@ -42,7 +42,7 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
         public mutating func next() async throws -> Element? {
             while !isOver {
                 do {
-                    // What has come may wait here for long.
+                    // An event may wait here for long.
                     try sequence.api.checkPresence(of: user)
                     if let element = ready.popFirst() { return element }
                     try await receive()
@@ -54,7 +54,7 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
             return nil
         }
 
-        /// Takes what comes next from the connection, which is made if there is none.
+        /// Takes the next bytes from the connection; connects if there is none.
         private mutating func receive() async throws {
             if body == nil { body = try await connect() }
             guard let bytes = try await body?.next() else {
@@ -69,9 +69,9 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
 
         private mutating func connect() async throws -> AsyncThrowingStream<Data, any Error>.Iterator {
             let api = sequence.api
-            // Half an event of the connection before is nothing.
+            // Drops a partial event of the last connection.
             parser = EventStreamParser(lastEventID: parser.lastEventID, retry: parser.retry)
-            // The server says something every 20 seconds.
+            // The server sends something every 20 seconds.
             var call = HTTPCall(url: try api.url(sequence.path), headers: ["Accept": "text/event-stream"], timeout: 60)
             if !parser.lastEventID.isEmpty { call.headers["Last-Event-ID"] = parser.lastEventID }
             let stream = try await api.attempt(call, as: user) { try await api.transport.open($0) }
@@ -91,7 +91,7 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
                 isOver = true
                 throw error
             }
-            // A phone meets networks that put themselves in the server's place, a hotel's say, and leaves them again.
+            // A phone joins networks that impersonate the server, such as a hotel's, and leaves them again.
             let isStrangers = wasOpen && failure.kind == .insecure
             guard failure.mayPass || isStrangers else {
                 isOver = true

@@ -2,22 +2,22 @@ import Foundation
 
 /// One event of a stream (WHATWG HTML, section 9.2).
 struct ServerSentEvent: Hashable, Sendable {
-    /// The id that a client comes back with.
+    /// The id with which a client resumes.
     var id: String
     var name: String
     var data: Data
 }
 
-/// Reads `text/event-stream`, in whatever pieces it comes.
+/// Parses `text/event-stream`, in pieces of any size.
 struct EventStreamParser {
     struct TooLong: Error {}
 
-    /// Bytes of one event at most.
+    /// The most bytes of one event.
     static let eventBytes = 1 << 20
 
-    /// The id of the newest event that came whole.
+    /// The id of the newest complete event.
     private(set) var lastEventID: String
-    /// What the server asked to wait before coming back.
+    /// The wait before reconnecting that the server asked for.
     private(set) var retry: Duration?
 
     private var line: [UInt8] = []

@@ -6,7 +6,7 @@ public struct HTTPCall: Sendable {
     public var url: URL
     public var headers: [String: String]
     public var body: Data?
-    /// How long nothing may arrive before the call has failed.
+    /// The time without a byte after which the call fails.
     public var timeout: TimeInterval
 
     public init(
@@ -20,7 +20,7 @@ public struct HTTPCall: Sendable {
     }
 }
 
-/// What a server answered, whatever the status.
+/// A server's answer, with any status.
 public struct HTTPAnswer: Sendable {
     public let status: Int
     /// By the name in lower case.
@@ -34,7 +34,7 @@ public struct HTTPAnswer: Sendable {
     }
 }
 
-/// An answer whose body goes on until one side ends it.
+/// An answer with a body that continues until one side ends it.
 public struct HTTPStream: Sendable {
     public let status: Int
     /// By the name in lower case.
@@ -49,10 +49,10 @@ public struct HTTPStream: Sendable {
     }
 }
 
-/// Who carries requests: `URLSessionTransport`, or what a test puts in its place. Errors are what the network said,
-/// `URLError` as a rule; an answer with a status of 400 or more is no error here.
+/// Sends requests: `URLSessionTransport`, or a test's replacement. Throws the network's errors, usually `URLError`; an
+/// answer with a status of 400 or more is no error here.
 public protocol HTTPTransport: Sendable {
     func send(_ call: HTTPCall) async throws -> HTTPAnswer
-    /// Returns when the head of the answer is there.
+    /// Returns when the answer's head has arrived.
     func open(_ call: HTTPCall) async throws -> HTTPStream
 }

@@ -1,27 +1,27 @@
-/// The user token of an app whose pages hand it over, as a Hotwire Native app's do by a bridge component.
+/// The user token of an app whose pages hand it over, as in a Hotwire Native app with a bridge component.
 ///
 ///     let handed = HandedUserToken()
 ///     let api = CampanileAPI(baseURL: url, userAgent: agent) { await handed.token(refused: $0) }
 ///
-/// The first page comes after the launch, and a tapped push may be waiting by then: whoever asks before a token is there, or
-/// after it was refused, waits for the next one.
+/// The first page loads after the launch, when a tapped push may already be waiting. So a call without a token, or with
+/// a refused one, waits for the next one.
 ///
-/// Pages don't always come in the order in which they were made: a cached one, or its preview, hands its token again. So the
-/// token's claims `iat`, or `exp`, say which is the fresher one. Of two users' tokens only `iat` says it: without it the one
-/// that came last counts.
+/// Pages don't always come in the order in which they were made: a cached one, or its preview, hands its token over
+/// again. So the tokens' claims `iat`, or `exp`, decide which is fresher. For two users' tokens only `iat` does;
+/// without it the last one handed over counts.
 public actor HandedUserToken {
     private var held: String?
     private var isSignedOut = false
-    /// The freshest that was taken, also when it was refused since, or its user has signed out.
+    /// The freshest accepted token, even if it was refused since, or its user has signed out.
     private var newest: String?
-    /// Those that the server has refused, the newest last.
+    /// The tokens that the server has refused, the newest last.
     private var refused: [String] = []
     private var waiting: [Int: CheckedContinuation<Void, Never>] = [:]
     private var nextID = 0
     private let patience: Duration
     private let sleep: @Sendable (Duration) async throws -> Void
 
-    /// Refused tokens that are remembered at most.
+    /// The most refused tokens remembered.
     private static let refusedTokens = 8
 
     /// - Parameters:
@@ -35,9 +35,8 @@ public actor HandedUserToken {
         self.sleep = sleep
     }
 
-    /// A page has a token; nil: it says that nobody is signed in.
-    /// - Returns: false for the token of a page from before, which changes nothing: the server has refused it, a fresher one
-    ///   was handed, or its user has signed out since.
+    /// Takes a page's token; nil if nobody is signed in. - Returns: false for an old page's token, which changes
+    /// nothing: the server has refused it, there is a fresher one, or its user has signed out since.
     @discardableResult
     public func hand(_ token: String?) -> Bool {
         if let token {
@@ -52,15 +51,15 @@ public actor HandedUserToken {
         return true
     }
 
-    /// This user's session has ended. The token of somebody else who has signed in meanwhile stays.
+    /// Ends this user's session. Keeps the token of another user who has signed in meanwhile.
     /// - Parameter userID: the `sub` of the user's tokens.
     public func signedOut(_ userID: String) {
         if let held, let user = UserTokenClaims(held).user.id, user != userID { return }
         hand(nil)
     }
 
-    /// The newest token that wasn't refused, as `CampanileAPI.UserToken` wants it; nil when nobody is signed in, no page came
-    /// in time, or the one that came is of somebody else than the page before: what waited is that user's work.
+    /// The newest token that wasn't refused, for `CampanileAPI.UserToken`; nil when nobody is signed in, when no page
+    /// came in time, or when the next page is another user's: the waiting work belongs to the earlier user.
     public func token(refused: String?) async -> String? {
         if let refused { remember(refused) }
         guard held == nil, !isSignedOut else { return held }
@@ -81,7 +80,7 @@ public actor HandedUserToken {
         return UserTokenClaims(token).isOlder(than: UserTokenClaims(newest)) || (isSignedOut && token == newest)
     }
 
-    /// Returns when a token is handed, patience has ended, or the task is cancelled.
+    /// Returns when a page hands over a token, `patience` has passed, or the task is cancelled.
     private func next() async {
         nextID += 1
         let id = nextID

@@ -1,6 +1,6 @@
 public import CampanileCore
 
-/// Something that happened in the inbox.
+/// An event of the inbox.
 public struct InboxEvent: Hashable, Sendable {
     public enum Change: Hashable, Sendable {
         case created(InboxNotification)
@@ -10,11 +10,11 @@ public struct InboxEvent: Hashable, Sendable {
         /// This one and everything older is read.
         case readAll(upTo: String)
         case badge(Badge)
-        /// What was missed can't be told: read the list again.
+        /// The server can't replay the missed events: read the list again.
         case reset(reason: String)
     }
 
-    /// What `events(after:)` goes on from.
+    /// The id from which `events(after:)` resumes.
     public let id: String
     public let change: Change
 

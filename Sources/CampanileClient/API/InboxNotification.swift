@@ -7,7 +7,7 @@ public struct InboxNotification: Hashable, Sendable, Identifiable {
     public let title: String
     public let body: String
     public let category: String?
-    /// As the producer wrote it; `DeepLinkRouter` makes screens of it.
+    /// As the producer wrote it; `DeepLinkRouter` turns it into screens.
     public let deepLink: String?
     /// The producer's own values.
     public let data: [String: JSONValue]
@@ -35,7 +35,7 @@ public struct InboxNotification: Hashable, Sendable, Identifiable {
 /// One page of the list, the newest first.
 public struct InboxPage: Hashable, Sendable {
     public let notifications: [InboxNotification]
-    /// Where the next page begins; nil on the last one.
+    /// The beginning of the next page; nil on the last one.
     public let nextCursor: String?
     /// The badge after this request: a native list's first page clears it.
     public let badge: Badge
@@ -47,7 +47,7 @@ public struct InboxPage: Hashable, Sendable {
     }
 }
 
-/// Which notifications a list has.
+/// The notifications of a list.
 public enum InboxFilter: String, Sendable {
     case all, unread, read
 }

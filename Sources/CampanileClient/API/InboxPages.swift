@@ -1,4 +1,4 @@
-/// The pages of the list, each asked for when the loop comes to it.
+/// The pages of the list, each fetched when the loop reaches it.
 ///
 ///     for try await page in api.notifications() { show(page.notifications) }
 public struct InboxPages: AsyncSequence, Sendable {
@@ -13,14 +13,14 @@ public struct InboxPages: AsyncSequence, Sendable {
 
     public struct Iterator: AsyncIteratorProtocol {
         let pages: InboxPages
-        /// Whose list it is: a cursor of theirs leads through nobody else's.
+        /// The list's user: their cursor is no use in another's list.
         private let user = CallUser()
         private var cursor: String?
         private var isAtEnd = false
 
         init(pages: InboxPages) { self.pages = pages }
 
-        /// A page that failed is asked for again by the next call.
+        /// The next call fetches a failed page again.
         public mutating func next() async throws -> InboxPage? {
             guard !isAtEnd else { return nil }
             let page = try await pages.api.page(pages.filter, pages.category, pages.pageSize, cursor, as: user)

@@ -2,13 +2,13 @@ import CampanileCore
 import Foundation
 
 extension JSONValue {
-    /// nil for what isn't JSON.
+    /// nil if it isn't JSON.
     init?(data: Data) {
         guard let value = try? JSONValue(parsing: Array(data)) else { return nil }
         self = value
     }
 
-    /// The text of a string; nil for everything else.
+    /// The text of a string; nil for other values.
     var string: String? {
         guard case .string(let text) = self else { return nil }
         return text
@@ -56,7 +56,7 @@ extension InboxPage {
         guard case .array(let values)? = json["notifications"], let badge = json["badge"].flatMap(Badge.init(json:)) else {
             return nil
         }
-        // One that can't be read doesn't take the others of its page with it.
+        // An unreadable one doesn't spoil the others of its page.
         self.init(
             notifications: values.compactMap(InboxNotification.init(json:)), nextCursor: json["next_cursor"]?.string,
             badge: badge)
@@ -77,7 +77,7 @@ extension InboxEvent {
         case "reset": change = .reset(reason: json?["reason"]?.string ?? "unknown")
         default: return nil
         }
-        // What happened and can't be read is told like what was missed.
+        // An unreadable event counts as a missed one.
         self.init(id: event.id, change ?? .reset(reason: "unreadable"))
     }
 }

@@ -1,21 +1,21 @@
 public import Foundation
 
-/// How often a call is repeated that met no network or a server that couldn't, and how long it waits before that.
+/// How often to repeat a call after a lost network or a failing server, and how long to wait before each.
 ///
-/// The wait doubles each time, and chance takes up to half of it away, so that the clients of a server that comes back don't
-/// all come in one instant. What the server asks for, with `Retry-After` or a stream's `retry`, isn't undercut up to a day:
-/// chance adds up to half to it.
+/// The wait doubles each time, less up to half at random, so that the clients of a recovering server don't all come at
+/// once. A wait that the server asks for, with `Retry-After` or a stream's `retry`, is kept, up to a day, plus up to
+/// half at random.
 public struct RetryPolicy: Sendable {
-    /// Tries in all; 1 repeats nothing.
+    /// The number of tries in all; 1 repeats nothing.
     public var attempts = 4
     public var firstDelay: Duration = .milliseconds(500)
-    /// No wait is longer by itself. A server that asks for more ends the tries: a person is waiting.
+    /// The longest wait. A server that asks for more ends the tries, because a person is waiting.
     public var longestDelay: Duration = .seconds(20)
     /// Waits. A test doesn't.
     public var sleep: @Sendable (Duration) async throws -> Void
     /// From 0 up to, and without, 1.
     public var random: @Sendable () -> Double
-    /// What time it is, for a server that names the moment and doesn't say what time it is there.
+    /// The present time, for a server that names a moment without a `Date`.
     public var now: @Sendable () -> Date
 
     public init(
@@ -32,12 +32,12 @@ public struct RetryPolicy: Sendable {
         self.now = now
     }
 
-    /// A stream comes back after that, whatever the server asked for: no clock holds 2^63 seconds.
+    /// The longest wait of a stream, whatever the server asked for: no clock holds 2^63 seconds.
     private static let longestFloor: Duration = .seconds(86_400)
 
     /// - Parameters:
-    ///   - tries: how many have failed.
-    ///   - floor: what the server asked for.
+    ///   - tries: the number of failed tries.
+    ///   - floor: the wait that the server asked for.
     func delay(after tries: Int, atLeast floor: Duration = .zero) -> Duration {
         let floor = min(floor, RetryPolicy.longestFloor)
         var doubled = firstDelay

@@ -3,20 +3,19 @@ import Foundation
 public import FoundationNetworking
 #endif
 
-/// Carries requests with URLSessions of its own, without cookies and without a cache: the user's token says who asks.
-///
-/// Streams come through its delegate, because Linux' URLSession has no `bytes`.
+/// Sends requests with URLSessions of its own, without cookies and cache: the user's token identifies the caller.
+/// Streams use its delegate, because Linux's URLSession has no `bytes`.
 public final class URLSessionTransport: HTTPTransport {
-    /// Bytes of an answer at most, streams aside.
+    /// The most bytes of an answer, streams aside.
     static let answerBytes = 8 << 20
 
-    /// By timeout: Linux' URLSession looks at its session's, and not at the request's.
+    /// By timeout: Linux's URLSession uses the session's and ignores the request's.
     private let sessions: Locked<[TimeInterval: URLSession]>
-    /// Whose configuration the others have, but for the timeout.
+    /// The session whose configuration the others share, except for the timeout.
     private let first: URLSession
     private let exchanges = Exchanges()
 
-    /// - Parameter configure: changes the sessions' configuration before it is used; the calls say how long they wait.
+    /// - Parameter configure: changes the sessions' configuration before its use; the calls set the timeouts.
     public init(_ configure: (URLSessionConfiguration) -> Void = { _ in }) {
         let configuration = URLSessionConfiguration.ephemeral
         configuration.httpCookieStorage = nil
@@ -29,7 +28,7 @@ public final class URLSessionTransport: HTTPTransport {
         first = session
     }
 
-    // A session holds its delegate until it is told to end.
+    // A session holds its delegate until it is invalidated.
     deinit {
         for session in sessions.withLock({ $0.values }) { session.finishTasksAndInvalidate() }
     }
@@ -52,7 +51,7 @@ public final class URLSessionTransport: HTTPTransport {
             body += bytes
             guard body.count <= URLSessionTransport.answerBytes else { throw URLError(.dataLengthExceedsMaximum) }
         }
-        // A cancelled task ends the loop as if the body were whole.
+        // A cancelled task ends the loop as if the body were complete.
         try Task.checkCancellation()
         return HTTPAnswer(status: stream.status, headers: stream.headers, body: body)
     }
@@ -76,13 +75,13 @@ public final class URLSessionTransport: HTTPTransport {
     }
 }
 
-/// What the session tells of its tasks, handed to those who wait for it.
+/// The session's delegate: passes its events to the waiting calls.
 private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
-    /// Pieces that wait for a reader at most; one that doesn't keep up loses the connection, and not a piece in the middle.
+    /// The most pieces that wait for a reader. A slower reader loses the connection, not a piece in the middle.
     private static let waitingPieces = 4_096
 
     private enum Exchange: Sendable {
-        /// Nobody waits yet.
+        /// No call waits yet.
         case registered
         case waiting(CheckedContinuation<HTTPStream, any Error>)
         case open(AsyncThrowingStream<Data, any Error>.Continuation)
@@ -94,7 +93,7 @@ private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
         exchanges.withLock { $0[ObjectIdentifier(task)] = .registered }
     }
 
-    /// - Returns: false when it was called off before: the continuation has been told, and the task need not run.
+    /// - Returns: false when it was cancelled before: the continuation has resumed, and the task needn't run.
     func begin(_ task: URLSessionTask, _ continuation: CheckedContinuation<HTTPStream, any Error>) -> Bool {
         let isRegistered = exchanges.withLock { exchanges in
             guard exchanges[ObjectIdentifier(task)] != nil else { return false }
@@ -105,7 +104,8 @@ private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
         return isRegistered
     }
 
-    /// Who waits for the head is told at once, and not when the session comes to it. A body that has begun ends with its task.
+    /// Resumes a call that waits for the head at once, without waiting for the session. A body that has begun ends with
+    /// its task.
     func cancel(_ task: URLSessionTask) {
         let before = exchanges.withLock { exchanges -> Exchange? in
             if case .open? = exchanges[ObjectIdentifier(task)] { return nil }
@@ -152,7 +152,7 @@ private final class Exchanges: NSObject, URLSessionDataDelegate, Sendable {
         }
     }
 
-    /// None is followed: the user's token is for this server alone.
+    /// Follows no redirection: the user's token is for this server only.
     func urlSession(
         _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
         newRequest request: URLRequest, completionHandler: @escaping (URLRequest?) -> Void

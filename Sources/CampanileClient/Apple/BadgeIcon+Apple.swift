@@ -14,7 +14,7 @@ extension BadgeIcon {
                 PushPayload(userInfo: $0.request.content.userInfo)
             }
             #else
-            // Only where `signedInOnDevice` has taken away what somebody else was sent.
+            // Only after `signedInOnDevice` has removed the former user's notifications.
             []
             #endif
         }
@@ -22,9 +22,9 @@ extension BadgeIcon {
 }
 
 extension UNMutableNotificationContent {
-    /// For a notification service extension: the icon gets the newest number that this device has heard of, and not an
+    /// For a notification service extension: sets the icon to the newest number that this device knows, never to an
     /// older one that comes late.
-    /// - Parameter store: with the storage of the app group that the app uses too.
+    /// - Parameter store: a store with the app group's storage, which the app uses too.
     public func showNewestBadge(of store: BadgeStore) {
         badge = store.number(onIconOf: PushPayload(userInfo: userInfo)).map { NSNumber(value: $0) }
     }

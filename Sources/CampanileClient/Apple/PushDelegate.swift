@@ -2,8 +2,8 @@
 public import Foundation
 public import UserNotifications
 
-/// Leads what iOS says of pushes to a `PushHandler`. The notification center doesn't keep its delegate: the app does, and
-/// sets it before `didFinishLaunching` returns, or a tap at a cold start is lost:
+/// Passes iOS's calls about pushes to a `PushHandler`. The notification center doesn't keep its delegate, so the app
+/// must. Set it before `didFinishLaunching` returns, or a tap at a cold start is lost:
 ///
 ///     UNUserNotificationCenter.current().delegate = pushDelegate
 public final class PushDelegate: NSObject, UNUserNotificationCenterDelegate, Sendable {
@@ -19,7 +19,7 @@ public final class PushDelegate: NSObject, UNUserNotificationCenterDelegate, Sen
         let answer = SystemAnswer(completionHandler)
         Task { @MainActor [handler] in
             switch handler.willPresent(payload) {
-            // Not .badge: it would set the icon whatever the version.
+            // Not .badge: it would set the icon regardless of the version.
             case .banner: answer.give([.banner, .list, .sound])
             case .nothing: answer.give([])
             }
@@ -39,9 +39,10 @@ public final class PushDelegate: NSObject, UNUserNotificationCenterDelegate, Sen
     }
 }
 
-/// A completion handler of the system on its way to the main thread, where UIKit wants it called, once.
+/// A completion handler of the system on its way to the main thread, where UIKit requires one call.
 ///
-/// Sendable although unchecked: it is made by the thread that the system called, and from then on used by the main one alone.
+/// Sendable although unchecked: the thread that the system calls makes it, and from then on only the main thread uses
+/// it.
 struct SystemAnswer<Answer>: @unchecked Sendable {
     private let handler: (Answer) -> Void
 

@@ -16,21 +16,22 @@ extension PushSystem {
 
 @available(iOSApplicationExtension, unavailable)
 extension DeviceRegistration {
-    /// At every launch: asks for the device's token, which comes to
-    /// `didRegisterForRemoteNotificationsWithDeviceToken` and goes to `register(_:)` from there; and for permission, which
-    /// shows something the first time only. The token comes whatever the user answers. After a sign-out that the server
-    /// couldn't be told of iOS isn't asked for a token until `signedIn`, and is told once more to take no pushes.
+    /// Call it at every launch. Asks iOS for the device's token, which comes to
+    /// `didRegisterForRemoteNotificationsWithDeviceToken`; pass it to `register(_:)`. Also asks for permission, which
+    /// shows an alert only the first time. The token comes whatever the user answers. After a sign-out that didn't
+    /// reach the server it asks for no token until `signedIn`, and unregisters at iOS once more.
     /// - Returns: whether the user allows alerts.
     @MainActor
     @discardableResult
     public func start() async throws -> Bool { try await start(.ios) }
 
-    /// `signOut(_:)`; and what the user was sent leaves the screen. Where the server couldn't be told, iOS is, which needs no
-    /// network: it takes no push for this device until somebody signs in.
+    /// `signOut(_:)`, and removes the user's notifications from the screen. If the server can't be reached, also
+    /// unregisters at iOS, which needs no network: iOS takes no push for this device until somebody signs in.
     @MainActor
     public func signOutOfDevice(_ badge: BadgeStore) async -> SignOut { await signOut(badge, of: .ios) }
 
-    /// `signedIn(_:_:)`; what somebody else was sent leaves the screen, and iOS takes pushes again if a sign-out stopped them.
+    /// `signedIn(_:_:)`; also removes another user's notifications from the screen, and registers at iOS again if a
+    /// sign-out ended that.
     @MainActor
     public func signedInOnDevice(_ user: String, _ badge: BadgeStore) async throws {
         try await signedIn(user, badge, on: .ios)
@@ -38,7 +39,7 @@ extension DeviceRegistration {
 }
 
 extension PushHandler {
-    /// The app delegate's `didReceiveRemoteNotification`: also when the push has started the app.
+    /// For the app delegate's `didReceiveRemoteNotification`, even when the push has started the app.
     public nonisolated func received(
         _ userInfo: [AnyHashable: Any], completion: @escaping (UIBackgroundFetchResult) -> Void
     ) {

@@ -1,18 +1,17 @@
-/// What shows screens: the app's coordinator, or its scene delegate.
+/// The object that shows screens: the app's coordinator, or its scene delegate.
 @MainActor
 public protocol DeepLinkCoordinator: AnyObject, Sendable {
-    /// A link is about to be opened: dismiss what is modal and go to where its chain begins.
+    /// Prepares for opening a link: dismiss modal screens and go to the beginning of its chain.
     func prepareForDeepLink()
-    /// Shows a page of the web site: for the nodes of the tree that have no type in the app.
-    /// - Parameter animated: true for the last of a chain alone.
+    /// Shows a page of the web site, for a node of the tree without a type in the app. - Parameter animated: true only
+    /// for the last of a chain.
     func show(_ page: DeepLinkPage, animated: Bool)
 }
 
 /// One screen of a chain.
 public protocol DeepLinkDestination<Coordinator>: Sendable {
     associatedtype Coordinator: DeepLinkCoordinator
-    /// Shows it above the one before.
-    /// - Parameter animated: true for the last of a chain alone.
+    /// Shows it above the previous one. - Parameter animated: true only for the last of a chain.
     @MainActor func show(in coordinator: Coordinator, animated: Bool)
 }
 
@@ -27,9 +26,9 @@ public protocol DeepLinkDestination<Coordinator>: Sendable {
 ///         }
 ///     }
 public protocol DeepLinkScreen<Coordinator>: DeepLinkDestination {
-    /// The node's path as the tree has it, such as `resources/:id/detail`.
+    /// The node's path in the tree, such as `resources/:id/detail`.
     static var path: String { get }
-    /// - Throws: when it can't be shown with these values, and then the chain ends at its parent.
+    /// - Throws: when it can't be shown with these values; the chain then ends at its parent.
     init(_ values: DeepLinkValues) throws
 }
 
@@ -37,7 +36,8 @@ public protocol DeepLinkScreen<Coordinator>: DeepLinkDestination {
 public struct DeepLinkPage: Hashable, Sendable {
     /// The node's title.
     public let title: String?
-    /// Path and query, beginning with `/`: the node's `web` with its parameters filled in, else the link itself.
+    /// Path and query, beginning with `/`: the node's `web` with its parameters filled in, or without `web` the link
+    /// itself.
     public let address: String
 
     public init(title: String? = nil, address: String) {

@@ -1,18 +1,18 @@
 import CampanileCore
 import Foundation
 
-/// How far the tree has the screens of a link.
+/// The screens of a link that the tree has.
 struct DeepLinkReach {
     var steps: [DeepLinkTree.Match.Step]
-    /// Of the last screen; empty when that isn't the link's.
+    /// The last screen's query; empty if that isn't the link's screen.
     var query: [ExactText: DeepLinkTree.Value] = [:]
-    /// What is wrong with the rest; nil: nothing.
+    /// The fault of the rest; nil for none.
     var mistake: DeepLinkTree.Mistake?
 }
 
 extension DeepLinkRouter {
-    /// The app's tree may be older than the link: a query key that the screen doesn't know is passed over, and an unknown
-    /// segment leads to its parent. So does a query key that is missing or ill-typed.
+    /// Follows a link that may be newer than the app's tree: ignores a query key that the screen doesn't know, and ends
+    /// at the parent of an unknown segment, or of a screen whose query key is missing or ill-typed.
     func reach(of link: DeepLink) -> DeepLinkReach {
         do {
             let match = try tree.resolve(link)
@@ -23,7 +23,7 @@ extension DeepLinkRouter {
                 return DeepLinkReach(steps: known, mistake: error)
             }
             let kept = link.query.filter { item in last.node.query.contains { ExactText($0.key) == item.key } }
-            // By scalars: a ? with an accent above it ends the path all the same.
+            // By scalars: a ? with a combining accent still ends the path.
             let path = String(link.text.unicodeScalars.prefix { $0 != "?" && $0 != "#" })
             if let bare = try? DeepLink(DeepLinkReach.withQuery(path, kept)), let match = try? tree.resolve(bare) {
                 return DeepLinkReach(steps: match.steps, query: match.query, mistake: error)
@@ -32,13 +32,13 @@ extension DeepLinkRouter {
         }
     }
 
-    /// The link that an address stands for; nil when it is of another site or scheme.
+    /// The link in an address; nil if the address is another site's or scheme's.
     static func link(_ url: URL, hosts: Set<String>, schemes: Set<String>) -> String? {
         guard let scheme = url.scheme?.lowercased() else { return nil }
         let text = url.absoluteString.dropFirst(scheme.count + 1)
         if scheme == "http" || scheme == "https" {
             guard let host = url.host?.lowercased(), hosts.contains(where: { $0.lowercased() == host }) else { return nil }
-            // What stands between // and the path's / is the host.
+            // The host is between // and the path's /.
             let path = text.dropFirst(2).drop { $0 != "/" && $0 != "?" && $0 != "#" }
             return String(path.drop { $0 == "/" })
         }
@@ -48,8 +48,7 @@ extension DeepLinkRouter {
 }
 
 extension DeepLinkReach {
-    /// What a link says to each of the screens.
-    /// - Parameter push: whose link it is.
+    /// The link's values for each of the screens. - Parameter push: the push with this link.
     func values(in link: DeepLink, of push: PushPayload?) -> [DeepLinkValues] {
         let written = WrittenLink(link.text)
         var parameters: [ExactText: String] = [:]
@@ -66,7 +65,7 @@ extension DeepLinkReach {
         }
     }
 
-    /// The address of a page, with the link's values in the place of its path's parameters.
+    /// The address of a page, with the link's values for its path's parameters.
     private static func filled(_ web: String, _ parameters: [ExactText: String]) -> String {
         let rest = web.unicodeScalars.firstIndex { $0 == "?" || $0 == "#" } ?? web.endIndex
         let path = (web.utf8.first == UInt8(ascii: "/") ? "" : "/") + web[..<rest]
@@ -89,8 +88,8 @@ extension DeepLinkReach {
     }
 }
 
-/// A link's parts as they were written, escaped where an address has to be. Decoded and encoded again, a `+` of the query
-/// would mean something else.
+/// A link's parts as written, escaped where an address requires it. Decoding and encoding them again would change a `+`
+/// of the query.
 private struct WrittenLink {
     private typealias Part = Substring.UnicodeScalarView
 
@@ -116,13 +115,13 @@ private struct WrittenLink {
         return address
     }
 
-    /// By scalars: a `/` with an accent above it is one character, and ends a segment all the same.
+    /// By scalars: a `/` with a combining accent is one character, and still ends a segment.
     private static func parts(_ text: Part, _ separator: Unicode.Scalar) -> (Part, Part?) {
         guard let index = text.firstIndex(of: separator) else { return (text, nil) }
         return (text[..<index], text[text.index(after: index)...])
     }
 
-    /// What may stand in every part of an address (RFC 3986 section 3.3, `pchar`), and the escapes that are there, stay.
+    /// Keeps the characters allowed in every part of an address (RFC 3986 section 3.3, `pchar`), and existing escapes.
     private static func escaped(_ part: Part, _ more: String) -> String {
         var escaped = ""
         for scalar in part {

@@ -1,10 +1,10 @@
 public import CampanileCore
 public import Foundation
 
-/// Makes of a link the chain of screens that lead to it, parents first.
+/// Turns a link into the chain of screens that lead to it, parents first.
 ///
-/// The tree says which links there are, the same one that the server checks producers' links against
-/// (`CampanileAPI.deepLinks`); the types say what the app shows for them. A node without a type is a page of the web site.
+/// The tree lists the links; the server checks producers' links with the same one (`CampanileAPI.deepLinks`). The types
+/// decide what the app shows. A node without a type is a page of the web site.
 public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
     public typealias Destination = any DeepLinkDestination<Coordinator>
     private typealias Make = @Sendable (DeepLinkValues) throws -> Destination
@@ -12,8 +12,8 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
     public let tree: DeepLinkTree
     private let screens: [String: Make]
 
-    /// - Parameter screens: the app's types, in any order. One whose path the tree doesn't have is never shown:
-    ///   `unreachable` tells.
+    /// - Parameter screens: the app's types, in any order. One whose path isn't in the tree is never shown: see
+    ///   `unreachable`.
     public init(_ tree: DeepLinkTree, _ screens: [any DeepLinkScreen<Coordinator>.Type]) {
         self.tree = tree
         var made: [String: Make] = [:]
@@ -21,12 +21,11 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
         self.screens = made
     }
 
-    /// The paths of the types that the tree doesn't have: for a test of the app.
+    /// The paths of the types that aren't in the tree: for a test of the app.
     public var unreachable: [String] { Set(screens.keys).subtracting(tree.paths).sorted() }
 
-    /// The screens that a link names. An unknown child, or one that can't be shown, leads to its deepest known parent, and
-    /// the chain says why.
-    /// - Throws: `DeepLinkError` when not even the first screen is known.
+    /// The screens of a link. An unknown child, or one that can't be shown, leads to its deepest known parent, and the
+    /// chain says why. - Throws: `DeepLinkError` when even the first screen is unknown.
     public func chain(_ link: String) throws(DeepLinkError) -> DeepLinkChain<Coordinator> { try chain(link, of: nil) }
 
     private func chain(_ link: String, of push: PushPayload?) throws(DeepLinkError) -> DeepLinkChain<Coordinator> {
@@ -44,7 +43,7 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
             do {
                 destinations.append(try destination(path, values))
             } catch {
-                // A parent that can't be shown is left out; the last one's reason is the chain's.
+                // Leaves out a parent that can't be shown; the chain keeps the last one's reason.
                 guard index == reach.steps.count - 1 else { continue }
                 problem = error as? DeepLinkError ?? DeepLinkError(link, .screen(String(describing: error)))
             }
@@ -88,7 +87,7 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
 public struct DeepLinkChain<Coordinator: DeepLinkCoordinator>: Sendable {
     public let link: String
     public let destinations: [any DeepLinkDestination<Coordinator>]
-    /// Why it doesn't lead to where the link points, or what of it was passed over; nil: it leads there.
+    /// Why it doesn't lead to the link's screen, or which part of the link it ignored; nil if it leads there.
     public let problem: DeepLinkError?
 
     /// Shows the screens one above the other.

@@ -1,32 +1,31 @@
 public import CampanileCore
 
-/// What a link says to one of its screens.
+/// A link's values for one of its screens.
 public struct DeepLinkValues: Hashable, Sendable {
-    /// The link as it was written.
+    /// The link as written.
     public let link: String
     /// The screen's page of the web site.
     public let page: DeepLinkPage
-    /// The push whose link this is, with its notification's id and category; nil for a link from elsewhere.
+    /// The push with this link, with its notification's id and category; nil for a link from elsewhere.
     public let push: PushPayload?
     let parameters: [ExactText: String]
-    /// Of the last screen of the chain; its parents have none.
+    /// The query of the chain's last screen; its parents have none.
     let query: [ExactText: DeepLinkTree.Value]
 
-    /// The segment that stands for a parameter of the path, decoded: `id` of `resources/:id`.
+    /// The decoded segment for a parameter of the path: `id` of `resources/:id`.
     public func parameter(_ name: String) throws(DeepLinkError) -> String {
         guard let value = parameters[ExactText(name)] else { throw DeepLinkError(link, .missing("the parameter \(name)")) }
         return value
     }
 
     /// The value of a query key: `let generation: Int = try values.query("currentGeneration")`.
-    /// - Throws: when the key isn't there or is of another type.
+    /// - Throws: when the key is missing or has another type.
     public func query<Value: DeepLinkQueryValue>(_ key: String, as type: Value.Type = Value.self) throws(DeepLinkError) -> Value {
         guard let value = try queryIfPresent(key, as: type) else { throw DeepLinkError(link, .missing("the query key \(key)")) }
         return value
     }
 
-    /// The value of a query key that need not be there.
-    /// - Throws: when it is of another type.
+    /// The value of an optional query key. - Throws: when it has another type.
     public func queryIfPresent<Value: DeepLinkQueryValue>(
         _ key: String, as type: Value.Type = Value.self
     ) throws(DeepLinkError) -> Value? {
@@ -70,20 +69,20 @@ extension Bool: DeepLinkQueryValue {
     }
 }
 
-/// What is wrong with a link; its description is a sentence for the log.
+/// The fault of a link; its description is a sentence for the log.
 public struct DeepLinkError: Error, Hashable, Sendable {
     public enum Reason: Hashable, Sendable {
-        /// The text is no deep link.
+        /// The text isn't a deep link.
         case malformed(String)
-        /// The address is of another site or scheme.
+        /// The address is another site's or scheme's.
         case foreign
-        /// The tree has no such segment: below which path, and what may have been meant.
+        /// The tree has no such segment: the path above it, and suggestions.
         case unknownSegment(String, below: String, nearest: [String])
-        /// What is wrong with the query, a sentence each.
+        /// The faults of the query, a sentence each.
         case query([String])
-        /// A screen asked for this and the link doesn't have it.
+        /// A screen needs this, and the link doesn't have it.
         case missing(String)
-        /// A screen asked for this query key as another type.
+        /// A screen needs this query key in another type.
         case wrongType(key: String)
         /// A screen refused the link for a reason of its own.
         case screen(String)

@@ -1,8 +1,8 @@
-/// Sets the number on the app's icon, after each change of the store's number. Two settings never overtake each other: the
-/// last that is made is of the newest number.
+/// Sets the number on the app's icon, after each change of the store's number. It makes one call at a time, and the
+/// last has the newest number.
 ///
-/// iOS sets the icon too, from every push, also one that the app never sees. So the icon isn't set at the start, nor when the
-/// app comes to the foreground, before the server has said which number is the newest.
+/// iOS sets the icon too, from every push, even one that the app never sees. So at the start, and when the app comes to
+/// the foreground, this sets the icon only after the server has given the newest number.
 public actor BadgeIcon {
     private let store: BadgeStore
     private let set: @Sendable (Int) async -> Void
@@ -11,8 +11,8 @@ public actor BadgeIcon {
     private let observation = Locked<BadgeObservation?>(nil)
 
     /// - Parameters:
-    ///   - set: sets the number of the icon; returns when it stands there.
-    ///   - delivered: what stands in the notification center.
+    ///   - set: sets the number of the icon; returns when the icon shows it.
+    ///   - delivered: the notifications in the notification center.
     public init(
         _ store: BadgeStore, set: @escaping @Sendable (Int) async -> Void,
         delivered: @escaping @Sendable () async -> [PushPayload] = { [] }
@@ -35,6 +35,6 @@ public actor BadgeIcon {
         await task.value
     }
 
-    /// The store learns what iOS has shown without the app.
+    /// Gives the store the numbers that iOS has shown without the app.
     func notice() async { store.notice(await delivered()) }
 }

@@ -1,42 +1,44 @@
 import CampanileCore
 import Foundation
 
-/// What is kept of the number, over launches and between an app and its extension; and which number may follow which.
+/// The stored state of the number, over launches and between an app and its extension. Decides which number may replace
+/// which.
 struct BadgeRecord: Codable, Equatable {
     enum Owner: Codable, Equatable {
-        /// Nobody has said who is signed in.
+        /// The app has never said who is signed in.
         case unknown
-        /// At a server: the same user's versions at another one may be older.
+        /// A user at a server: the same user's versions at another one may be older.
         case user(String, server: String?)
-        /// Somebody has signed out.
+        /// The user has signed out.
         case nobody
     }
 
     var owner = Owner.unknown
-    /// One more with every change of the owner: what was asked for before it belongs to somebody else.
+    /// Grows with every change of the owner: answers to earlier requests belong to another user.
     var session = 0
     /// Whether the server knows the device as the owner's. Before that, its pushes are the former user's.
     var isRegistered = false
-    /// Whether the server has answered the owner since: what was under way before is older, and a push may set the number.
+    /// Whether the server has answered the owner since. Pushes under way before that are older, so from then on a push
+    /// may set the number.
     var isConfirmed = false
     var count = 0
-    /// The newest that was seen; 0: none.
+    /// The newest version seen; 0 for none.
     var version: Int64 = 0
-    /// Whether the number of this version was cleared here, and so doesn't come back.
+    /// Whether this version's number was cleared here, and so doesn't come back.
     var isCleared = false
-    /// Whether the server hasn't been told of that yet.
+    /// Whether the server doesn't know of the clearing yet.
     var owesClearing = false
 
     init() {}
 
-    /// - Parameter text: nil, or one that isn't a record's, is a record of nothing.
+    /// - Parameter text: nil, or a text that isn't a record's, makes an empty record.
     init(text: String?) {
         self = text.flatMap { try? JSONDecoder().decode(BadgeRecord.self, from: Data($0.utf8)) } ?? BadgeRecord()
     }
 
     var text: String? { (try? JSONEncoder().encode(self)).map { String(decoding: $0, as: UTF8.self) } }
 
-    /// - Returns: false when it is theirs already.
+    /// - Returns: false when it already is this user's.
     mutating func change(owner new: Owner) -> Bool {
         guard owner != new else { return false }
         let session = session + 1
@@ -46,23 +48,21 @@ struct BadgeRecord: Codable, Equatable {
         return true
     }
 
-    /// The server has registered the device under the owner.
-    /// - Returns: false when that was known and answered.
+    /// Notes that the server has registered the device for the owner. - Returns: false when that was known and
+    /// answered.
     mutating func register(in session: Int) -> Bool {
         guard session == self.session, owner != .nobody, !isConfirmed else { return false }
         isRegistered = true
         return true
     }
 
-    /// A number of a push, which doesn't say whose it is.
-    /// - Returns: false for one that changes nothing.
+    /// Takes the number of a push, which doesn't name its user. - Returns: false if it changes nothing.
     mutating func hear(_ count: Int64, _ version: Int64) -> Bool {
         guard owner == .unknown || isConfirmed else { return false }
         return take(count, version)
     }
 
-    /// A number that the server answered to the owner.
-    /// - Returns: false for one that changes nothing.
+    /// Takes the number of the server's answer to the owner. - Returns: false if it changes nothing.
     mutating func answer(_ badge: Badge, in session: Int) -> Bool {
         guard session == self.session, owner != .nobody else { return false }
         let isNews = isRegistered && !isConfirmed
@@ -70,13 +70,13 @@ struct BadgeRecord: Codable, Equatable {
         return take(badge.count, badge.version) || isNews
     }
 
-    /// The answer to the clearing itself, whose version may be the one that was cleared.
+    /// Takes the answer to the clearing itself, whose version may be the cleared one.
     mutating func answerClearing(_ badge: Badge, in session: Int) -> Bool {
         if badge.version >= version, session == self.session { (isCleared, owesClearing) = (false, false) }
         return answer(badge, in: session)
     }
 
-    /// The user has seen what is there.
+    /// Sets 0, because the user has seen the inbox.
     mutating func clear() -> Bool {
         guard owner != .nobody else { return false }
         (count, isCleared, owesClearing) = (0, true, true)

@@ -1,11 +1,11 @@
 public import CampanileCore
 import Foundation
 
-/// The one number of the app, wherever it is shown: on the icon, the bell, the tab.
+/// The app's one number for the icon, the bell and the tab.
 ///
-/// It belongs to one user, and it is versioned: pushes, answers and streams overtake each other, and a number of an older
-/// version never replaces a newer one. It is kept over launches, and an app and its service extension share it through
-/// `ClientStorage.appGroup`.
+/// It belongs to one user and has a version: pushes, answers and streams overtake each other, and a number with an
+/// older version never replaces a newer one. It survives launches, and an app and its service extension share it
+/// through `ClientStorage.appGroup`.
 public final class BadgeStore: Sendable {
     private struct Watcher: Sendable {
         let id: Int
@@ -16,9 +16,9 @@ public final class BadgeStore: Sendable {
     /// A number on its way to the observers.
     private struct News: Sendable {
         let count: Int
-        /// nil: to all of them.
+        /// nil for all of them.
         var to: Int?
-        /// Not to the icon, which has it from iOS, or a newer one.
+        /// Not to the icon, which has it, or a newer one, from iOS.
         var isOnIcon = false
     }
 
@@ -27,7 +27,7 @@ public final class BadgeStore: Sendable {
         var nextID = 0
         var untold: [News] = []
         var isTelling = false
-        /// Clearings that the server is being told of.
+        /// Clearings on their way to the server.
         var clearings = 0
     }
 
@@ -37,54 +37,53 @@ public final class BadgeStore: Sendable {
 
     public init(storage: ClientStorage = .userDefaults()) { self.storage = storage }
 
-    /// The number to show; `BadgeText` makes the bell's and the tab's text of it.
+    /// The number to show; `BadgeText` turns it into the bell's and the tab's text.
     public var count: Int { record.count }
 
-    /// The version of the newest number that was seen; 0: none.
+    /// The version of the newest number seen; 0 for none.
     public var version: Int64 { record.version }
 
-    // MARK: - Whose number it is
+    // MARK: - The user
 
-    /// `DeviceRegistration` says who is signed in. Somebody else than before begins with 0.
-    /// - Returns: whether it is somebody else than before.
+    /// Sets the signed-in user, for `DeviceRegistration`. Another user than before begins with 0. - Returns: whether it
+    /// is another user.
     @discardableResult
     func signedIn(_ user: String, at server: URL? = nil) -> Bool {
         change { $0.change(owner: .user(user, server: server?.absoluteString)) }
     }
 
-    /// The number is forgotten, and nothing sets another one until somebody signs in: what is under way is the former user's.
+    /// Forgets the number. Nothing sets another one until somebody signs in, because numbers under way are the former
+    /// user's.
     func signedOut() { change { $0.change(owner: .nobody) } }
 
-    /// Whether somebody has signed out, and nobody has signed in since.
+    /// Whether the user has signed out and nobody has signed in since.
     var isSignedOut: Bool { record.owner == .nobody }
 
     /// Changes with the user.
     var session: Int { record.session }
 
-    /// The server pushes to this device for the user of the session. From its next answer on pushes count: before, one may be
-    /// the former user's.
-    /// - Returns: whether that answer is yet to come.
+    /// Notes that the server pushes to this device for the session's user. From its next answer on pushes count; an
+    /// earlier one may be the former user's. - Returns: whether that answer is yet to come.
     func registered(in session: Int) -> Bool { change { $0.register(in: session) } }
 
-    // MARK: - What sets it
+    // MARK: - Setting the number
 
-    /// Takes a number that was pushed with its version.
-    /// - Returns: false for one that changes nothing: an older one, or one that may be another user's.
+    /// Takes a pushed number with its version. - Returns: false if it changes nothing, because it is older or may be
+    /// another user's.
     @discardableResult
     public func apply(count: Int64, version: Int64) -> Bool { change { $0.hear(count, version) } }
 
     /// Takes the number of a push. An alert that has a version and no number has the number 0, which no alert carries.
-    /// - Returns: false for one that changes nothing: an older one, one that may be another user's, one without a version.
+    /// - Returns: false if it changes nothing, because it is older, may be another user's, or has no version.
     @discardableResult
     public func apply(_ payload: PushPayload) -> Bool { change { $0.hear(payload) } }
 
-    /// Takes the number of an answer that the user who is signed in now has asked for. Where the user may have changed
-    /// meanwhile, `update` and `follow` look at that.
-    /// - Returns: false for an older one, which changes nothing.
+    /// Takes the number of an answer to the user who is signed in now. If the user may have changed meanwhile, use
+    /// `update` and `follow`, which check that. - Returns: false for an older one, which changes nothing.
     @discardableResult
     public func apply(_ badge: Badge) -> Bool { change { $0.answer(badge, in: $0.session) } }
 
-    /// Asks the server and takes its answer, unless another user has come before it did.
+    /// Makes the call and takes the number of its answer, unless the user has changed meanwhile.
     ///
     ///     try await badge.update { try await api.markAllRead(upTo: newest) }
     public func update(_ ask: @Sendable () async throws -> Badge) async throws {
@@ -93,8 +92,8 @@ public final class BadgeStore: Sendable {
         change { $0.answer(answer, in: session) }
     }
 
-    /// Takes every number of a stream, `api.badges()` say, until that ends. Returns at the first one that comes after another
-    /// user has: begin anew for them.
+    /// Takes every number of a stream, such as `api.badges()`, until it ends. Returns at the first number after a
+    /// change of user: start again for the new one.
     public func follow<Numbers: AsyncSequence>(_ numbers: Numbers) async throws where Numbers.Element == Badge {
         let session = record.session
         for try await badge in numbers {
@@ -103,11 +102,11 @@ public final class BadgeStore: Sendable {
         }
     }
 
-    /// Asks the server for the number. If the last clearing didn't reach the server, and nothing has changed there since, it
-    /// is made up for.
+    /// Fetches the number from the server. If the last clearing didn't reach the server, and nothing has changed there
+    /// since, repeats the clearing.
     public func refresh(_ api: CampanileAPI) async throws {
         let session = record.session
-        // The same for both calls: a clearing that is owed by one user isn't made as the next.
+        // The same user for both calls: one user's pending clearing must not clear the next user's badge.
         let user = CallUser()
         let answer = try await api.badge(as: user)
         change { $0.answer(answer, in: session) }
@@ -118,8 +117,8 @@ public final class BadgeStore: Sendable {
         try await sendClearing(api, for: session, as: user)
     }
 
-    /// Shows 0 at once, because the user is looking at the inbox, and tells the server, for the user's other devices. Only a
-    /// newer number replaces the 0. Where the server can't be told, `refresh` makes up for it.
+    /// Shows 0 at once, because the user is looking at the inbox, and clears the badge at the server, for the user's
+    /// other devices. Only a newer number replaces the 0. If the server can't be reached, `refresh` makes up for it.
     public func clear(_ api: CampanileAPI) async throws {
         try await sendClearing(api, for: clear())
     }
@@ -143,10 +142,10 @@ public final class BadgeStore: Sendable {
         change { $0.answerClearing(answer, in: session) }
     }
 
-    // MARK: - What iOS shows by itself
+    // MARK: - Numbers from iOS
 
-    /// The app comes to the foreground: what stands in the notification center may be newer than what the app has seen, and
-    /// an extension may have changed the number. Observers hear it; the icon, which iOS has set, doesn't.
+    /// Takes the numbers in the notification center when the app comes to the foreground: they may be newer than the
+    /// app's, and an extension may have changed the number. Calls the observers, but not the icon, which iOS has set.
     func notice(_ delivered: [PushPayload]) {
         change(isOnIcon: true) { record in
             for payload in delivered { _ = record.hear(payload) }
@@ -155,8 +154,8 @@ public final class BadgeStore: Sendable {
     }
 
     /// Takes the number of an alert before it is shown.
-    /// - Returns: what it is to set on the icon: the newest number, or nothing, since a 0 would take the app's other
-    ///   notifications off the screen.
+    /// - Returns: the number for the icon: the newest, or nil instead of 0, which would remove the app's other
+    ///   notifications from the screen.
     func number(onIconOf payload: PushPayload) -> Int? {
         apply(payload)
         let count = count
@@ -165,12 +164,12 @@ public final class BadgeStore: Sendable {
 
     // MARK: - Observers
 
-    /// Calls `body` with the number, at once and then each time it may have changed, until the observation is cancelled or
-    /// released. The calls come in order and one at a time, on whatever thread changed the number. `body` may call the store;
-    /// what it changes is told when it has returned.
+    /// Calls `body` with the number, at once and each time it may have changed, until the observation is cancelled or
+    /// released. The calls come in order and one at a time, on the thread that changed the number. `body` may call the
+    /// store; observers get its changes after it has returned.
     public func observe(_ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation { observe(isIcon: false, body) }
 
-    /// - Parameter isIcon: it is the icon's, which isn't told at once, nor what iOS has set on it.
+    /// - Parameter isIcon: whether it is the icon's, which isn't called at once, nor with numbers that iOS has set.
     func observe(isIcon: Bool, _ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation {
         var id = 0
         storage.exclusively {
@@ -187,7 +186,7 @@ public final class BadgeStore: Sendable {
         return BadgeObservation { [weak self] in self?.forget(watcher) }
     }
 
-    /// What the observer holds is let go of without the lock: another observation may be among it.
+    /// Releases the observer's references without the lock: another observation may be among them.
     private func forget(_ id: Int) {
         _ = state.withLock { state in
             state.watchers.firstIndex { $0.id == id }.map { state.watchers.remove(at: $0) }
@@ -196,7 +195,7 @@ public final class BadgeStore: Sendable {
 
     private var record: BadgeRecord { BadgeRecord(text: storage.read(BadgeStore.key)) }
 
-    /// - Parameter body: returns false when it has changed nothing.
+    /// - Parameter body: returns false if it changed nothing.
     @discardableResult
     private func change(isOnIcon: Bool = false, _ body: (inout BadgeRecord) -> Bool) -> Bool {
         var isChanged = false
@@ -205,14 +204,14 @@ public final class BadgeStore: Sendable {
             guard body(&record), let text = record.text else { return }
             storage.write(BadgeStore.key, text)
             isChanged = true
-            // Here, so that the news stand in the order of the changes.
+            // Here, so that the calls keep the order of the changes.
             state.withLock { $0.untold.append(News(count: record.count, isOnIcon: isOnIcon)) }
         }
         tell()
         return isChanged
     }
 
-    /// One thread tells, without a lock; what others change meanwhile it tells after that.
+    /// One thread calls the observers, without the lock, and then reports the changes that others made meanwhile.
     private func tell() {
         guard
             state.withLock({ state in
@@ -247,7 +246,7 @@ extension BadgeRecord {
     }
 }
 
-/// As long as this is kept, its observer is told. Cancel it, or let go of it.
+/// Keeps an observer registered. Cancel it, or release it, to end that.
 public final class BadgeObservation: Sendable {
     private let end: @Sendable () -> Void
 
@@ -255,6 +254,6 @@ public final class BadgeObservation: Sendable {
 
     deinit { end() }
 
-    /// The observer is told no more, but for one call that another thread may be about to make.
+    /// Ends the calls, except one that another thread may be about to make.
     public func cancel() { end() }
 }

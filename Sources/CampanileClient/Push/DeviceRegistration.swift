@@ -1,7 +1,7 @@
 public import CampanileCore
 public import Foundation
 
-/// This device's place in the server's registry: at every launch, after each sign-in, and until sign-out.
+/// Keeps this device registered at the server: at every launch, after each sign-in, and until sign-out.
 public actor DeviceRegistration {
     private let api: CampanileAPI
     private let storage: ClientStorage
@@ -10,23 +10,23 @@ public actor DeviceRegistration {
     private let environment: DeviceEnvironment
     private let appVersion: String?
     private let locale: String?
-    /// Registrations that were begun, and the newest that is done or needn't be any more.
+    /// The number of registrations begun, and the newest one that is done or superseded.
     private var begun = 0
     private var settled = 0
-    /// Whose the last one was.
+    /// The user of the last registration.
     private var user: UserTokenClaims.User?
     private var last: Task<Void, Never>?
-    /// Whether somebody has signed out in this launch, and nobody has signed in since.
+    /// Whether the user has signed out in this launch and nobody has signed in since.
     private var isVacant = false
-    /// Whose number the registration changes.
+    /// The store whose number the registration changes.
     private var badge: BadgeStore?
     private static let key = "device_token"
     private static let leftKey = "left"
 
     /// - Parameters:
-    ///   - provider: who gives the token, and delivers to it: `.fcm` for an iPhone whose app uses Firebase's token; nil:
-    ///     Apple on iOS, Firebase on Android.
-    ///   - environment: of the build, which `DeviceEnvironment.ofThisBuild` knows. `#if DEBUG` doesn't.
+    ///   - provider: the service that gives the token and delivers to it: `.fcm` for an iPhone app with Firebase's
+    ///     token; nil: Apple on iOS, Firebase on Android.
+    ///   - environment: the build's, from `DeviceEnvironment.ofThisBuild`. `#if DEBUG` doesn't tell it.
     ///   - appVersion: such as `2.1.0`; a deep link may need one.
     public init(
         api: CampanileAPI, storage: ClientStorage = .userDefaults(), platform: DevicePlatform = .ios,
@@ -47,28 +47,29 @@ public actor DeviceRegistration {
         Bundle.main.object(forInfoDictionaryKey: "CFBundleShortVersionString") as? String
     }
 
-    /// The system has given the token: register it, whether or not it is the one from before, at every launch. After a sign-out
-    /// it waits for `signedIn`.
-    /// - Parameter token: as `didRegisterForRemoteNotificationsWithDeviceToken` has it.
+    /// Registers the token from the system, even an unchanged one: call it at every launch. After a sign-out the token
+    /// waits for `signedIn`.
+    /// - Parameter token: from `didRegisterForRemoteNotificationsWithDeviceToken`.
     public func register(_ token: Data) async throws { try await register(DeviceRegistration.hexadecimal(token)) }
 
-    /// The same with a token that is a text, as Firebase's are (`provider`).
+    /// The same for a text token, such as Firebase's (`provider`).
     public func register(_ token: String) async throws {
         storage.write(DeviceRegistration.key, token)
         api.deviceToken = token
         try await registerAgain()
     }
 
-    /// Somebody has signed in, or a page says at a launch who is: the number is theirs, and so is the token that the system gave
-    /// in this launch; what is under way of the user before is called off. Before the system has given one, its coming
-    /// registers. One of an earlier launch isn't registered: in a restored backup it is another phone's.
+    /// Call it when a user has signed in, or when a page says at a launch who is signed in. The number, and the token
+    /// that the system gave in this launch, now belong to that user; work under way for the former user is cancelled.
+    /// Without a token yet, its arrival registers the device. A token of an earlier launch isn't registered: in a
+    /// restored backup it is another phone's.
     public func signedIn(_ user: String, _ badge: BadgeStore) async throws {
         claim(badge, for: user)
         self.badge = badge
         try await signedIn()
     }
 
-    /// - Returns: whether it was somebody else's before.
+    /// - Returns: whether it was another user's before.
     @discardableResult
     nonisolated func claim(_ badge: BadgeStore, for user: String) -> Bool { badge.signedIn(user, at: api.baseURL) }
 
@@ -78,10 +79,11 @@ public actor DeviceRegistration {
         try await registerAgain()
     }
 
-    /// Whether somebody has signed out here whom the server couldn't be told of, and nobody has signed in since.
+    /// Whether a sign-out here didn't reach the server, and nobody has signed in since.
     var isLeft: Bool { storage.read(DeviceRegistration.leftKey) != nil }
 
-    /// The app comes to the foreground: registers if the last time failed, as it does at a launch without network.
+    /// Call it when the app comes to the foreground: registers if the last attempt failed, for example at a launch
+    /// without a network.
     public func cameToForeground() async throws {
         if settled < begun { try await registerAgain() }
     }
@@ -94,9 +96,9 @@ public actor DeviceRegistration {
     }
 
     private func register() async throws {
-        // Between a sign-out and the end of the app's own session there is a token, of the user who leaves.
+        // Between a sign-out and the end of the app's own session there still is a token of the leaving user.
         guard !isVacant else { return }
-        // Nobody is signed in yet: `signedIn()` comes.
+        // Nobody is signed in yet: `signedIn()` will register.
         guard let newUser = try await api.signedInUser() else { return }
         if let user, user != newUser { api.leaves(user) }
         user = newUser
@@ -107,7 +109,7 @@ public actor DeviceRegistration {
         if let badge, let session, badge.registered(in: session) { try await badge.refresh(api) }
     }
 
-    /// One after the other: a registration that is on its way must not arrive behind the sign-out that follows it.
+    /// One after the other: a registration on its way must not arrive after the sign-out that follows it.
     private func inTurn(_ work: @escaping @Sendable () async throws -> Void) async throws {
         let before = last
         let task = Task {
@@ -122,24 +124,24 @@ public actor DeviceRegistration {
         }
     }
 
-    /// What became of this device's pushes at sign-out.
+    /// The state of this device's pushes after a sign-out.
     public enum SignOut: Hashable, Sendable {
-        /// No push of this user comes here any more.
+        /// This device gets no more pushes of this user.
         case unregistered
-        /// The server couldn't be told: the user's pushes go on coming to this device until somebody signs in here, or the app
-        /// calls `unregisterForRemoteNotifications()`, as `signOutOfDevice` does, which needs no network.
+        /// The server couldn't be reached: the user's pushes still come to this device until somebody signs in here, or
+        /// the app calls `unregisterForRemoteNotifications()`, which needs no network. `signOutOfDevice` calls it.
         case stillRegistered(ClientFailure)
     }
 
-    /// Call it before your own session ends, because it takes a user token: calls off what is under way of the user, forgets
-    /// the badge, and deletes the device token at the server. The token itself is kept for whoever signs in next.
+    /// Call it before your own session ends, because it needs a user token. Cancels the user's work under way, forgets
+    /// the badge, and deletes the device token at the server. Keeps the token itself for the next user.
     public func signOut(_ badge: BadgeStore) async -> SignOut {
         isVacant = true
         api.leaves(nil)
-        // Before the server is asked: by its answer the next user may be there.
+        // Before the call to the server: when its answer comes, the next user may be signed in.
         badge.signedOut()
         var outcome = SignOut.unregistered
-        // Before the system has given the token in this launch, the one of the launch before is what the server knows.
+        // Until the system gives a token in this launch, the server knows the last launch's.
         if let token = api.deviceToken ?? storage.read(DeviceRegistration.key) {
             storage.write(DeviceRegistration.leftKey, "yes")
             do {
@@ -153,6 +155,6 @@ public actor DeviceRegistration {
         return outcome
     }
 
-    /// A token's text as APNs wants it: two digits a byte, in lower case.
+    /// A token's text for APNs: two hexadecimal digits a byte, in lower case.
     public static func hexadecimal(_ token: Data) -> String { Hex.encode(token) }
 }

@@ -2,8 +2,8 @@ public import CampanileCore
 public import Foundation
 
 extension DeviceEnvironment {
-    /// Which of Apple's two services knows this build's device token. The build was signed for one of them; what is compiled
-    /// in, `#if DEBUG` say, doesn't tell. TestFlight and the App Store strip the profile: they are production.
+    /// The one of Apple's two services that knows this build's device token. The build's signature decides it;
+    /// conditions such as `#if DEBUG` don't tell. TestFlight and the App Store strip the profile: they are production.
     public static var ofThisBuild: DeviceEnvironment {
         #if targetEnvironment(simulator)
         return .sandbox
@@ -13,8 +13,8 @@ extension DeviceEnvironment {
         #endif
     }
 
-    /// - Parameter profile: the content of `embedded.mobileprovision`, a signed envelope around a property list; nil: the
-    ///   bundle has none. Only a positive `development` makes it the sandbox.
+    /// - Parameter profile: the content of `embedded.mobileprovision`, a signed envelope around a property list; nil if
+    ///   the bundle has none. Only an explicit `development` makes it the sandbox.
     public init(provisioningProfile profile: Data?) {
         self = DeviceEnvironment.entitlement(profile) == "development" ? .sandbox : .production
     }

@@ -1,21 +1,21 @@
-/// The app's screens, as far as a push is concerned. The app's coordinator or scene delegate is one.
+/// The screens that a push can open. The app's coordinator or scene delegate implements it.
 @MainActor
 public protocol PushScreens: AnyObject {
     /// Whether the user is looking at the inbox now.
     var isShowingInbox: Bool { get }
     /// Selects the notifications tab and shows the inbox.
     func showInbox()
-    /// Opens a deep link that isn't the inbox's: `DeepLinkRouter` makes screens of it.
+    /// Opens a deep link other than the inbox's: `DeepLinkRouter` turns it into screens.
     func open(_ payload: PushPayload)
 }
 
-/// What the app does about a push, in the three states in which one can meet it.
+/// Handles a push in each of the three states of the app.
 ///
-/// It keeps the number right: every way ends in `BadgeStore`, where no older number replaces a newer one, and no other user's
-/// replaces this one's.
+/// It keeps the number right: every number goes through `BadgeStore`, which lets no older number replace a newer one,
+/// and no other user's replace this one's.
 @MainActor
 public final class PushHandler {
-    /// What iOS shows of a push that arrives while the app is open. The number isn't among it: the store sets it.
+    /// The parts of a push that iOS shows while the app is open. Not the number: the store sets it.
     public enum Presentation: Hashable, Sendable {
         /// Banner, list and sound.
         case banner
@@ -30,23 +30,23 @@ public final class PushHandler {
     private let patience: Duration
     private let sleep: @Sendable (Duration) async throws -> Void
     private let report: @MainActor (ClientFailure) -> Void
-    /// Who shows the screens; until it is set, the newest tap waits.
+    /// Shows the screens; until it is set, the newest tap waits.
     public weak var screens: (any PushScreens)? {
         didSet { openWaiting() }
     }
     private var waiting: PushPayload?
-    /// How many taps there were: only the newest opens something.
+    /// The number of taps so far: only the newest opens a screen.
     private var taps = 0
-    /// What `willPresent` has begun.
+    /// Tasks that `willPresent` has begun.
     private(set) var work: Task<Void, Never>?
 
     /// - Parameters:
     ///   - icon: sets the number on the icon; `BadgeIcon.system(badge)` on Apple's systems.
     ///   - inboxPath: the inbox's deep link.
-    ///   - patience: how long a tap's screen waits for the server to know that the notification is read, so that the page doesn't
-    ///     show it as unread.
+    ///   - patience: how long a tap's screen waits until the server has marked the notification as read, so that the
+    ///     page doesn't show it as unread.
     ///   - sleep: waits. A test doesn't.
-    ///   - report: is told what failed; nothing that a push does is worth an alert, so it is for the log.
+    ///   - report: gets the failures, for the log; none of them is worth an alert.
     public init(
         api: CampanileAPI, badge: BadgeStore, icon: BadgeIcon, inboxPath: String = "/notifications",
         patience: Duration = .seconds(1),
@@ -62,13 +62,11 @@ public final class PushHandler {
         self.report = report
     }
 
-    /// The user tapped a push, with the app open, in the background, or not running.
-    ///
-    /// Marks the notification as read, then opens the screen, which waits for that no longer than `patience`. A link to the
-    /// inbox selects its tab and clears the badge. A tap at a cold start, when no screens are there yet, is opened when they
-    /// are; a newer tap replaces it.
-    /// - Parameter opened: is called when the screen is open, or waits for the screens. The server may take longer: the method
-    ///   returns when it has answered, or can't be reached.
+    /// Handles a tap on a push, with the app open, in the background, or not running. Marks the notification as read,
+    /// waiting at most `patience`, then opens the screen. A link to the inbox selects its tab and clears the badge. A
+    /// tap at a cold start waits until `screens` is set; a newer tap replaces it.
+    /// - Parameter opened: called when the screen is open, or when the tap waits for `screens`. The server may take
+    ///   longer: the method returns when it has answered, or can't be reached.
     public func tapped(_ payload: PushPayload, opened: @MainActor () -> Void = {}) async {
         taps += 1
         let tap = taps
@@ -87,14 +85,14 @@ public final class PushHandler {
         }
     }
 
-    /// The user answered a push: with a tap, or by putting it away, which opens and reads nothing.
-    /// - Parameter answer: ends the system's patience with the app.
+    /// Handles the user's response to a push: a tap, or a dismissal, which opens and reads nothing. - Parameter answer:
+    /// tells the system that the app has finished.
     func responded(to payload: PushPayload, isDismissed: Bool, answer: @MainActor () -> Void) async {
         guard !isDismissed else { return answer() }
         await tapped(payload, opened: answer)
     }
 
-    /// Returns when the task has ended, or patience has.
+    /// Returns when the task has ended or `patience` has passed.
     private func wait(for task: Task<Void, Never>) async {
         let (over, end) = AsyncStream.makeStream(of: Void.self)
         let timer = Task { [sleep, patience] in
@@ -109,7 +107,7 @@ public final class PushHandler {
         timer.cancel()
     }
 
-    /// A push arrives while the app is open (`willPresent`).
+    /// Handles a push that arrives while the app is open (`willPresent`).
     public func willPresent(_ payload: PushPayload) -> Presentation {
         guard screens?.isShowingInbox == true else {
             badge.apply(payload)
@@ -123,8 +121,8 @@ public final class PushHandler {
         return .nothing
     }
 
-    /// A push that wakes the app (`didReceiveRemoteNotification`), also when it was killed. Returns when the icon has the
-    /// number, so that the system may put the app to sleep.
+    /// Handles a push that wakes the app (`didReceiveRemoteNotification`), even after it was killed. Returns when the
+    /// icon has the number, so that the system may put the app to sleep.
     /// - Returns: whether it brought a newer number.
     @discardableResult
     public func received(_ payload: PushPayload) async -> Bool {
@@ -133,9 +131,9 @@ public final class PushHandler {
         return isNew
     }
 
-    /// The app comes to the foreground: takes the numbers of the notifications that iOS has shown meanwhile, and asks the
-    /// server for the newest; the icon then gets that. Offline the icon keeps what iOS has set, which may be newer. While nobody
-    /// is signed in it gets 0: what iOS has set is the former user's.
+    /// Call it when the app comes to the foreground. Takes the numbers of the notifications that iOS has shown
+    /// meanwhile, fetches the newest from the server, and sets the icon to that. Offline the icon keeps iOS's number,
+    /// which may be newer. While nobody is signed in it sets 0: iOS's number is the former user's.
     public func cameToForeground() async {
         guard !badge.isSignedOut else { return await icon.update() }
         await icon.notice()
@@ -146,7 +144,7 @@ public final class PushHandler {
         }
     }
 
-    /// The inbox appeared, by whatever way: 0 at once, here and on the user's other devices.
+    /// Call it when the inbox appears, in any way: sets 0 at once, here and on the user's other devices.
     public func inboxAppeared() async { await clear() }
 
     private func openWaiting() {
@@ -167,21 +165,21 @@ public final class PushHandler {
     }
 
     private func clear(seenIn payload: PushPayload? = nil) async {
-        // The version is taken, and not the number, which the user has seen before it could be shown.
+        // Takes the version but not the number: the user sees the notification before the number could show.
         if let version = payload?.badgeVersion { badge.apply(count: 0, version: version) }
         let failure = await attempt { [badge, api] in try await badge.clear(api) }
         await icon.update()
-        // A clearing isn't simply repeated, because by then it would clear what nobody has seen: this looks first.
+        // Doesn't simply repeat a clearing, which could clear notifications that nobody has seen: this checks first.
         if failure?.offersRetry == true { await refresh() }
     }
 
-    /// The number may have changed, as a page says that has another one: asks the server.
+    /// Fetches the number from the server: call it when a page has a different one.
     public func refresh() async {
         guard await attempt({ [badge, api] in try await badge.refresh(api) }) == nil else { return }
         await icon.update()
     }
 
-    /// - Returns: what failed, and was reported; nil also when it was called off.
+    /// - Returns: the reported failure; nil for none, or after a cancellation.
     private func attempt<Result: Sendable>(_ work: @Sendable () async throws -> Result) async -> ClientFailure? {
         do {
             _ = try await work()

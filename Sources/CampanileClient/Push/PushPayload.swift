@@ -1,7 +1,7 @@
 import CampanileCore
 import Foundation
 
-/// What a push carries, from Apple's payload or Firebase's data.
+/// The content of a push, from Apple's payload or Firebase's data.
 public struct PushPayload: Hashable, Sendable {
     /// The notification's id; nil in a push that only sets the number.
     public var id: String?
@@ -11,7 +11,7 @@ public struct PushPayload: Hashable, Sendable {
     /// The number for the icon; nil in an alert while the number is 0, because no alert carries a 0.
     public var badge: Int64?
     public var badgeVersion: Int64?
-    /// Whether it shows something to the user.
+    /// Whether the user sees it.
     public var isAlert: Bool
 
     public init(
@@ -26,8 +26,8 @@ public struct PushPayload: Hashable, Sendable {
         self.isAlert = isAlert
     }
 
-    /// Apple's: the `userInfo` of a notification's content, or of `didReceiveRemoteNotification`. What isn't of the type
-    /// that Campanile sends counts as missing.
+    /// Apple's: the `userInfo` of a notification's content, or of `didReceiveRemoteNotification`. A value of another
+    /// type than Campanile sends counts as missing.
     public init(userInfo: [AnyHashable: Any]) {
         let aps = userInfo["aps"] as? [AnyHashable: Any] ?? [:]
         self.init(
@@ -36,11 +36,12 @@ public struct PushPayload: Hashable, Sendable {
             badgeVersion: PushPayload.integer(userInfo["badgeVersion"]), isAlert: aps["alert"] != nil)
     }
 
-    /// Firebase's: the `data` of a message, where everything is text. An alert has a notification part as well; a message of
-    /// data alone shows nothing, and sets the number if its `type` is `badge`. A producer's own `type` comes in an alert.
+    /// Firebase's: the `data` of a message, in which every value is text. An alert has a notification part as well; a
+    /// message with only data shows nothing, and sets the number if its `type` is `badge`. A producer's own `type`
+    /// comes in an alert.
     /// - Parameters:
     ///   - hasNotification: whether the message has a notification part (`RemoteMessage.notification != null`).
-    ///   - notificationCount: of that part; nil when it has none.
+    ///   - notificationCount: that part's; nil when it has none.
     public init(data: [String: String], hasNotification: Bool, notificationCount: Int? = nil) {
         let isBadge = data["type"] == "badge" && !hasNotification
         self.init(

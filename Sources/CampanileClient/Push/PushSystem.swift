@@ -1,16 +1,16 @@
-/// What the system is asked about this app's pushes. `Apple/` has iOS's.
+/// The system's calls for this app's pushes. `Apple/` has iOS's.
 struct PushSystem: Sendable {
-    /// Shows something the first time only; returns whether the user allows alerts.
+    /// Asks for permission, with an alert only the first time; returns whether the user allows alerts.
     var requestAuthorization: @MainActor @Sendable () async throws -> Bool
     /// Asks for the device's token.
     var register: @MainActor @Sendable () -> Void
-    /// No push comes any more until `register`.
+    /// Ends pushes until `register`.
     var unregister: @MainActor @Sendable () -> Void
     /// Empties the notification center.
     var removeDelivered: @MainActor @Sendable () -> Void
 }
 
-/// `start`, `signOutOfDevice` and `signedInOnDevice` in Apple/ say what these are for.
+/// For `start`, `signOutOfDevice` and `signedInOnDevice` in Apple/.
 extension DeviceRegistration {
     @MainActor
     func start(_ system: PushSystem) async throws -> Bool {
@@ -21,11 +21,11 @@ extension DeviceRegistration {
 
     @MainActor
     func signOut(_ badge: BadgeStore, of system: PushSystem) async -> SignOut {
-        // What the user was sent goes at once: by the server's answer the next one may be there.
+        // Removes the user's notifications at once: when the server's answer comes, the next user may be signed in.
         system.removeDelivered()
         let outcome = await signOut(badge)
         if await isLeft { system.unregister() }
-        // And what came until then, unless it is the next one's.
+        // And those that came until then, unless they are the next user's.
         if badge.isSignedOut { system.removeDelivered() }
         return outcome
     }

@@ -1,7 +1,7 @@
-/// Lets one sign-in be presented, however many tabs are sent to it at once.
+/// Presents one sign-in, however many tabs are sent to it at once.
 ///
-/// The tabs of an app load together, and each is redirected to the sign-in page of a user who isn't signed in. The first
-/// that asks presents it; the others wait and are loaded again when it is done.
+/// The tabs of an app load together, and without a signed-in user each is redirected to the sign-in page. The first one
+/// presents it; the others wait and reload when it is done.
 @MainActor
 public final class AuthGate {
     private var waiting: [@MainActor () -> Void] = []
@@ -9,8 +9,8 @@ public final class AuthGate {
 
     public nonisolated init() {}
 
-    /// - Parameter reload: loads the tab again, called once after the sign-in.
-    /// - Returns: true for the first, which presents the sign-in; false while another one's stands.
+    /// - Parameter reload: reloads the tab; called once after the sign-in. - Returns: true for the first, which
+    ///   presents the sign-in; false while another tab presents it.
     public func mayPresent(reload: @escaping @MainActor () -> Void = {}) -> Bool {
         waiting.append(reload)
         guard !isPresenting else { return false }
@@ -18,9 +18,9 @@ public final class AuthGate {
         return true
     }
 
-    /// The sign-in is off the screen.
-    /// - Parameter signedIn: true loads every tab that was sent to it again; false: dismissed, and the next tab that is sent
-    ///   to sign-in presents it anew.
+    /// Call it when the sign-in has left the screen.
+    /// - Parameter signedIn: true reloads every tab that was sent to it; false means dismissed: the next tab sent to
+    ///   sign-in presents it again.
     public func finish(signedIn: Bool) {
         let reloads = waiting
         waiting = []

@@ -1,19 +1,19 @@
 public import Foundation
 
-/// Where a server is: one address for debug builds, one for release builds, and an environment variable that goes before both
+/// A server's address: one for debug builds, one for release builds, and an environment variable that overrides both
 /// (set it in the scheme of Xcode). An app may have several, such as its web site's and Campanile's.
 public struct BaseURL: Hashable, Sendable {
     public let url: URL
 
-    /// Why a text is no base URL.
+    /// Why a text isn't a base URL.
     public struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
         public let description: String
     }
 
     /// - Parameters:
-    ///   - isDebug: of the app: `#if DEBUG` in the app's own code says it.
+    ///   - isDebug: the app's: use `#if DEBUG` in the app's own code.
     ///   - variable: the name of the environment variable.
-    /// - Throws: when the address that counts isn't http or https with a host; a wrong one in the environment isn't passed over.
+    /// - Throws: when the chosen address isn't http or https with a host; a wrong one in the environment isn't ignored.
     public init(
         debug: String, release: String, isDebug: Bool, variable: String = "CAMPANILE_URL",
         environment: [String: String] = ProcessInfo.processInfo.environment
@@ -33,7 +33,7 @@ public struct BaseURL: Hashable, Sendable {
 
     /// The address of a page below this one.
     /// - Parameter path: path and query, with or without a leading `/`.
-    /// - Returns: nil for one that leads to another host, such as `//example.com`.
+    /// - Returns: nil if it leads to another host, such as `//example.com`.
     public func page(_ path: String) -> URL? {
         guard !path.utf8.starts(with: "//".utf8), !path.utf8.contains(UInt8(ascii: "\\")) else { return nil }
         var base = url.absoluteString

@@ -1,11 +1,11 @@
 public import Foundation
 
-/// Where a link leads that is tapped in a page.
+/// The destination of a link tapped in a page.
 public struct LinkPolicy: Hashable, Sendable {
     public enum Action: Hashable, Sendable {
         /// Within the app.
         case navigate
-        /// Another web site: in a Safari view, which takes http and https only and ends the app with anything else.
+        /// Another web site, for a Safari view: it takes only http and https, and ends the app with other schemes.
         case safariView
         /// Mail, telephone, other apps: the system opens it.
         case system
@@ -13,7 +13,7 @@ public struct LinkPolicy: Hashable, Sendable {
 
     private let hosts: Set<String>
 
-    /// - Parameter others: further hosts that are the app's own.
+    /// - Parameter others: further hosts of the app's own.
     public init(_ base: BaseURL, others: Set<String> = []) {
         hosts = Set(others.union(base.url.host.map { [$0] } ?? []).map { $0.lowercased() })
     }

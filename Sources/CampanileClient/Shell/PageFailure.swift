@@ -1,11 +1,11 @@
 import Foundation
 
 extension ClientFailure {
-    /// Why a page couldn't be loaded, from what the web view says of it.
+    /// Why a page couldn't be loaded, from the web view's result.
     /// - Parameters:
-    ///   - status: of the answer; nil when there was none.
-    ///   - code: of an error of the network, such as -999; nil when it was none.
-    /// - Returns: nil for what was only called off.
+    ///   - status: the answer's; nil when there was none.
+    ///   - code: a network error's, such as -999; nil when there was none.
+    /// - Returns: nil for a cancellation.
     public init?(pageStatus status: Int?, code: Int?) {
         if let status, let failure = ClientFailure(status: status) {
             self = failure

@@ -1,9 +1,9 @@
 public import Foundation
 
-/// A path with ids in it, such as `/resources/:id`: takes them out of the address of the page that is showing, and fills them
-/// into others.
+/// A path with ids, such as `/resources/:id`: takes the ids from the address of the present page, and fills them into
+/// other paths.
 public struct ResourcePath: Hashable, Sendable, ExpressibleByStringLiteral {
-    /// What may stand in an id's place.
+    /// The segments allowed as an id.
     public enum IDs: Hashable, Sendable {
         /// Digits, so that `/resources/new` has no id.
         case numbers
@@ -21,8 +21,8 @@ public struct ResourcePath: Hashable, Sendable, ExpressibleByStringLiteral {
 
     public init(stringLiteral pattern: String) { self.init(pattern) }
 
-    /// The ids of a page at or below this path: `/resources/123/detail` has 123 for `/resources/:id`. As they stand in the
-    /// address, so that they can be put into another one.
+    /// The ids of a page at or below this path: `/resources/123/detail` has 123 for `/resources/:id`. Still escaped, so
+    /// that they can be put into another address.
     /// - Returns: nil for a page elsewhere.
     public func ids(of page: URL?) -> [String: String]? {
         guard let given = ResourcePath.segments(of: page), given.count >= segments.count else { return nil }
@@ -38,7 +38,7 @@ public struct ResourcePath: Hashable, Sendable, ExpressibleByStringLiteral {
         return found
     }
 
-    /// The one id of a page at or below this path: the last, if the path has several.
+    /// The id of a page at or below this path: the last, if the path has several.
     public func id(of page: URL?) -> String? {
         guard let name = segments.last(where: { $0.hasPrefix(":") }) else { return nil }
         return ids(of: page)?[String(name.dropFirst())]
@@ -62,15 +62,15 @@ public struct ResourcePath: Hashable, Sendable, ExpressibleByStringLiteral {
     }
 }
 
-/// An entry of a menu whose path needs ids of the page that is showing.
+/// An entry of a menu whose path needs ids of the present page.
 ///
 ///     MenuEntry("Members", path: "/resources/:id/members", otherwise: .path("/resources"))
 public struct MenuEntry: Hashable, Sendable, Identifiable {
-    /// What becomes of an entry that the page has no ids for.
+    /// The state of an entry for which the page has no ids.
     public enum Otherwise: Hashable, Sendable {
-        /// It is shown, and can't be chosen.
+        /// Shown, but disabled.
         case disabled
-        /// It leads here.
+        /// Leads to this path.
         case path(String)
     }
 
@@ -83,14 +83,14 @@ public struct MenuEntry: Hashable, Sendable, Identifiable {
     public let title: String
     /// The name of an image.
     public let icon: String?
-    /// With `:name` for an id.
+    /// Contains `:name` for an id.
     public let path: String
     public let otherwise: Otherwise
     private let source: ResourcePath
 
     /// - Parameters:
-    ///   - id: nil: the path.
-    ///   - source: the pages that have the ids; nil: those at or below the path up to its last id.
+    ///   - id: nil for the path.
+    ///   - source: the pages with the ids; nil for those at or below the path up to its last id.
     public init(
         _ title: String, id: String? = nil, icon: String? = nil, path: String, from source: ResourcePath? = nil,
         ids: ResourcePath.IDs = .numbers, otherwise: Otherwise = .disabled
@@ -105,7 +105,7 @@ public struct MenuEntry: Hashable, Sendable, Identifiable {
         self.source = source ?? ResourcePath(needed.joined(separator: "/"), ids: ids)
     }
 
-    /// Where the entry leads from a page; one without ids always leads to its path.
+    /// The entry's destination from a page; an entry without ids always leads to its path.
     public func target(on page: URL?) -> Target {
         let plain = MenuEntry.plain(path)
         guard plain.contains("/:") || plain.hasPrefix(":") else { return .path(path) }

@@ -1,17 +1,17 @@
 import CampanileCore
 import Foundation
 
-/// The app's tabs, as the server's path configuration has them.
+/// The app's tabs, from the server's path configuration.
 public struct TabConfiguration: Hashable, Sendable {
     public struct Tab: Hashable, Sendable, Identifiable {
-        /// nil: the tab shows its icon alone.
+        /// nil if the tab shows only its icon.
         public let title: String?
-        /// The name of an image, such as an SF Symbol's; nil: the tab shows its title alone.
+        /// The name of an image, such as an SF Symbol's; nil if the tab shows only its title.
         public let icon: String?
-        /// The image while the tab is selected; nil: the same.
+        /// The image while the tab is selected; nil for the same.
         public let selectedIcon: String?
         public let path: String
-        /// Whether this is the notifications' tab, which carries the badge.
+        /// Whether this is the notifications tab, which carries the badge.
         public let isNotifications: Bool
 
         public var id: String { path }
@@ -33,7 +33,7 @@ public struct TabConfiguration: Hashable, Sendable {
     public init(_ tabs: [Tab]) { self.tabs = tabs }
 
     /// From Hotwire Native: `Hotwire.config.pathConfiguration.settings`.
-    /// - Returns: nil when the settings have no tabs, or one that can't be read.
+    /// - Returns: nil when the settings have no tabs, or an unreadable one.
     public init?(settings: [String: AnyHashable]) {
         guard let values = settings["tabs"]?.base as? [Any] else { return nil }
         self.init(
@@ -62,7 +62,7 @@ public struct TabConfiguration: Hashable, Sendable {
         self.tabs = tabs.compactMap(\.self)
     }
 
-    /// Where the notifications' tab stands; nil: there is none.
+    /// The index of the notifications tab; nil for none.
     public var notificationsIndex: Int? { tabs.firstIndex(where: \.isNotifications) }
 }
 
