@@ -9,23 +9,23 @@ package final class PushSimulator: Sendable {
     private let core: SimulatorCore
     private let listener: ServiceListener
     private let page: PageServer?
-    /// One thread judges all pushes, so that the same requests meet the same faults; the page's has its own, so that a
-    /// long list of phones holds up no push.
+    /// One thread judges all pushes, so that the same requests meet the same faults. The page has its own thread, so
+    /// that a long list of phones delays no push.
     private let group: MultiThreadedEventLoopGroup
     private let pageGroup: MultiThreadedEventLoopGroup
-    /// What the ports became.
+    /// The ports in use.
     package let port: Int
     package let sandboxPort: Int?
     package let pagePort: Int?
-    /// What a client has to trust.
+    /// The certificate that a client must trust.
     package let caPEM: String
-    /// Those that may push; never empty.
+    /// The apps that may push; never empty.
     package let allCredentials: [SimulatorCredentials]
     package let credentials: SimulatorCredentials
     private let host: String
 
     /// Serves until `shutDown`.
-    /// - Throws: when an option can't be, a port is taken or a credential can't be read.
+    /// - Throws: when an option is invalid, a port is taken or a credential can't be read.
     package static func start(_ options: SimulatorOptions) async throws -> PushSimulator {
         if let problem = options.problem { throw OperatorError(problem) }
         let credentials = options.credentials.isEmpty ? [try SimulatorCredentials.make()] : options.credentials
@@ -76,7 +76,7 @@ package final class PushSimulator: Sendable {
         }
     }
 
-    /// Ends every connection and gives the ports back.
+    /// Ends every connection and frees the ports.
     package func shutDown() async {
         await page?.close()
         await listener.close()
@@ -84,9 +84,9 @@ package final class PushSimulator: Sendable {
         if pageGroup !== group { try? await pageGroup.shutdownGracefully() }
     }
 
-    // MARK: - Where it is
+    // MARK: - Addresses
 
-    /// For `--apns-url`. Without a port of its own, the sandbox is where production is.
+    /// For `--apns-url`. Without its own port, the sandbox has production's address.
     package func apnsURL(_ environment: SimulatedEnvironment = .production) -> String {
         url(port: environment == .sandbox ? sandboxPort ?? port : port)
     }
@@ -107,15 +107,15 @@ package final class PushSimulator: Sendable {
 
     // MARK: - Faults
 
-    /// These rules and no others; an empty list ends all faults.
+    /// Replaces all rules by these; an empty list ends all faults.
     package func setFaults(_ rules: [FaultRule]) { core.setFaults(rules) }
-    /// The same from JSON, as the control calls take it.
+    /// The same from JSON, as in the control calls.
     package func setFaults(json: String) throws {
         core.setFaults(try FaultRule.list(try JSONValue(parsing: Array(json.utf8))))
     }
-    /// New connections see another certificate; those that are open end.
+    /// Ends the open connections; new ones get another certificate.
     package func changeCertificate(_ change: FaultAction.CertificateChange) { listener.changeCertificate(change) }
-    /// Ends all connections, after what was answered has gone out.
+    /// Ends all connections, after the answers have gone out.
     package func endConnections() { listener.endConnections() }
 
     // MARK: - Phones
@@ -131,7 +131,7 @@ package final class PushSimulator: Sendable {
         core.state.withLock { $0.phones.set(token, platform: platform, environment: environment, app: app) }
     }
 
-    /// Switches a phone off or on; what waited for it arrives. A token that isn't known yet becomes a phone.
+    /// Switches a phone off or on, and delivers its waiting pushes. An unknown token becomes a phone.
     package func setOnline(_ token: String, _ isOnline: Bool) {
         core.state.withLock { state in
             if state.phones[token] == nil { state.phones.set(token) }
@@ -139,7 +139,7 @@ package final class PushSimulator: Sendable {
         }
     }
 
-    /// The token is dead since the given moment (milliseconds since 1970); nil makes it live again.
+    /// Declares the token dead since the given moment (milliseconds since 1970); nil makes it valid again.
     package func markGone(_ token: String, since: Int64?) {
         core.state.withLock { state in
             if state.phones[token] == nil { state.phones.set(token) }
@@ -147,11 +147,11 @@ package final class PushSimulator: Sendable {
         }
     }
 
-    // MARK: - What happened
+    // MARK: - Records
 
     package var counters: SimulatorCounters { core.counters() }
     /// The newest requests, newest first.
     package func requests(_ limit: Int = 100) -> [RequestRecord] { core.state.withLock { $0.log.newest(limit) } }
-    /// Forgets phones, requests, counts and faults; provider tokens and their renewals stay.
+    /// Forgets phones, requests, counts and faults; keeps provider tokens and their renewals.
     package func reset() { core.reset() }
 }

@@ -19,7 +19,7 @@ enum APNsReason: String, CaseIterable {
     case badCertificate = "BadCertificate"
     case badCertificateEnvironment = "BadCertificateEnvironment"
     case badEnvironmentKeyIDInToken = "BadEnvironmentKeyIdInToken"
-    /// What Apple's servers really write for the one before.
+    /// The form that Apple's servers really send for the previous reason.
     case badEnvironmentKeyInToken = "BadEnvironmentKeyInToken"
     case expiredProviderToken = "ExpiredProviderToken"
     case forbidden = "Forbidden"
@@ -61,7 +61,7 @@ enum APNsReason: String, CaseIterable {
 struct APNsRefusal: Error {
     let status: Int
     let reason: String
-    /// With 410: milliseconds since 1970 from which on the token was known to be dead.
+    /// With 410: when the token was known to be dead, in milliseconds since 1970.
     let timestamp: Int64?
 
     init(_ reason: APNsReason, timestamp: Int64? = nil) {

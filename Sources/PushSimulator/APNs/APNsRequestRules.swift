@@ -1,27 +1,27 @@
 import CampanileCore
 
-/// A request that APNs finds nothing wrong with, before it looks for the device.
+/// A request that has passed APNs' checks, before the one for the device.
 struct APNsPush {
     let token: String
     let topic: String
     let id: String
     let priority: Int
-    /// Seconds since 1970; 0: now or never; nil: as long as APNs likes.
+    /// Seconds since 1970; 0: now or never; nil: as long as APNs chooses.
     let expiration: Int64?
     let collapseID: String?
     let payload: JSONValue
 }
 
-/// What APNs checks of a request besides the provider token: Apple, "Sending notification requests to APNs" and
-/// "Generating a remote notification".
+/// APNs' checks of a request besides the provider token: Apple, "Sending notification requests to APNs" and "Generating
+/// a remote notification".
 enum APNsRequestRules {
     static let payloadBytes = 4_096
     static let voipPayloadBytes = 5_120
     static let collapseBytes = 64
-    /// Digits of a device token. Apple promises no length; there has never been a shorter one.
+    /// Digits of a device token. Apple promises no length; no known one is shorter.
     static let tokenDigits = 64...200
 
-    /// The ending of the topic that each push type asks for.
+    /// The topic's ending that each push type requires.
     private static let suffixes: [String: String] = [
         "alert": "", "background": "", "complication": ".complication", "controls": ".push-type.controls",
         "fileprovider": ".pushkit.fileprovider", "liveactivity": ".push-type.liveactivity",
@@ -31,8 +31,7 @@ enum APNsRequestRules {
 
     private static let pathPrefix = "/3/device/"
 
-    /// Method and path: before the token is looked at.
-    /// - Returns: the device token in lower case.
+    /// Checks method and path, before the provider token. - Returns: the device token in lower case.
     static func deviceToken(_ request: SimulatedRequest) throws(APNsRefusal) -> String {
         guard request.path.hasPrefix(pathPrefix) else { throw APNsRefusal(.badPath) }
         guard request.method == "POST" else { throw APNsRefusal(.methodNotAllowed) }
@@ -45,11 +44,11 @@ enum APNsRequestRules {
         return token.lowercased()
     }
 
-    /// The header fields and the payload.
+    /// Checks the header fields and the payload.
     /// - Parameters:
-    ///   - topics: what the provider token's key may send to.
+    ///   - topics: those that the provider token's key may send to.
     ///   - id: the answer's `apns-id`.
-    ///   - isStrict: whether the push type must be there. For iOS Apple recommends it only.
+    ///   - isStrict: whether the push type is required. For iOS Apple only recommends it.
     static func check(
         _ request: SimulatedRequest, token: String, topics: Set<String>, id: String, isStrict: Bool
     ) throws(APNsRefusal) -> APNsPush {
@@ -112,7 +111,7 @@ enum APNsRequestRules {
 
     // MARK: - The payload
 
-    /// APNs has no word of its own for a payload that is no JSON object: this stand-in answers PayloadEmpty to it.
+    /// APNs has no reason of its own for a payload that isn't a JSON object: the simulator answers PayloadEmpty.
     private static func payload(_ body: [UInt8]) throws(APNsRefusal) -> JSONValue {
         guard !body.isEmpty, let value = try? JSONValue(parsing: body), case .object? = value["aps"] else {
             throw APNsRefusal(.payloadEmpty)
@@ -138,7 +137,7 @@ enum APNsRequestRules {
 
     // MARK: - Characters
 
-    /// Of a bundle id: letters, digits, hyphen, dot.
+    /// A bundle id's characters: letters, digits, hyphen, dot.
     private static func isTopicCharacter(_ byte: UInt8) -> Bool {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(byte)
             || (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains(byte) || byte == UInt8(ascii: "-")

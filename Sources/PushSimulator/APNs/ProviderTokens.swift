@@ -10,14 +10,14 @@ package struct TokenRenewal: Sendable {
     package let issuedAt: Int64
     /// When it was first presented: milliseconds since 1970.
     package let seenAt: Int64
-    /// false: it came within 20 minutes of the one before, and was refused.
+    /// False if it came within 20 minutes of the previous one, and was refused.
     package let isAccepted: Bool
 }
 
-/// APNs' judgement of provider tokens: Apple, "Establishing a token-based connection to APNs". Signatures are verified
-/// once for every text of a token; age, key and renewals are looked at with every request.
+/// APNs' judgement of provider tokens: Apple, "Establishing a token-based connection to APNs". Verifies the signature
+/// once for every text of a token; checks age, key and renewals with every request.
 struct ProviderTokens {
-    /// A token whose signature is good.
+    /// A token with a valid signature.
     struct Verified {
         let keyID: String
         let teamID: String
@@ -26,9 +26,9 @@ struct ProviderTokens {
 
     /// One renewal clock per team, not per key.
     private struct Team {
-        /// When the present token was made: milliseconds since 1970.
+        /// The time of issue of the present token: milliseconds since 1970.
         var renewedAt: Int64
-        /// The newest accepted ones: connections may go on with an older token that is still young enough.
+        /// The newest accepted ones: connections may keep an older token that is still young enough.
         var known: [Int64]
     }
 
@@ -45,7 +45,8 @@ struct ProviderTokens {
     /// The age of the oldest accepted token, in seconds.
     private(set) var oldestAge: Int64 = 0
 
-    /// - Parameter isStrict: whether signatures have the form of RFC 7518. Apple takes DER as well, as its own sample signs.
+    /// - Parameter isStrict: whether signatures must have the form of RFC 7518. Apple also accepts DER, which its own
+    ///   sample produces.
     init(keys: [String: ProviderKey], isStrict: Bool) {
         self.keys = keys
         self.isStrict = isStrict
@@ -101,12 +102,12 @@ struct ProviderTokens {
         return isStrict ? nil : try? P256.Signing.ECDSASignature(derRepresentation: bytes)
     }
 
-    /// A new `iat` is a renewal. The same `iat` in another text is not: signing again gives another signature.
+    /// A new `iat` is a renewal. The same `iat` in another text isn't: signing again gives another signature.
     private mutating func countRenewal(
         _ token: Verified, connection: inout ConnectionFacts, now: Int64
     ) throws(APNsRefusal) {
         guard var team = teams[token.teamID] else {
-            // The first one that is seen here may have been made long before.
+            // The first one seen here may have been made long before.
             teams[token.teamID] = Team(renewedAt: min(token.issuedAt * 1_000, now), known: [token.issuedAt])
             return note(token, at: now, isAccepted: true)
         }

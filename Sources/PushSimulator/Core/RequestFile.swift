@@ -1,18 +1,17 @@
 package import CampanileCore
 import Glibc
 
-/// A file that every request is added to, a line of JSON each, before its answer goes out. Nothing is left out: who writes
-/// waits for the file, and so do the senders behind him.
+/// A file to which the simulator appends every request, a line of JSON each, before its answer goes out. It leaves none
+/// out: the writing thread waits for the file, and so do the senders.
 package final class RequestFile: Sendable {
     private let descriptor: Int32
     private let path: String
     private let onFailure: @Sendable (String) -> Void
 
-    /// What the file holds already stays in it.
-    /// - Parameter onFailure: gets a sentence when a line can't be written. A record with a gap is none: whoever needs it
-    ///   ends here.
+    /// Keeps the file's content and appends to it. - Parameter onFailure: gets a sentence when a line can't be written.
+    /// A record with a gap is useless, so end the program then.
     package init(path: String, onFailure: @escaping @Sendable (String) -> Void) throws(OperatorError) {
-        // Device tokens and texts are the business of whoever runs it.
+        // Only the owner may read it: it holds device tokens and texts.
         descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         self.path = path
         self.onFailure = onFailure
@@ -23,7 +22,7 @@ package final class RequestFile: Sendable {
 
     deinit { if descriptor >= 0 { close(descriptor) } }
 
-    /// One at a time: the caller has the lock of all requests.
+    /// Call it with the lock of all requests held: one at a time.
     func add(_ record: RequestRecord) {
         let line = record.json.text + [UInt8(ascii: "\n")]
         line.withUnsafeBytes { bytes in

@@ -1,6 +1,6 @@
 package import CampanileCore
 
-/// A request as it is remembered: without what would let somebody pose as its sender.
+/// A remembered request, without its credentials.
 package struct RequestRecord: Sendable {
     /// Milliseconds since 1970.
     package let at: Int64
@@ -8,11 +8,11 @@ package struct RequestRecord: Sendable {
     package let connection: Int
     package let method: String
     package let path: String
-    /// In their order; of `authorization`, only that it was there.
+    /// In their order; for `authorization`, only that it was there.
     package let fields: [(name: String, value: String)]
     /// The body; empty for the token endpoint, whose body is a credential.
     package let payload: String
-    /// nil: there was no answer.
+    /// nil if there was no answer.
     package let status: Int?
     package let reason: String?
     /// The fault that happened to it.
@@ -42,7 +42,7 @@ struct RequestLog {
     static let payloadBytes = 8_192
 
     private var records: [RequestRecord] = []
-    /// Where the next one goes once the ring is full.
+    /// The slot of the next one once the ring is full.
     private var next = 0
     private let capacity: Int
 

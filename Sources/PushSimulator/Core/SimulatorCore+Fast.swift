@@ -1,14 +1,13 @@
 import CampanileCore
 import Synchronization
 
-/// Fast mode: a push is counted and answered. A provider token is verified once, and its age is looked at from then on;
-/// the payload isn't read.
+/// Fast mode: counts a push and answers it. Verifies a provider token once, and from then on checks its age; doesn't
+/// read the payload.
 extension SimulatorCore {
-    /// Whether pushes are only counted: in fast mode, while no fault is commanded.
+    /// Whether pushes are only counted: in fast mode, without a commanded fault.
     var isCounting: Bool { options.isFast && !hasFaults.load(ordering: .relaxed) }
 
-    /// - Returns: nil when the request needs the whole judgement: one for a token, or one that fast mode finds fault
-    ///   with.
+    /// - Returns: nil when the request needs the full judgement: one for a token, or one with a fault.
     func countFast(_ request: SimulatedRequest, connection: inout ConnectionFacts) -> SimulatedAnswer? {
         guard request.method == "POST", let authorization = request.field("authorization") else { return nil }
         if request.path.hasPrefix("/3/device/") {
@@ -42,7 +41,7 @@ extension SimulatorCore {
                 (try? state.providerTokens.check(
                     authorization, connection: &facts, environment: facts.environment, now: now)) != nil
         }
-        // The clock is read again before the next minute is over: a token that grows old is noticed.
+        // Reads the clock again within a minute, to notice a token that has become too old.
         if isGood { facts.goodAuthorization = (authorization, options.world.now().milliseconds + 60_000) }
         return isGood
     }

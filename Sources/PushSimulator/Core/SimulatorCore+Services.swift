@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// The three services' judgements, each in the same order: the request itself, a fault on command, the device.
+/// The judgements of the three services, each in the same order: the request itself, a fault on command, the device.
 extension SimulatorCore {
     // MARK: - APNs
 
@@ -47,25 +47,25 @@ extension SimulatorCore {
         return verdict
     }
 
-    /// Apple's answer to a push that it takes; the sandbox also gives an id to look it up with.
+    /// Apple's answer to an accepted push; the sandbox adds an id for looking it up.
     static func acceptance(_ id: String, _ environment: SimulatedEnvironment) -> SimulatedAnswer {
         let lookup = environment == .sandbox ? [(name: "apns-unique-id", value: madeID())] : []
         return SimulatedAnswer(status: 200, fields: [("apns-id", id)] + lookup)
     }
 
-    /// Apple ends a connection that doesn't speak HTTP/2; whoever tries it here is told why.
+    /// Apple ends a connection that doesn't speak HTTP/2; the simulator explains instead.
     static func refuseHTTP1() -> Verdict {
         let answer = SimulatedAnswer(status: 505, json: .object([.init("error", "APNs speaks HTTP/2 only.")]))
         return Verdict(answer: answer, reason: "HTTP/1.1")
     }
 
-    /// The device refuses; a fault of the connection happens all the same.
+    /// The refusal because of the device; a fault of the connection still happens.
     private static func refuse(_ refusal: APNsRefusal, _ id: String, _ verdict: inout Verdict) {
         verdict.answer = refusal.answer(id: id)
         verdict.reason = refusal.reason
     }
 
-    /// The refusal that a fault asks APNs for.
+    /// APNs' refusal for a commanded fault.
     private static func refusal(_ fault: FaultAction?) -> (refusal: APNsRefusal, retryAfter: Int?)? {
         switch fault {
         case .status(let status, let reason, let retryAfter, let timestamp, _)?:
@@ -75,7 +75,7 @@ extension SimulatorCore {
         }
     }
 
-    /// The port tells the environment; a host name of Apple's tells it better.
+    /// The port determines the environment, unless a host name of Apple's does.
     private static func environment(
         _ request: SimulatedRequest, _ connection: ConnectionFacts
     ) -> SimulatedEnvironment {
@@ -94,7 +94,7 @@ extension SimulatorCore {
 
     private func accept(_ id: String, _ verdict: inout Verdict, in state: inout State) {
         state.counters.accepted += 1
-        // An error that was written on command leaves the sender believing that nothing arrived.
+        // After a commanded error the sender believes that nothing arrived.
         let isAnswered = (verdict.fault?.leavesAnswer ?? true) && verdict.answer.status < 300
         state.ledger.accept(id, isAnswered: isAnswered)
         verdict.acceptedID = id
@@ -133,7 +133,7 @@ extension SimulatorCore {
             if let seconds = refusal.retryAfter { verdict.answer.fields.append(("retry-after", String(seconds))) }
         }
         guard fault?.leavesPush ?? true, !push.isForNobody else { return verdict }
-        // FCM has one world only: a device's environment is the app's business.
+        // FCM has no environments: a device's environment concerns only the app.
         let environment = state.phones[push.token]?.environment ?? .production
         switch state.phones.receive(phonePush, token: push.token, environment: environment, now: now) {
         case .unknown, .gone:
@@ -152,7 +152,7 @@ extension SimulatorCore {
     private static func fcmRefusal(_ fault: FaultAction?) -> (refusal: FCMRefusal, retryAfter: Int?)? {
         switch fault {
         case .status(let status, let reason, let retryAfter, _, _)?:
-            // What isn't a code of FCM's is said by Google's front: the name of the status, without FcmError.
+            // Google's front end reports errors that aren't FCM's codes: the name of the status, without FcmError.
             let code = FCMErrorCode(rawValue: reason)?.rawValue
             return (
                 FCMRefusal(status: status, code: code, name: code == nil ? reason : nil, message: reason), retryAfter

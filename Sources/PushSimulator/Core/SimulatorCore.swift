@@ -1,7 +1,8 @@
 import CampanileCore
 import Synchronization
 
-/// What the simulator knows and decides, apart from sockets. One lock guards all of it: a request is judged whole.
+/// The simulator's state and decisions, without sockets. One lock guards everything, so each request is judged as a
+/// whole.
 final class SimulatorCore: Sendable {
     struct State {
         var providerTokens: ProviderTokens
@@ -14,29 +15,29 @@ final class SimulatorCore: Sendable {
         /// Fast mode: pushes, and their paths.
         var fastPushes = 0
         var paths: Set<String> = []
-        /// Milliseconds that were added to the clock by hand.
+        /// Milliseconds added to the clock on command.
         var clockOffset: Int64 = 0
     }
 
-    /// How a request ends.
+    /// The end of a request.
     struct Verdict {
         var answer: SimulatedAnswer
-        /// What the log calls the answer; nil for a success.
+        /// The answer's name in the log; nil for a success.
         var reason: String?
-        /// A fault that the connection has to carry out.
+        /// The fault that the connection must carry out.
         var fault: FaultAction?
         var delayMilliseconds = 0
-        /// The push that was accepted with this request.
+        /// The push accepted with this request.
         var acceptedID: String?
     }
 
     let options: SimulatorOptions
     let projects: Set<String>
     let state: Mutex<State>
-    /// Whether any rule is in force: looked at with every frame of fast mode, without the lock.
+    /// Whether any rule is active: read with every frame of fast mode, without the lock.
     let hasFaults = Atomic(false)
 
-    /// - Throws: when a credential is not readable.
+    /// - Throws: when a credential can't be read.
     init(options: SimulatorOptions, credentials: [SimulatorCredentials]) throws {
         self.options = options
         projects = Set(credentials.map(\.projectID))
@@ -56,7 +57,7 @@ final class SimulatorCore: Sendable {
                 log: RequestLog(capacity: options.requestsKept)))
     }
 
-    /// The token endpoint's names beside Google's: what an assertion's `aud` may say.
+    /// The token endpoint's names beside Google's: the allowed values of an assertion's `aud`.
     func setTokenEndpoint(host: String, port: Int) {
         let hosts = [host.contains(":") ? "[\(host)]" : host, "127.0.0.1", "localhost", "[::1]"]
         state.withLock { state in
@@ -69,7 +70,7 @@ final class SimulatorCore: Sendable {
 
     // MARK: - A request
 
-    /// Judges a whole request, and lets the phone have what it brought.
+    /// Judges a complete request, and gives the phone its push.
     func judge(_ request: SimulatedRequest, connection: inout ConnectionFacts) -> Verdict {
         var facts = connection
         defer { connection = facts }
@@ -90,13 +91,13 @@ final class SimulatorCore: Sendable {
         }
     }
 
-    /// Every path that isn't Google's is Apple's: APNs then says what is wrong with it.
+    /// Every path that isn't Google's goes to APNs, which says what is wrong with it.
     private static func service(_ path: String) -> SimulatedService {
         if path == "/token" { return .token }
         return path.hasPrefix("/v1/") ? .fcm : .apns
     }
 
-    /// Faults that are a matter of the body end here; the connection carries out the others.
+    /// Carries out faults of the body; the connection carries out the others.
     private static func shape(_ verdict: inout Verdict) {
         switch verdict.fault {
         case .brokenJSON(let status)?:
@@ -135,7 +136,7 @@ final class SimulatorCore: Sendable {
         options.requestFile?.add(record)
     }
 
-    // MARK: - What connections report
+    // MARK: - Reports of connections
 
     func opened() -> Int {
         state.withLock { state in
@@ -147,18 +148,17 @@ final class SimulatorCore: Sendable {
 
     func closed() { state.withLock { $0.counters.openConnections -= 1 } }
 
-    /// A stream was opened above the limit.
-    /// - Parameter isEarly: the client had not confirmed any limit yet.
+    /// Counts a stream opened above the limit. - Parameter isEarly: whether the client had not confirmed any limit yet.
     func refusedStream(isEarly: Bool) {
         state.withLock { state in
             if isEarly { state.counters.earlyStreams += 1 } else { state.counters.streamLimitViolations += 1 }
         }
     }
 
-    /// The sender went away before it had the whole answer to an accepted push.
+    /// Notes that the sender left before it had the whole answer to an accepted push.
     func leftUnanswered(_ id: String) { state.withLock { $0.ledger.leaveUnanswered(id) } }
 
-    // MARK: - What people command
+    // MARK: - Commands
 
     func setFaults(_ rules: [FaultRule], isAdding: Bool = false) {
         state.withLock { state in
@@ -167,7 +167,7 @@ final class SimulatorCore: Sendable {
         }
     }
 
-    // MARK: - What people ask
+    // MARK: - Queries
 
     func counters() -> SimulatorCounters {
         state.withLock { state in
@@ -190,13 +190,13 @@ final class SimulatorCore: Sendable {
         }
     }
 
-    /// Forgets phones, requests, counts and faults; tokens and their renewals stay, as Apple wouldn't forget them.
+    /// Forgets phones, requests, counts and faults; keeps tokens and their renewals, as Apple would.
     func reset() {
         state.withLock { state in
             let open = state.counters.openConnections
             let connections = state.counters.connections
             state.counters = SimulatorCounters()
-            // They also number the connections.
+            // The counters also number the connections.
             state.counters.connections = connections
             state.counters.openConnections = open
             state.phones.removeAll()
@@ -211,7 +211,7 @@ final class SimulatorCore: Sendable {
 }
 
 extension FaultAction {
-    /// Whether the request gets an answer in spite of the fault.
+    /// Whether the request gets an answer despite the fault.
     var leavesAnswer: Bool {
         switch self {
         case .refusedStream, .silence, .halfOpen, .close, .resetStream: false
@@ -220,7 +220,7 @@ extension FaultAction {
         }
     }
 
-    /// Whether the phone gets the push in spite of the fault.
+    /// Whether the phone gets the push despite the fault.
     var leavesPush: Bool {
         switch self {
         case .status(_, _, _, _, let isApplied), .silence(let isApplied), .halfOpen(let isApplied),

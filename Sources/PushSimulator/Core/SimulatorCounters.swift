@@ -1,23 +1,23 @@
 package import CampanileCore
 
-/// What was counted since the start or the last reset.
+/// The counts since the start or the last reset.
 package struct SimulatorCounters: Sendable {
-    /// Requests that were received whole.
+    /// Completely received requests.
     package internal(set) var requests = 0
     package internal(set) var requestsByService: [String: Int] = [:]
     /// Answers by status and reason, such as `200` and `410 Unregistered`.
     package internal(set) var answers: [String: Int] = [:]
-    /// Pushes that were accepted: shown, or kept for a phone that is off. Those without an answer are in it.
+    /// Accepted pushes: shown, or kept for a phone that is off. Includes those without an answer.
     package internal(set) var accepted = 0
     /// Accepted pushes whose `apns-id` had been accepted before.
     package internal(set) var duplicates = 0
-    /// Those of them whose first copy did get its answer: nothing of the simulator's made the sender repeat it.
+    /// Those of them whose first copy got its answer, so that the simulator gave the sender no reason to repeat it.
     package internal(set) var unexplainedDuplicates = 0
     /// Ids of duplicates, the first 1,000.
     package internal(set) var duplicateIDs: [String] = []
-    /// Pushes that were accepted and got no answer, or an error: on command, or because the sender went away.
+    /// Accepted pushes without an answer, or with an error: on command, or because the sender left.
     package internal(set) var unanswered = 0
-    /// Badges that were set although a phone had seen a greater `badgeVersion`.
+    /// Badges set although the phone had seen a greater `badgeVersion`.
     package internal(set) var olderBadges = 0
     /// Streams opened above the limit that the client had confirmed.
     package internal(set) var streamLimitViolations = 0
@@ -27,11 +27,11 @@ package struct SimulatorCounters: Sendable {
     package internal(set) var openConnections = 0
     /// Different paths of pushes, in fast mode.
     package internal(set) var distinctPaths = 0
-    /// Faults that happened, by name.
+    /// Faults by name.
     package internal(set) var faults: [String: Int] = [:]
     /// The new provider tokens, oldest first.
     package internal(set) var renewals: [TokenRenewal] = []
-    /// The age of the oldest provider token that was accepted, in seconds.
+    /// The age of the oldest accepted provider token, in seconds.
     package internal(set) var oldestTokenSeconds: Int64 = 0
     /// Requests to Google's token endpoint.
     package var tokenRequests: Int { requestsByService[SimulatedService.token.rawValue] ?? 0 }

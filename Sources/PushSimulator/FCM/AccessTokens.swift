@@ -24,16 +24,16 @@ struct AccessTokens {
 
     static let lifetimeSeconds: Int64 = 3_599
     static let longestAssertionSeconds: Int64 = 3_600
-    /// How far the sender's clock may be off.
+    /// The allowed error of the sender's clock.
     static let skewSeconds: Int64 = 5 * 60
-    /// What lets its holder send: Firebase, reference of `projects.messages.send`.
+    /// The scopes that allow sending: Firebase, reference of `projects.messages.send`.
     static let scope = "https://www.googleapis.com/auth/firebase.messaging"
     static let broadScope = "https://www.googleapis.com/auth/cloud-platform"
     private static let grantType = "urn:ietf:params:oauth:grant-type:jwt-bearer"
 
     private let accounts: [String: ServiceAccountKey]
     private let scopes: Set<Substring>
-    /// The endpoint's names: what `aud` may say.
+    /// The endpoint's names: the allowed values of `aud`.
     var audiences: Set<String> = ["https://oauth2.googleapis.com/token"]
     private var grants: [String: Grant] = [:]
 

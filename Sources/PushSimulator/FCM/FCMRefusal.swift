@@ -32,7 +32,7 @@ struct FCMRefusal: Error {
     }
 
     let status: Int
-    /// FCM's own code; nil when Google's front refuses before FCM looks.
+    /// FCM's own code; nil when Google's front end refuses before FCM.
     let code: String?
     /// Google's name of the status.
     let name: String
@@ -56,7 +56,7 @@ struct FCMRefusal: Error {
         429: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 503: "UNAVAILABLE",
     ]
 
-    /// What the log calls it.
+    /// Its name in the log.
     var reason: String { code ?? name }
 
     var answer: SimulatedAnswer {

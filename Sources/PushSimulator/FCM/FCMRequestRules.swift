@@ -1,15 +1,15 @@
 import CampanileCore
 
-/// A request that FCM finds nothing wrong with, before it looks for the device.
+/// A request that has passed FCM's checks, before the one for the device.
 struct FCMPush {
     let project: String
     let token: String
-    /// Whether no phone gets it: it was to be checked only, or is for a topic, whose subscribers nobody knows here.
+    /// Whether no phone gets it: it only asks for validation, or is for a topic, whose subscribers the simulator
+    /// doesn't know.
     let isForNobody: Bool
     let message: JSONValue
 
-    /// FCM knows no ids of the sender's. An alert that names its notification's id is the same one when it comes to the
-    /// same device again.
+    /// FCM has no ids of the sender's. Two alerts to one device with the same notification id count as the same.
     var ledgerID: String? {
         guard message["notification"] != nil || message["apns"] != nil else { return nil }
         let payload = message["apns"]?["payload"]
@@ -19,14 +19,14 @@ struct FCMPush {
     }
 }
 
-/// What FCM checks of a request: Firebase, REST reference of `projects.messages.send`.
+/// FCM's checks of a request: Firebase, REST reference of `projects.messages.send`.
 enum FCMRequestRules {
     static let messageBytes = 4_096
 
     private static let prefix = "/v1/projects/"
     private static let suffix = "/messages:send"
 
-    /// - Returns: the project that the path names; nil when the path is another.
+    /// - Returns: the project in the path; nil for another path.
     static func project(path: String) -> String? {
         guard path.hasPrefix(prefix), path.hasSuffix(suffix), path.utf8.count > prefix.utf8.count + suffix.utf8.count
         else { return nil }
@@ -35,9 +35,9 @@ enum FCMRequestRules {
     }
 
     /// - Parameters:
-    ///   - projects: those that exist.
-    ///   - grant: of the request's access token.
-    ///   - isStrict: whether JSON must be written as the schema has it. Google's reader takes other forms as well.
+    ///   - projects: the existing ones.
+    ///   - grant: the one of the request's access token.
+    ///   - isStrict: whether JSON must have the schema's form. Google's reader also accepts others.
     static func check(
         _ request: SimulatedRequest, projects: Set<String>, grant: AccessTokens.Grant?, isStrict: Bool
     ) throws(FCMRefusal) -> FCMPush {
@@ -83,7 +83,7 @@ enum FCMRequestRules {
             message: message)
     }
 
-    /// What the schema can't say.
+    /// The rules beyond the schema.
     private static func checkValues(_ message: JSONValue) throws(FCMRefusal) {
         let android = message["android"]
         if case .string(let text)? = android?["ttl"], let seconds = FCMSchema.seconds(text),
@@ -102,7 +102,7 @@ enum FCMRequestRules {
             guard payload.text.count <= APNsRequestRules.payloadBytes else {
                 throw refusal("message.apns.payload", "APNs payload is too big")
             }
-            // A dictionary `aps` is what makes it APNs' payload; without a shown part, "notification" fills it in.
+            // A dictionary `aps` makes it APNs' payload; without a visible part, "notification" fills it in.
             guard message["notification"] != nil || isObject(payload["aps"]) else {
                 throw refusal("message.apns.payload", "Missing aps")
             }
@@ -130,7 +130,7 @@ enum FCMRequestRules {
 }
 
 extension PhonePush {
-    /// From FCM: for an iOS device when the message has an `apns` part and no Android one, else for Android.
+    /// A push from FCM: for an iOS device when the message has an `apns` part and no Android one, else for Android.
     init(_ push: FCMPush, id: String, now: Int64) {
         let message = push.message
         let isApple = message["apns"] != nil && message["android"] == nil
@@ -153,7 +153,7 @@ extension PhonePush {
         alert = PhonePush.alert(message)
         badgeVersion = PhonePush.integer(data?["badgeVersion"])
         if alert != nil {
-            // 0 or nothing lets the launcher count.
+            // With 0 or nothing the launcher counts.
             if case .integer(let count)? = notification?["notification_count"], count > 0 { badge = count }
         } else {
             wakesApp = true
@@ -166,7 +166,7 @@ extension PhonePush {
         keptUntil = seconds > 0 ? now + Int64(seconds * 1_000) : nil
     }
 
-    /// Android's own title and body win over the shared ones.
+    /// Android's own title and body override the shared ones.
     private static func alert(_ message: JSONValue) -> Alert? {
         let shared = message["notification"]
         let own = message["android"]?["notification"]

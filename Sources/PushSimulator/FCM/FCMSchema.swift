@@ -1,7 +1,7 @@
 import CampanileCore
 
-/// The shape of FCM's message (Firebase, REST reference of `projects.messages`): which fields there are, and what each
-/// may hold. What isn't here is refused, as Google's JSON reader does.
+/// The schema of FCM's message (Firebase, REST reference of `projects.messages`): its fields, and the values of each.
+/// Unknown fields are refused, as by Google's JSON reader.
 indirect enum FCMSchema: Sendable {
     case string
     case bool
@@ -14,9 +14,9 @@ indirect enum FCMSchema: Sendable {
     case color
     case oneOf(Set<String>)
     case list(FCMSchema)
-    /// Texts by text.
+    /// A map of text to text.
     case strings
-    /// FCM's data: texts by text, without the reserved keys.
+    /// FCM's data: a map of text to text, without the reserved keys.
     case data
     /// Any JSON object.
     case free
@@ -68,7 +68,7 @@ indirect enum FCMSchema: Sendable {
 }
 
 extension FCMSchema {
-    /// What a value does against the schema, with the path of each field.
+    /// A value's violations of the schema, with the path of each field.
     func violations(_ value: JSONValue, at path: String) -> [FCMRefusal.Violation] {
         func wrong(_ description: String) -> [FCMRefusal.Violation] { [.init(field: path, description: description)] }
         switch (self, value) {
@@ -99,8 +99,8 @@ extension FCMSchema {
         }
     }
 
-    /// The value in the form that `violations` asks for. Google's reader also takes names in camel case, whole numbers in
-    /// texts, and null for what isn't there (Protocol Buffers, "ProtoJSON Format").
+    /// The value in the form for `violations`. Google's reader also accepts names in camel case, whole numbers as
+    /// texts, and null for missing fields (Protocol Buffers, "ProtoJSON Format").
     func canonical(_ value: JSONValue) -> JSONValue {
         switch (self, value) {
         case (.integer, .string(let text)): return Int64(text).map { .integer($0) } ?? value
@@ -110,7 +110,7 @@ extension FCMSchema {
             return .object(
                 given.map { member in
                     let name = FCMSchema.snakeCase(member.key)
-                    // A field that is there under both names stays as it is, and is refused.
+                    // A field with both names stays, and is refused.
                     guard let schema = fields[name], name == member.key || !given.contains(where: { $0.key == name })
                     else { return member }
                     return JSONValue.Member(name, schema.canonical(member.value))
@@ -146,7 +146,7 @@ extension FCMSchema {
         }
     }
 
-    /// The seconds of a duration's text, up to nine fractional digits; nil when it is none.
+    /// The seconds of a duration's text, up to nine fractional digits; nil when the text isn't a duration.
     static func seconds(_ text: String) -> Double? {
         guard text.wholeMatch(of: /[0-9]{1,9}(\.[0-9]{1,9})?s/) != nil else { return nil }
         return Double(text.dropLast())

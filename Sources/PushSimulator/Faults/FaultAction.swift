@@ -1,29 +1,29 @@
-/// What goes wrong on command.
+/// A fault on command.
 package enum FaultAction: Sendable, Equatable {
     /// The last stream that a GOAWAY calls processed.
     package enum LastStream: Sendable, Equatable {
-        /// Everything that was sent and will be: an orderly drain.
+        /// All streams, also later ones: an orderly drain.
         case all
         /// The present request: it is still answered.
         case present
-        /// So many requests before the present one; the present one isn't processed. Never below one that was.
+        /// This many requests before the present one, which isn't processed. Never below a processed one.
         case older(by: Int)
     }
 
     package enum CertificateChange: String, Sendable {
-        /// Another certificate of the same authority: clients come back.
+        /// Another certificate of the same authority: clients reconnect.
         case leaf
-        /// A certificate of an authority that nobody trusts: clients must refuse it.
+        /// A certificate of an untrusted authority: clients must refuse it.
         case otherAuthority = "other_ca"
     }
 
-    /// An answer of the service's own tables.
-    /// - `timestamp`: with 410, milliseconds since 1970. `isApplied`: the phone got the push all the same.
+    /// An answer from the service's own tables.
+    /// - `timestamp`: with 410, milliseconds since 1970. `isApplied`: the phone got the push anyway.
     case status(Int, reason: String, retryAfter: Int?, timestamp: Int64?, isApplied: Bool)
     case goaway(LastStream, reason: String)
     /// RST_STREAM with REFUSED_STREAM: never processed.
     case refusedStream
-    /// The connection's stream limit becomes this for so many requests, then what it was.
+    /// Changes the connection's stream limit for this many requests, then restores it.
     case settings(maxConcurrentStreams: Int, requests: Int)
     /// The stream never gets an answer.
     case silence(isApplied: Bool)
@@ -31,17 +31,17 @@ package enum FaultAction: Sendable, Equatable {
     case halfOpen(isApplied: Bool)
     /// The answer comes byte by byte.
     case trickle(gapMilliseconds: Int)
-    /// The answer's body ends in the middle. nil: the status of a success.
+    /// The answer's body ends in the middle. nil means the status of a success.
     case brokenJSON(status: Int?)
     case oversizedBody(bytes: Int, status: Int)
     /// The connection ends without an answer.
     case close(isApplied: Bool)
     case resetStream(code: UInt32, isApplied: Bool)
-    /// The answer comes late, by a number of milliseconds of this range.
+    /// The answer comes late, by a number of milliseconds from this range.
     case latency(ClosedRange<Int>)
-    /// All connections end, and new ones see another certificate.
+    /// All connections end, and new ones get another certificate.
     case certificate(CertificateChange)
-    /// 503 for everything that matches, until the rule is taken away.
+    /// 503 for every match, until the rule is removed.
     case outage(retryAfter: Int?)
 
     /// The name in the control calls and the counters.
@@ -65,7 +65,7 @@ package enum FaultAction: Sendable, Equatable {
     }
 }
 
-/// Which requests a fault is for; what is nil matches everything.
+/// The requests that a fault matches; nil matches everything.
 package struct FaultMatch: Sendable, Equatable {
     package var service: SimulatedService?
     package var tokenPrefix: String?
@@ -96,7 +96,7 @@ package struct FaultMatch: Sendable, Equatable {
     }
 }
 
-/// The request that a fault might be for.
+/// The request to match.
 struct FaultSubject {
     let service: SimulatedService
     let token: String?
@@ -105,8 +105,8 @@ struct FaultSubject {
     let connection: Int
 }
 
-/// When which fault happens. The limits hold together: of the requests that match, each `every`-th one, with
-/// `probability`, and `times` times at most.
+/// A fault and when it happens. The limits combine: each `every`-th matching request, with `probability`, and at most
+/// `times` times.
 package struct FaultRule: Sendable, Equatable {
     package var match: FaultMatch
     package var probability: Double
@@ -126,8 +126,7 @@ package struct FaultRule: Sendable, Equatable {
     }
 }
 
-/// The rules that are in force. Chance comes from a seeded generator: the same requests in the same order meet the same
-/// faults.
+/// The active rules. Chance comes from a seeded generator: the same requests in the same order meet the same faults.
 struct FaultBook {
     private struct Entry {
         let rule: FaultRule
@@ -147,7 +146,7 @@ struct FaultBook {
     mutating func set(_ rules: [FaultRule]) { entries = rules.map { Entry(rule: $0) } }
     mutating func add(_ rules: [FaultRule]) { entries += rules.map { Entry(rule: $0) } }
 
-    /// What happens to a request: all delays, and the first other fault.
+    /// The faults of a request: all delays, and the first other fault.
     mutating func next(for subject: FaultSubject) -> (delayMilliseconds: Int, action: FaultAction?) {
         var delay = 0
         for index in entries.indices {

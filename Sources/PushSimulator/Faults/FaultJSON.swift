@@ -8,7 +8,7 @@ package struct FaultSyntaxError: Error, CustomStringConvertible {
     init(_ description: String) { self.description = description }
 }
 
-/// Reads the members of one object; a key that nobody asked for is an error that names it.
+/// Reads the members of one object; an unread key is an error that names it.
 struct StrictObject {
     private let members: [JSONValue.Member]
     private let place: String
@@ -180,7 +180,7 @@ extension FaultAction {
         }
     }
 
-    /// `reason` alone is enough where a table knows its status.
+    /// `reason` alone suffices if a table has its status.
     private static func status(_ object: inout StrictObject, at place: String) throws(FaultSyntaxError) -> FaultAction {
         guard let reason = try object.text("reason") else { throw FaultSyntaxError("\(place).reason is missing.") }
         let known = APNsReason(rawValue: reason)?.status ?? FCMErrorCode(rawValue: reason)?.status

@@ -1,14 +1,14 @@
 import CampanileCore
 
-/// A JSON Web Token in its compact form (RFC 7515 section 7.1), taken apart and not verified.
+/// A JSON Web Token in its compact form (RFC 7515 section 7.1), parsed but not verified.
 struct CompactJWS {
     let header: JSONValue
     let claims: JSONValue
-    /// What the signature is over.
+    /// The signed bytes.
     let signedBytes: [UInt8]
     let signature: [UInt8]
 
-    /// nil when the text is no JWS of JSON.
+    /// nil when the text isn't a JWS of JSON.
     init?(_ text: Substring) {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, let header = Base64URL.decode(parts[0]), let claims = Base64URL.decode(parts[1]),
@@ -27,7 +27,7 @@ struct CompactJWS {
         return text
     }
 
-    /// A claim that is a whole number, as the services want their times.
+    /// A claim that is a whole number, as the services require for times.
     static func integer(_ value: JSONValue?) -> Int64? {
         guard case .integer(let integer)? = value else { return nil }
         return integer

@@ -1,11 +1,11 @@
 package import CampanileCore
 import Foundation
 
-/// A folder with everything a server needs to push to a simulator, kept from one start to the next: the APNs key, the
-/// service account, the authority, and a configuration that names them. Keys are readable for their owner only.
+/// A folder with everything that a server needs to push to a simulator, kept between starts: the APNs key, the service
+/// account, the authority, and a configuration that names them. Only the owner can read the keys.
 package struct KeyFolder: Sendable {
     package let path: String
-    /// Where the authority's certificate is.
+    /// The path of the authority's certificate.
     package let caFile: String
     package let credentials: SimulatorCredentials
     package let authority: SimulatedAuthority
@@ -14,7 +14,7 @@ package struct KeyFolder: Sendable {
     package var serviceAccountFile: String { "\(path)/service-account.json" }
     package var configurationFile: String { "\(path)/campanile.yaml" }
 
-    /// Opens the folder; what isn't there is made.
+    /// Opens the folder, and makes missing files.
     /// - Parameter caFile: another place for the authority's certificate than `simulator-ca.pem` in the folder.
     package init(path: String, caFile: String? = nil) throws(OperatorError) {
         self.path = path
@@ -65,7 +65,7 @@ package struct KeyFolder: Sendable {
         return made
     }
 
-    /// Writes what depends on the simulator's port: the service account and the configuration.
+    /// Writes the files that depend on the simulator's port: the service account and the configuration.
     package func write(for simulator: PushSimulator) throws(OperatorError) {
         do {
             try KeyFolder.write(simulator.serviceAccountJSON(), to: serviceAccountFile, isSecret: true)
@@ -75,7 +75,7 @@ package struct KeyFolder: Sendable {
         }
     }
 
-    /// The settings of `campanile serve` that lead here.
+    /// The settings of `campanile serve` for this simulator.
     package func configuration(for simulator: PushSimulator) -> String {
         """
         apps:
@@ -108,7 +108,7 @@ package struct KeyFolder: Sendable {
     }
 
     private static func write(_ text: String, to path: String, isSecret: Bool) throws {
-        // The permissions are there before the text is.
+        // Sets the permissions before it writes the text.
         guard
             FileManager.default.createFile(
                 atPath: path, contents: nil, attributes: [.posixPermissions: isSecret ? 0o600 : 0o644])

@@ -4,11 +4,11 @@ import Foundation
 import SwiftASN1
 import X509
 
-/// A certificate authority of the simulator's own, and the server certificates that it signs.
+/// The simulator's own certificate authority, and the server certificates that it signs.
 package struct SimulatedAuthority: Sendable {
-    /// What a client trusts: `--push-ca`.
+    /// The certificate that a client must trust: `--push-ca`.
     package let certificatePEM: String
-    /// Who holds this can pose as the simulator: a file of it is for its owner only.
+    /// Its holder can pose as the simulator, so only the owner may read a file of it.
     package let keyPEM: String
     private let key: P256.Signing.PrivateKey
     private let name: DistinguishedName
@@ -43,8 +43,7 @@ package struct SimulatedAuthority: Sendable {
             certificatePEM: certificate.serializeAsPEM().pemString, keyPEM: key.pemRepresentation)
     }
 
-    /// One that was made earlier.
-    /// - Throws: when a text is not readable or the key isn't the certificate's.
+    /// An existing one. - Throws: when a text can't be read or the key isn't the certificate's.
     package init(certificatePEM: String, keyPEM: String) throws {
         let certificate = try Certificate(pemEncoded: certificatePEM)
         key = try P256.Signing.PrivateKey(pemRepresentation: keyPEM)

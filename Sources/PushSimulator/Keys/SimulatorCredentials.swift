@@ -3,14 +3,14 @@ import Crypto
 import CryptoExtras
 import Foundation
 
-/// One app's access to the simulated services: what Apple and Google would have handed out.
+/// One app's credentials for the simulated services, as from Apple and Google.
 package struct SimulatorCredentials: Sendable {
     /// 10 characters, as Apple's.
     package let keyID: String
     package let teamID: String
     /// The app's bundle id.
     package let topic: String
-    /// What an APNs key file holds: PKCS#8 in PEM, P-256.
+    /// The content of an APNs key file: PKCS#8 in PEM, P-256.
     package let p8PEM: String
     /// The Firebase project.
     package let projectID: String
@@ -20,7 +20,7 @@ package struct SimulatorCredentials: Sendable {
     /// Apple binds newer keys to one environment; nil serves both.
     package var environment: SimulatedEnvironment?
 
-    /// - Throws: when a key is not readable.
+    /// - Throws: when a key can't be read.
     package init(
         keyID: String, teamID: String, topic: String, p8PEM: String, projectID: String, clientEmail: String,
         serviceAccountKeyPEM: String, environment: SimulatedEnvironment? = nil
@@ -38,7 +38,7 @@ package struct SimulatorCredentials: Sendable {
     }
 
     /// Makes keys.
-    /// - Parameter serviceAccountKeyPEM: an RSA key to use instead of a new one, which takes long to make.
+    /// - Parameter serviceAccountKeyPEM: an RSA key to use instead of making a new one, which takes long.
     package static func make(
         topic: String = "com.example.app", projectID: String = "campanile-simulated", keyID: String? = nil,
         teamID: String? = nil, serviceAccountKeyPEM: String? = nil
@@ -57,7 +57,7 @@ package struct SimulatorCredentials: Sendable {
     }
 
     /// The file that Google gives out for a service account.
-    /// - Parameter tokenURI: where access tokens are asked for.
+    /// - Parameter tokenURI: the endpoint for access tokens.
     package func serviceAccountJSON(tokenURI: String) -> String {
         let account = JSONValue.object([
             .init("type", "service_account"),

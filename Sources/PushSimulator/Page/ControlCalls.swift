@@ -8,7 +8,7 @@ struct ControlCalls: Sendable {
     let changeCertificate: @Sendable (FaultAction.CertificateChange) -> Void
 
     func answer(_ request: PageRequest) -> PageAnswer {
-        // A web site must not switch off phones of whoever looks at it.
+        // A web site must not switch off its visitor's phones.
         guard request.method == "GET" || request.method == "HEAD" || !request.isForeign else {
             return .problem(403, "Another site's page may not do that.")
         }
@@ -80,7 +80,7 @@ struct ControlCalls: Sendable {
         case gone
     }
 
-    /// Sets what is given, and makes the phone if there is none.
+    /// Sets the given members, and makes the phone if there is none.
     private func change(_ token: String, _ json: JSONValue) throws -> PageAnswer {
         var object = try StrictObject(json, at: "device")
         let platform = try object.word("platform", PhonePlatform.self)

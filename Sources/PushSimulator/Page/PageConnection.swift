@@ -2,7 +2,7 @@ import CampanileCore
 import NIOCore
 import NIOHTTP1
 
-/// A whole HTTP/1.1 request.
+/// A complete HTTP/1.1 request.
 struct PageRequest {
     let method: String
     /// Still percent-encoded.
@@ -62,7 +62,7 @@ final class PageConnection: ChannelInboundHandler {
         write(server.answer(request), head: head, context: context)
     }
 
-    /// Browsers say so themselves (Fetch Metadata); those that don't yet send `Origin` with whatever changes something.
+    /// Browsers say so themselves (Fetch Metadata); older ones send `Origin` with every request that changes something.
     private static func isForeign(_ headers: HTTPHeaders, host: String) -> Bool {
         if let site = headers.first(name: "sec-fetch-site"), site != "same-origin", site != "none" { return true }
         guard let origin = headers.first(name: "origin") else { return false }
@@ -78,7 +78,8 @@ final class PageConnection: ChannelInboundHandler {
         return pairs
     }
 
-    /// What pages of other origins may read: the phones, for Campanile's console. Calls that change something stay closed.
+    /// The calls that pages of other origins may read: the phones, for Campanile's console. Calls that change something
+    /// stay closed.
     private static let readableElsewhere = ["/devices", "/events"]
 
     private func write(_ answer: PageAnswer, head: HTTPRequestHead, context: ChannelHandlerContext) {
@@ -90,7 +91,7 @@ final class PageConnection: ChannelInboundHandler {
         switch answer {
         case .events:
             headers.add(name: "content-type", value: "text/event-stream")
-            // For the browser: when the connection ends, try again after so many milliseconds.
+            // For the browser: the milliseconds after which to reconnect.
             let first = ByteBuffer(string: "retry: 1000\n\n")
             context.write(
                 wrapOutboundOut(.head(HTTPResponseHead(version: head.version, status: .ok, headers: headers))),
@@ -122,7 +123,7 @@ extension PageAnswer {
         .bytes(status: 200, type: "application/json", body: value.text + [10])
     }
 
-    /// - Parameter sentence: for the one who sent the request.
+    /// - Parameter sentence: for the sender.
     static func problem(_ status: Int, _ sentence: String) -> PageAnswer {
         .bytes(
             status: status, type: "application/json",

@@ -1,19 +1,20 @@
 import NIOCore
 
-/// The names under which the page's port may be asked. Whoever points a name of his own at this machine (DNS rebinding)
-/// makes his page and the simulator one origin in a browser's eyes: only `Host` still tells what name was asked for.
+/// The names allowed for requests to the page's port. With DNS rebinding, a site points its own name at this machine,
+/// and for a browser its page and the simulator are one origin. Only `Host` still shows the requested name.
 struct PageHosts: Sendable {
     private let told: String
     private let toldAddress: SocketAddress?
-    /// Whoever listens on all addresses can't tell its own from others. An address is nobody's to point anywhere.
+    /// A server that listens on all addresses doesn't know its own, so any address is allowed. Nobody can redirect an
+    /// address.
     private let isEveryAddress: Bool
 
-    /// For whoever asked under another name.
+    /// The answer to a request under another name.
     static let refusal = "The simulator answers under localhost, 127.0.0.1, [::1] and the address of --host only."
 
     private static let loopback = ["127.0.0.1", "::1"].compactMap(address)
 
-    /// - Parameter host: what it was told to listen on.
+    /// - Parameter host: the address to listen on.
     init(listeningOn host: String) {
         told = host.lowercased()
         let address = PageHosts.address(host)

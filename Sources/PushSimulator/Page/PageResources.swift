@@ -1,6 +1,6 @@
-/// The page: one text without any other request, made of its parts in Resources.
+/// The page: one text, composed of its parts in Resources, that loads no other file.
 enum PageResources {
-    /// Nothing is loaded from anywhere; only the simulator itself is asked.
+    /// Loads nothing from elsewhere, and calls only the simulator.
     static let policy =
         "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; connect-src 'self'; img-src data:;"
         + " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

@@ -6,9 +6,9 @@ import Synchronization
 
 /// The plain HTTP port: the page for people, the control calls, and the live events.
 final class PageServer: Sendable {
-    /// How often those who watch hear of changes.
+    /// The interval between events to the watchers.
     private static let tickMilliseconds: Int64 = 100
-    /// Changed phones in one tick; more come with the next.
+    /// The most changed phones in one tick; more come with the next.
     private static let phonesPerTick = 200
 
     private struct State {
@@ -48,7 +48,7 @@ final class PageServer: Sendable {
         return server
     }
 
-    /// The server, for connections: it exists once the port is known.
+    /// The server's state for connections: exists once the port is known.
     private final class Late: Sendable {
         let server = Mutex<PageServer?>(nil)
     }
@@ -83,7 +83,7 @@ final class PageServer: Sendable {
 
     // MARK: - Those who watch
 
-    /// From now on the channel hears of every change.
+    /// Sends every change to the channel from now on.
     func watch(_ channel: any Channel) {
         let isFirst = state.withLock { state in
             state.watching[ObjectIdentifier(channel)] = channel
@@ -107,7 +107,7 @@ final class PageServer: Sendable {
         let text = news()
         if !text.isEmpty {
             for channel in watching {
-                // Who doesn't read what it is told is told no more: its page connects again and asks for everything.
+                // Drops a watcher that doesn't read: its page reconnects and fetches everything.
                 guard channel.isWritable else {
                     channel.close(promise: nil)
                     continue
@@ -136,7 +136,7 @@ final class PageServer: Sendable {
 }
 
 extension SimulatorCounters {
-    /// What the page shows.
+    /// The content of the page.
     var summary: JSONValue {
         .object([
             .init("requests", .integer(Int64(requests))), .init("accepted", .integer(Int64(accepted))),

@@ -1,6 +1,6 @@
 package import CampanileCore
 
-/// One installation of an app, with what its owner would see.
+/// One installation of an app, as its owner would see it.
 package struct Phone: Sendable {
     /// An entry of the notification centre.
     package struct Notification: Sendable {
@@ -26,10 +26,10 @@ package struct Phone: Sendable {
     package let token: String
     package internal(set) var platform: PhonePlatform
     package internal(set) var environment: SimulatedEnvironment
-    /// The bundle id or the Firebase project; nil until somebody pushes to it.
+    /// The bundle id or the Firebase project; nil until its first push.
     package internal(set) var app: String?
     package internal(set) var isOnline = true
-    /// Milliseconds since 1970 from which on the token is dead; nil while it lives.
+    /// When the token died, in milliseconds since 1970; nil while it is valid.
     package internal(set) var goneSince: Int64?
     /// The icon's number; 0 is an icon without one.
     package internal(set) var badge: Int64 = 0
@@ -45,9 +45,9 @@ package struct Phone: Sendable {
     package internal(set) var received = 0
     /// The newest of them, oldest first.
     package internal(set) var history: [Applied] = []
-    /// What the service keeps until the phone is on again, oldest first.
+    /// The pushes that the service keeps until the phone is on again, oldest first.
     var waiting: [PhonePush] = []
-    /// Pushes the service gave up: replaced while they waited, or too old when the phone came back.
+    /// Pushes that the service dropped: replaced while they waited, or too old when the phone came back.
     package internal(set) var dropped = 0
     package var waitingCount: Int { waiting.count }
 
@@ -57,7 +57,7 @@ package struct Phone: Sendable {
         self.environment = environment
     }
 
-    /// - Parameter historyLimit: how many pushes the history may hold.
+    /// - Parameter historyLimit: the most pushes in the history.
     mutating func apply(_ push: PhonePush, now: Int64, historyLimit: Int) {
         received += 1
         if push.wakesApp { wakes += 1 }
@@ -65,7 +65,7 @@ package struct Phone: Sendable {
         if let number = push.badge {
             badge = number
             if let version = push.badgeVersion, let newest = badgeVersion, version < newest { olderBadges += 1 }
-            // iOS takes its notifications away with the number; an Android app that draws its own does the same.
+            // iOS removes its notifications with the number; an Android app that draws its own does the same.
             if number == 0 { notifications.removeAll() }
         } else if platform == .android, push.alert != nil {
             // Most launchers count for themselves.
@@ -125,7 +125,7 @@ package struct Phone: Sendable {
         waiting.append(push)
     }
 
-    /// The phone is on again: what waited and isn't too old arrives.
+    /// Switches the phone on: delivers the waiting pushes that aren't too old.
     mutating func comeOnline(now: Int64, historyLimit: Int) {
         isOnline = true
         let arrived = waiting
@@ -141,7 +141,7 @@ package struct Phone: Sendable {
 }
 
 extension Phone {
-    /// As the control calls show it.
+    /// The form for the control calls.
     package var json: JSONValue {
         .object([
             .init("token", .string(token)),

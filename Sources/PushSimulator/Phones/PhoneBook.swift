@@ -2,11 +2,11 @@ import CampanileCore
 
 /// All phones, by device token.
 struct PhoneBook {
-    /// What became of a push.
+    /// The result of a push.
     enum Reception {
         case shown
         case kept
-        /// Nobody knows the token (or knows it in the other environment).
+        /// The token is unknown (or known in the other environment).
         case unknown
         case otherApp
         /// Milliseconds since 1970.
@@ -15,17 +15,17 @@ struct PhoneBook {
 
     private(set) var phones: [ExactText: Phone] = [:]
     private let knownOnly: Bool
-    /// Tokens that changed since somebody asked; kept while somebody does.
+    /// Tokens that changed since the last query; kept while there are watchers.
     private var changed: Set<ExactText> = []
     private var isWatched = false
-    /// Pushes in all histories, at most.
+    /// The most pushes in all histories.
     private(set) var olderBadges = 0
 
     init(knownOnly: Bool) { self.knownOnly = knownOnly }
 
     subscript(token: String) -> Phone? { phones[ExactText(token)] }
 
-    /// Takes one push: finds the phone, or makes it, and shows or keeps what came.
+    /// Takes one push: finds the phone, or makes it, and shows or keeps the push.
     mutating func receive(
         _ push: PhonePush, token: String, environment: SimulatedEnvironment, now: Int64
     ) -> Reception {
@@ -55,7 +55,7 @@ struct PhoneBook {
         return reception ?? .unknown
     }
 
-    /// Many phones have short histories, so that all of them together stay bounded.
+    /// Shortens the histories when there are many phones, so that their sum stays bounded.
     private var historyLimit: Int {
         max(2, min(SimulatorLimits.historyOfPhone, SimulatorLimits.history / max(1, phones.count)))
     }
@@ -70,7 +70,7 @@ struct PhoneBook {
 
     // MARK: - By hand
 
-    /// Makes a phone known, with the given properties where they are given.
+    /// Makes a phone known, with the given properties.
     mutating func set(
         _ token: String, platform: PhonePlatform? = nil, environment: SimulatedEnvironment? = nil, app: String? = nil
     ) {
@@ -96,7 +96,7 @@ struct PhoneBook {
         } != nil
     }
 
-    /// - Parameter since: milliseconds since 1970 from which on the token is dead; nil: it lives.
+    /// - Parameter since: when the token died, in milliseconds since 1970; nil if it is valid.
     mutating func setGone(_ token: String, since: Int64?) -> Bool {
         withPhone(token) { $0.goneSince = since } != nil
     }
@@ -107,14 +107,14 @@ struct PhoneBook {
         olderBadges = 0
     }
 
-    // MARK: - For those who watch
+    // MARK: - For watchers
 
     mutating func watch(_ isWatched: Bool) {
         self.isWatched = isWatched
         if !isWatched { changed.removeAll() }
     }
 
-    /// The phones that changed since the last call, at most so many.
+    /// The phones that changed since the last call, up to a limit.
     mutating func takeChanged(_ limit: Int) -> [Phone] {
         let taken = Array(changed.prefix(limit))
         changed.subtract(taken)

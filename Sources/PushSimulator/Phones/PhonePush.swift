@@ -5,7 +5,7 @@ package enum PhonePlatform: String, Sendable, CaseIterable {
     case android
 }
 
-/// What kind of push it is, for the rules of faults and for the eye.
+/// The kind of push, for fault rules and for display.
 package enum PushKind: String, Sendable, CaseIterable {
     /// Shows a notification.
     case alert
@@ -17,7 +17,7 @@ package enum PushKind: String, Sendable, CaseIterable {
     case background
 }
 
-/// A push as a phone understands it, whichever service it came through.
+/// A push as a phone understands it, from either service.
 struct PhonePush: Sendable {
     struct Alert: Sendable {
         let title: String
@@ -31,15 +31,16 @@ struct PhonePush: Sendable {
     /// The bundle id or the Firebase project.
     let app: String
     var alert: Alert?
-    /// What the icon is set to; nil leaves it as it is.
+    /// The icon's new number; nil leaves it unchanged.
     var badge: Int64?
     var badgeVersion: Int64?
-    /// Whether the app runs in the background for it.
+    /// Whether it wakes the app in the background.
     var wakesApp = false
-    /// The key of what it replaces: in the notification centre, and (Android) among what waits for the phone.
+    /// The key of the pushes that it replaces: in the notification centre, and (Android) among those that wait for the
+    /// phone.
     var collapseID: ExactText?
     var tag: ExactText?
-    /// When it is dropped if the phone is off: milliseconds since 1970; nil: it isn't kept at all.
+    /// When the service drops it if the phone is off: milliseconds since 1970; nil if it isn't kept at all.
     var keptUntil: Int64?
 
     var kind: PushKind {
@@ -50,8 +51,7 @@ struct PhonePush: Sendable {
 }
 
 extension PhonePush {
-    /// How long APNs and FCM keep a push that says nothing about it, and at most: four weeks for Google, 30 days for
-    /// Apple.
+    /// How long APNs and FCM keep a push by default and at most: four weeks for Google, 30 days for Apple.
     static let appleDays: Int64 = 30
     static let googleSeconds: Int64 = 2_419_200
 
@@ -73,12 +73,12 @@ extension PhonePush {
         let longest = now + appleDays * 24 * 3_600 * 1_000
         guard let expiration else { return longest }
         guard expiration > 0 else { return nil }
-        // More seconds than fit are as good as the longest.
+        // More seconds than fit count as the longest time.
         let (milliseconds, isTooMuch) = expiration.multipliedReportingOverflow(by: 1_000)
         return isTooMuch ? longest : min(milliseconds, longest)
     }
 
-    /// What iOS takes from a payload. A value of the wrong kind is ignored, as iOS does.
+    /// The values that iOS takes from a payload. Ignores a value of the wrong type, as iOS does.
     mutating func read(applePayload payload: JSONValue) {
         let aps = payload["aps"]
         switch aps?["alert"] {
@@ -100,7 +100,7 @@ extension PhonePush {
         return text
     }
 
-    /// A number, or a text of one: FCM's data holds texts only.
+    /// A number, or the text of one: FCM's data holds only texts.
     static func integer(_ value: JSONValue?) -> Int64? {
         switch value {
         case .integer(let integer)?: integer

@@ -1,11 +1,10 @@
 import CampanileCore
 
-/// Which pushes were accepted, by their ids: finds those that were accepted twice. Bounded: it remembers the newest
-/// 500,000 to 1,000,000.
+/// The ids of accepted pushes: finds those accepted twice. Bounded: it remembers the newest 500,000 to 1,000,000.
 struct PushLedger {
     private var young: Set<ExactText> = []
     private var old: Set<ExactText> = []
-    /// Accepted, and the sender was left without an answer on purpose: one more copy of these is nobody's mistake.
+    /// Accepted, and left without an answer on purpose: one more copy of these is no mistake of the sender's.
     private var unanswered: Set<ExactText> = []
     private(set) var duplicates = 0
     /// Duplicates of pushes whose answer was sent.
@@ -30,7 +29,7 @@ struct PushLedger {
         if !isAnswered { leaveUnanswered(text) }
     }
 
-    /// Another copy of this one is to be expected.
+    /// Notes that another copy of this one may come.
     mutating func leaveUnanswered(_ id: String) {
         if unanswered.count < SimulatorLimits.pushIDs { unanswered.insert(ExactText(id)) }
     }

@@ -10,13 +10,13 @@ final class HTTP1Connection: ChannelInboundHandler {
     private let wire: WireHandler
     private let onCertificateChange: @Sendable (FaultAction.CertificateChange) -> Void
     private var facts: ConnectionFacts
-    /// The one that comes in or waits for its answer.
+    /// The request that is arriving or waits for its answer.
     private var request = SimulatedRequest()
-    /// Whether the connection goes on after the present answer.
+    /// Whether the connection continues after the present answer.
     private var isKeptAlive = true
-    /// Whether nothing more is answered, also what has come already.
+    /// Whether no further request gets an answer, even one that has arrived.
     private var isDone = false
-    /// The push that was accepted with the present request, until the answer is out.
+    /// The push accepted with the present request, until the answer is out.
     private var acceptedID: String?
     private var context: ChannelHandlerContext?
 
@@ -45,7 +45,7 @@ final class HTTP1Connection: ChannelInboundHandler {
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) { context.close(promise: nil) }
 
-    // MARK: - What comes in
+    // MARK: - Incoming
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         guard !isDone else { return }
@@ -74,9 +74,9 @@ final class HTTP1Connection: ChannelInboundHandler {
         after(milliseconds: verdict.delayMilliseconds) { $0.carryOut(verdict) }
     }
 
-    // MARK: - What goes out
+    // MARK: - Outgoing
 
-    /// The verdict, in the terms of a protocol without streams: what ends a stream of HTTP/2 ends the connection.
+    /// Carries out a verdict without streams: a fault that ends an HTTP/2 stream ends the connection.
     private func carryOut(_ verdict: SimulatorCore.Verdict) {
         switch verdict.fault {
         case .silence?: break
@@ -126,12 +126,12 @@ final class HTTP1Connection: ChannelInboundHandler {
     private func end() {
         acceptedID = nil
         isDone = !isKeptAlive
-        // The next request, if it waits, comes with this.
+        // This delivers the next request, if one waits.
         context?.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
         if isDone { leave() }
     }
 
-    /// Runs on this connection's event loop, unless it has ended by then.
+    /// Runs work on this connection's event loop, unless it has ended by then.
     private func after(milliseconds: Int, _ work: @escaping (HTTP1Connection) -> Void) {
         guard let context else { return }
         context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(milliseconds))) {
@@ -139,7 +139,7 @@ final class HTTP1Connection: ChannelInboundHandler {
         }
     }
 
-    /// The present request gets no answer any more.
+    /// Notes that the present request gets no answer.
     private func giveUp() {
         if let id = acceptedID { core.leftUnanswered(id) }
         acceptedID = nil

@@ -1,11 +1,12 @@
 import NIOCore
 import NIOTLS
 
-/// An event from the server: the connection shall end.
+/// The server's event that ends the connection.
 struct Depart: Sendable {}
 
-/// The first behind TLS. It waits until it is known what the connection speaks, and makes way for that: what ALPN agreed
-/// on, or else what the first bytes are. Whoever knows that Apple speaks HTTP/2 need not offer it (RFC 9113 section 3.3).
+/// The first handler after TLS. Finds out the connection's protocol, from ALPN or else from the first bytes, and
+/// replaces itself by that protocol's handlers. A client that knows that Apple speaks HTTP/2 needn't offer it (RFC 9113
+/// section 3.3).
 final class ProtocolChooser: ChannelInboundHandler, RemovableChannelHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -15,10 +16,10 @@ final class ProtocolChooser: ChannelInboundHandler, RemovableChannelHandler {
         case http2
     }
 
-    /// Adds the handlers that speak it.
+    /// Adds the handlers of the protocol.
     typealias Speaker = (Spoken, ChannelPipeline.SynchronousOperations) throws -> Void
 
-    /// How every HTTP/2 connection begins (RFC 9113 section 3.4), and no request of HTTP/1.1.
+    /// The beginning of every HTTP/2 connection (RFC 9113 section 3.4), and of no HTTP/1.1 request.
     private static let preface = Array("PRI * HTTP/2.0".utf8)
 
     /// Whether ALPN must have agreed on HTTP/2.
@@ -26,7 +27,7 @@ final class ProtocolChooser: ChannelInboundHandler, RemovableChannelHandler {
     private let speak: Speaker
     private var waiting = ByteBuffer()
     private var isChosen = false
-    /// TLS goes on reading while it says goodbye.
+    /// TLS goes on reading while it closes.
     private var isEnded = false
 
     init(isStrict: Bool, _ speak: @escaping Speaker) {

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOHTTP2
 
-/// Carries out a verdict: the answer as it should be, or what was commanded instead.
+/// Carries out a verdict: the proper answer, or the commanded fault.
 extension ServiceConnection {
     func carryOut(_ verdict: SimulatorCore.Verdict, on id: HTTP2StreamID) {
         guard verdict.delayMilliseconds > 0 else { return carryOutNow(verdict, on: id) }
@@ -49,7 +49,7 @@ extension ServiceConnection {
         closeIfDone()
     }
 
-    /// Runs on this connection's event loop, unless it has ended by then.
+    /// Runs work on this connection's event loop, unless it has ended by then.
     private func after(milliseconds: Int, _ work: @escaping (ServiceConnection) -> Void) {
         guard let context else { return }
         context.eventLoop.assumeIsolated().scheduleTask(in: .milliseconds(Int64(milliseconds))) {
@@ -59,7 +59,7 @@ extension ServiceConnection {
 
     // MARK: - GOAWAY
 
-    /// How long clients that were told to go may go on, when everything they sent is to be answered.
+    /// How long clients may continue after a GOAWAY that promises answers to everything sent.
     private static let drainMilliseconds = 50
 
     private func goAway(_ last: FaultAction.LastStream, reason: String, present: HTTP2StreamID) {
@@ -67,7 +67,7 @@ extension ServiceConnection {
         let text = Array("{\"reason\":\"\(reason)\"}".utf8)
         switch last {
         case .all:
-            // Two steps (RFC 9113 section 6.8): first "open nothing new", then what really was the last one.
+            // Two steps (RFC 9113 section 6.8): first "open nothing new", then the real last stream.
             flushIfNeeded()
             wire.inject(RawFrame.goAwayForAll(debugData: text))
             after(milliseconds: ServiceConnection.drainMilliseconds) { connection in
@@ -77,7 +77,7 @@ extension ServiceConnection {
         case .present:
             finish(after: max(present, newestProcessed), text)
         case .older(let count):
-            // What was processed must not be called unprocessed.
+            // Must not call a processed request unprocessed.
             let oldest = HTTP2StreamID(max(0, Int(present) - 2 * max(1, count)))
             finish(after: max(oldest, newestProcessed), text)
         }

@@ -13,9 +13,9 @@ final class ServiceConnection: ChannelInboundHandler {
         var request = SimulatedRequest()
         /// Bytes received since the stream's window was last refilled.
         var consumed = 0
-        /// Whether it has been judged: it has its answer, or won't get one.
+        /// Whether it has been judged, so that it has its answer or won't get one.
         var isJudged = false
-        /// The push that was accepted with it, until the answer is out.
+        /// The push accepted with it, until the answer is out.
         var acceptedID: String?
     }
 
@@ -24,14 +24,14 @@ final class ServiceConnection: ChannelInboundHandler {
     private let onCertificateChange: @Sendable (FaultAction.CertificateChange) -> Void
     var facts: ConnectionFacts
     var streams: [HTTP2StreamID: Stream] = [:]
-    /// The stream limits that were sent, and not yet confirmed by the client.
+    /// The stream limits sent but not yet confirmed by the client.
     private var sentLimits: [Int]
-    /// The one that the client has confirmed last.
+    /// The one last confirmed by the client.
     private var limit: Int?
     private var isRaised: Bool
-    /// Requests until a limit that was lowered on command goes back.
+    /// Requests until the end of a limit lowered on command.
     private var requestsUntilRaise: Int?
-    /// The greatest stream that was processed.
+    /// The greatest processed stream.
     var newestProcessed: HTTP2StreamID = .rootStream
     var newestOpened: HTTP2StreamID = .rootStream
     var isLeaving = false
@@ -65,7 +65,7 @@ final class ServiceConnection: ChannelInboundHandler {
         context.fireChannelInactive()
     }
 
-    /// Whatever is open gets no answer any more. To be said at once: its sender may come back on another connection
+    /// Notes that the open requests get no answer. At once, because their sender may return on another connection
     /// before this one has ended.
     func giveUpStreams() {
         for stream in streams.values {
@@ -79,7 +79,7 @@ final class ServiceConnection: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // What concerns one stream only was answered by the frame layer with RST_STREAM.
+        // The frame layer has answered an error of a single stream with RST_STREAM.
         if error is NIOHTTP2Errors.StreamError || error is NIOHTTP2Errors.NoSuchStream { return }
         context.close(promise: nil)
     }
@@ -90,7 +90,7 @@ final class ServiceConnection: ChannelInboundHandler {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-        // What came in one piece with the request that ended the connection isn't looked at.
+        // Ignores bytes that came together with the request that ended the connection.
         guard !wire.isDeaf else { return }
         isReading = true
         let frame = unwrapInboundIn(data)
@@ -104,7 +104,7 @@ final class ServiceConnection: ChannelInboundHandler {
         }
     }
 
-    // MARK: - What comes in
+    // MARK: - Incoming
 
     private func received(_ headers: HTTP2Frame.FramePayload.Headers, on id: HTTP2StreamID) {
         if streams[id] == nil {
@@ -113,7 +113,7 @@ final class ServiceConnection: ChannelInboundHandler {
         if headers.endStream { complete(id) }
     }
 
-    /// - Returns: whether the stream may be there.
+    /// - Returns: whether the stream is allowed.
     private func open(_ id: HTTP2StreamID, _ headers: HPACKHeaders) -> Bool {
         guard streams.count < limit ?? core.options.firstStreamLimit else {
             core.refusedStream(isEarly: limit == nil)
@@ -206,7 +206,7 @@ final class ServiceConnection: ChannelInboundHandler {
             .rootStream)
     }
 
-    // MARK: - What goes out
+    // MARK: - Outgoing
 
     func answer(_ answer: SimulatedAnswer, on id: HTTP2StreamID) {
         guard streams.removeValue(forKey: id) != nil else { return }
@@ -271,7 +271,7 @@ extension SimulatedRequest {
         if authority.isEmpty, let host = field("host") { authority = host }
     }
 
-    /// The three fields that fast mode looks at.
+    /// The three fields that fast mode reads.
     mutating func readFast(_ headers: HPACKHeaders) {
         for (name, value, _) in headers {
             switch name {

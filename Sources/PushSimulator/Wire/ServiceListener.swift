@@ -25,7 +25,7 @@ final class ServiceListener: Sendable {
         state = Mutex(State(tls: try ServiceListener.context(authority, core.options)))
     }
 
-    /// TLS 1.2 or newer; HTTP/1.1 for Google's services, whoever prefers it.
+    /// TLS 1.2 or newer; HTTP/1.1 too, for clients of Google's services.
     private static func context(
         _ authority: SimulatedAuthority, _ options: SimulatorOptions
     ) throws -> NIOSSLContext {
@@ -104,14 +104,14 @@ final class ServiceListener: Sendable {
         return NIOHTTP2Handler(mode: .server, connectionConfiguration: connection, streamConfiguration: stream)
     }
 
-    /// New connections see another certificate; those that are open end.
+    /// Ends the open connections; new ones get another certificate.
     func changeCertificate(_ change: FaultAction.CertificateChange) {
         let signer: SimulatedAuthority?
         switch change {
         case .leaf: signer = authority
         case .otherAuthority: signer = try? SimulatedAuthority.make()
         }
-        // Signing needs nothing that could be missing once it has worked at the start.
+        // Signing can't fail here if it has worked at the start.
         if let signer, let tls = try? ServiceListener.context(signer, core.options) {
             state.withLock { $0.tls = tls }
         }

@@ -1,21 +1,21 @@
 import CampanileCore
 
-/// A whole request as it came in.
+/// A complete request as received.
 struct SimulatedRequest {
     var method = ""
     var path = ""
     var authority = ""
-    /// The fields but the pseudo-header ones, in their order, names in lower case.
+    /// The fields except pseudo-headers, in their order, names in lower case.
     var fields: [(name: String, value: String)] = []
     var body: [UInt8] = []
-    /// Bytes of the body, also those that were not kept.
+    /// Bytes of the body, including those not kept.
     var bodyLength = 0
 
     /// The field's value; nil when it is missing.
     func field(_ name: String) -> String? { fields.first { $0.name == name }?.value }
 }
 
-/// What goes back.
+/// The answer.
 struct SimulatedAnswer {
     var status: Int
     var fields: [(name: String, value: String)]
@@ -32,19 +32,19 @@ struct SimulatedAnswer {
     }
 }
 
-/// What the services know of one connection.
+/// The services' state of one connection.
 struct ConnectionFacts {
     /// Counts the connections from 1.
     let number: Int
     let environment: SimulatedEnvironment
-    /// Google's services take it, APNs doesn't.
+    /// Google's services accept it, APNs doesn't.
     var speaksHTTP1 = false
-    /// The key that the connection's first good provider token was signed with: APNs takes no other on it.
+    /// The key of the connection's first valid provider token: APNs accepts no other on it.
     var keyID: String?
-    /// Renewing too often spoils the connection until this moment (milliseconds since 1970).
+    /// The end of the refusals after renewing too often (milliseconds since 1970).
     var unusableUntil: Int64?
-    /// Whether a good provider token or access token came: APNs then allows more than one stream.
+    /// Whether a valid provider token or access token came: APNs then allows more than one stream.
     var isTrusted = false
-    /// Fast mode: the `authorization` that was good last, and until when (milliseconds since 1970).
+    /// Fast mode: the last valid `authorization`, and the end of its validity (milliseconds since 1970).
     var goodAuthorization = (text: "", until: Int64.min)
 }

@@ -1,10 +1,10 @@
 import NIOCore
 
-/// Stands between the protocol and TLS, and does there what HTTP/2's frame layer can't:
+/// Handler between the protocol and TLS, for tasks that HTTP/2's frame layer can't do:
 /// - gathers the frames of one flush in one buffer, so that they share a TLS record;
 /// - hides the stream limit from the frame layer (`hidden`);
 /// - writes frames that the frame layer would refuse to send;
-/// - goes deaf and dumb on command.
+/// - stops reading and writing on command.
 final class WireHandler: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer
@@ -13,23 +13,23 @@ final class WireHandler: ChannelDuplexHandler {
 
     private static let hiddenBit: UInt32 = 1 << 30
 
-    /// The stream limit as the frame layer is told it. NIOHTTP2 ends the connection when a client opens one stream too
-    /// many; APNs refuses that stream. So the frame layer is told a limit beyond reach, and the wire the true one.
+    /// The stream limit for the frame layer. NIOHTTP2 ends the connection when a client opens one stream too many; APNs
+    /// refuses that stream. So the frame layer gets a limit beyond reach, and the wire the true one.
     static func hidden(_ limit: Int) -> Int { limit | Int(hiddenBit) }
 
     private var gathered = ByteBuffer()
     private var promises: [EventLoopPromise<Void>] = []
     private var context: ChannelHandlerContext?
-    /// What comes in is thrown away.
+    /// Discards incoming bytes.
     private(set) var isDeaf = false
-    /// What should go out is thrown away.
+    /// Discards outgoing bytes.
     private var isDumb = false
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// Ends the connection, and lets what was written arrive: a socket that is closed with unread bytes in it would
-    /// take back answers that are still on their way.
+    /// Ends the connection after the written bytes have arrived: closing a socket with unread bytes would drop answers
+    /// still on their way.
     func leave(_ channel: any Channel) {
         guard !isDeaf else { return }
         isDeaf = true
@@ -37,7 +37,7 @@ final class WireHandler: ChannelDuplexHandler {
         channel.eventLoop.scheduleTask(in: .milliseconds(500)) { channel.close(promise: nil) }
     }
 
-    /// From now on nothing is read or written, and the connection stays open.
+    /// Stops reading and writing, and keeps the connection open.
     func freeze() {
         isDeaf = true
         isDumb = true
