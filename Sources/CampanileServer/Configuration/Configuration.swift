@@ -2,12 +2,13 @@ package import CampanileCore
 package import Foundation
 package import HTTPEngine
 
-/// All settings of a server, read once at start and never changed: the command line over the environment over the
-/// file over the defaults that stand here.
+/// All settings of a server, read once at start and never changed: the command line over the environment over the file
+/// over the defaults here.
 ///
-/// A value that exists is valid: ``load(file:fileIsRequired:environment:flags:)`` makes one or names every problem.
-/// Secrets in it hide themselves (``Secret``), so that it may be printed whole. Paths of files are as they were
-/// written: a relative one is relative to the directory the program was started in, wherever it was written.
+/// A value that exists is valid:
+/// ``load(file:fileIsRequired:environment:flags:)`` makes one or names every problem. Its secrets don't print (``Secret``),
+/// so it may be printed whole. Paths of files are as written: a relative one is relative to the program's working
+/// directory, in the file as well.
 package struct Configuration: Sendable, Equatable {
     /// The address to listen on: an IPv4 or IPv6 address, or a host name.
     package var host = "127.0.0.1"
@@ -16,39 +17,38 @@ package struct Configuration: Sendable, Equatable {
     /// The SQLite file.
     package var database = "data/campanile.sqlite"
     package var jwt = JWT()
-    /// Texts that mark a User-Agent as native where they occur in it, beside `Hotwire Native` and `Turbo Native`.
+    /// Texts that mark a User-Agent as native if it contains them, beside `Hotwire Native` and `Turbo Native`.
     package var nativeUserAgents: [String] = []
     package var badge = Badge()
-    /// By app name: how its devices are pushed to. An app that isn't here, or has no provider, is pushed to by the
-    /// sandbox.
+    /// The providers of each app, by name. The sandbox takes the pushes of an app that isn't here or lacks a provider.
     package var apps: [String: App] = [:]
     package var push = Push()
     package var streams = Streams()
     package var cable = Cable()
     /// Origins (RFC 6454 section 6.2, `https://app.example.com`) whose pages may call from another origin.
     package var allowedOrigins: [String] = []
-    /// The proxies that are believed what they say of a client (`X-Forwarded-For`, `X-Forwarded-Proto`).
+    /// The proxies whose fields about a client the server believes (`X-Forwarded-For`, `X-Forwarded-Proto`).
     package var trustedProxies: [IPNetwork] = []
-    /// The declared tree of screens that deep links are checked against. Empty: nothing is declared.
+    /// The declared tree of screens, for checking deep links. Empty if none is declared.
     package var deepLinks = DeepLinkTree()
-    /// By category name: what a notification of it gets where the producer says nothing.
+    /// The defaults for the notifications of a category, by name.
     package var categories: [ExactText: NotificationCategory] = [:]
-    /// Whether a category that isn't declared is refused.
+    /// Whether to refuse an undeclared category.
     package var categoriesOnly = false
     package var pathConfiguration = PathConfiguration()
-    /// Whether the console's pages are served.
+    /// Whether to serve the console's pages.
     package var console = false
     package var metrics = Metrics()
-    /// The environment's variables that begin like settings and are none: for people to be told.
+    /// The environment's variables with the settings' prefix that aren't settings, for a notice to people.
     package var passedOver = PassedOver()
 
     package init() {}
 
     /// Names of variables, in order.
     package struct PassedOver: Sendable, Equatable {
-        /// Nobody knows whose.
+        /// Of unknown origin.
         package var unknown: [String] = []
-        /// What Kubernetes and Docker tell a container of the services beside it.
+        /// From Kubernetes or Docker, about the services beside a container.
         package var serviceLinks: [String] = []
 
         package init(unknown: [String] = [], serviceLinks: [String] = []) {
@@ -57,15 +57,16 @@ package struct Configuration: Sendable, Equatable {
         }
     }
 
-    /// How user tokens are verified. With neither ``secret`` nor ``jwksFile`` the server makes a secret of its own.
+    /// The settings for verifying user tokens. Without ``secret`` and ``jwksFile`` the server makes a secret of its
+    /// own.
     package struct JWT: Sendable, Equatable {
         /// The HS256 key, at least 32 bytes (RFC 7518 section 3.2). Never together with ``jwksFile``.
         package var secret: Secret?
         /// A file with a JWK set (RFC 7517) of RS256 and ES256 keys.
         package var jwksFile: String?
-        /// What a token's `iss` must be, if set.
+        /// The required value of a token's `iss`, if set.
         package var issuer: String?
-        /// What a token's `aud` must hold, if set.
+        /// The required content of a token's `aud`, if set.
         package var audience: String?
 
         package init() {}
@@ -73,13 +74,13 @@ package struct Configuration: Sendable, Equatable {
 
     package struct Badge: Sendable, Equatable {
         package var policy = BadgePolicy.unread
-        /// Whether reading on one device tells the new number to the others.
+        /// Whether reading on one device sends the new number to the others.
         package var syncOnRead = true
         /// Whether a clearing push to iOS carries `content-available`.
         package var contentAvailable = true
         /// Whether Android devices get badge pushes, as data-only messages.
         package var androidData = false
-        /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
+        /// Whether to hold a 0 back while unread notifications remain: iOS empties its notification centre at 0.
         package var neverZeroWhileOthersRemain = false
         /// Whether a native app's first page of the list clears the badge.
         package var clearOnNativeList = true
@@ -87,7 +88,7 @@ package struct Configuration: Sendable, Equatable {
         package init() {}
     }
 
-    /// One app. A provider that is missing is stood in for by the sandbox; what else is missing, the top level has.
+    /// One app. The sandbox replaces a missing provider; the top level has the values of other missing settings.
     package struct App: Sendable, Equatable {
         package var apns: APNs?
         package var fcm: FCM?
@@ -112,7 +113,7 @@ package struct Configuration: Sendable, Equatable {
         package var teamID: String
         /// The bundle identifier of the app.
         package var topic: String
-        /// Where to connect instead of Apple's production and sandbox hosts; `https`, no path.
+        /// The server to use instead of Apple's production and sandbox hosts; `https`, no path.
         package var url: URL?
 
         package init(keyFile: String, keyID: String, teamID: String, topic: String, url: URL? = nil) {
@@ -128,7 +129,7 @@ package struct Configuration: Sendable, Equatable {
     package struct FCM: Sendable, Equatable {
         /// The JSON file of a service account.
         package var serviceAccountFile: String
-        /// Where to connect instead of Google's host; `https`, no path.
+        /// The server to use instead of Google's host; `https`, no path.
         package var url: URL?
 
         package init(serviceAccountFile: String, url: URL? = nil) {
@@ -140,28 +141,29 @@ package struct Configuration: Sendable, Equatable {
     package struct Push: Sendable, Equatable {
         /// A PEM file of certificates to trust for the providers' hosts instead of the system's.
         package var caFile: String?
-        /// What the server does with a push that was sent and not answered.
+        /// The treatment of a push that was sent and not answered.
         package var unanswered = Unanswered.resend
-        /// The percentage of an app's device tokens that may die within a minute; if more do, none is believed to be dead.
+        /// The percentage of an app's device tokens that may die within a minute; if more do, the server believes none
+        /// of them dead.
         package var deadTokenPercent = 10
 
         package init() {}
 
         package enum Unanswered: String, Sendable, CaseIterable {
-            /// It goes again with the same id: it may arrive twice.
+            /// Send it again with the same id: it may arrive twice.
             case resend
-            /// It is given up: it may be lost.
+            /// Give it up: it may be lost.
             case giveUp = "give_up"
         }
     }
 
     /// Realtime streams of every kind.
     package struct Streams: Sendable, Equatable {
-        /// The cookie in which a browser may send its user token when it opens a stream; nil: none.
+        /// The cookie in which a browser may send its user token when it opens a stream; nil for none.
         package var cookie: String?
-        /// Open streams of one user at once.
+        /// The most open streams of one user.
         package var perUser = Limits.streamsPerUser
-        /// Open streams in total.
+        /// The most open streams in total.
         package var total = Limits.streamsInTotal
 
         package init() {}
@@ -169,13 +171,13 @@ package struct Configuration: Sendable, Equatable {
 
     /// Realtime streams in Rails' ActionCable protocol.
     package struct Cable: Sendable, Equatable {
-        /// The key that signed stream names are verified with. Never together with ``secretKeyBase``.
+        /// The key for verifying signed stream names. Never together with ``secretKeyBase``.
         package var signedStreamKey: Secret?
-        /// The `secret_key_base` of a Rails application, which that key can be derived from.
+        /// The `secret_key_base` of a Rails application, from which to derive that key.
         package var secretKeyBase: Secret?
         /// The name of a user's stream; `{user_id}` stands for the user's id, `{app}` for the user's app.
         package var streamName = "notifications:{user_id}"
-        /// Whether a connection without a user token is welcomed, and may subscribe to signed streams only.
+        /// Whether to accept a connection without a user token; it may subscribe to signed streams only.
         package var signedStreamsOnly = false
 
         package init() {}
@@ -189,11 +191,11 @@ package struct Configuration: Sendable, Equatable {
         package init() {}
 
         package struct Version: Sendable, Equatable {
-            /// Free for the app: given to it as they stand.
+            /// The app's own, passed on unchanged.
             package var settings: [String: Value]
             /// `tabs` of the settings.
             package var tabs: [Tab]
-            /// In order; where several match a path, later ones win.
+            /// In order; if several match a path, later ones win.
             package var rules: [Rule]
 
             package init(settings: [String: Value] = [:], tabs: [Tab] = [], rules: [Rule] = []) {
@@ -209,12 +211,12 @@ package struct Configuration: Sendable, Equatable {
             package var icon: String?
             package var selectedIcon: String?
             package var path: String
-            /// Whether it is the one that shows the inbox.
+            /// Whether it shows the inbox.
             package var isNotifications = false
         }
 
         package struct Rule: Sendable, Equatable {
-            /// Regular expressions, each searched for in a path with its query.
+            /// Regular expressions, to search for in a path with its query.
             package var patterns: [String]
             package var properties: [String: Value]
 
@@ -226,15 +228,15 @@ package struct Configuration: Sendable, Equatable {
     }
 
     package struct Metrics: Sendable, Equatable {
-        /// The bearer token of those who watch the server, if set.
+        /// The bearer token for monitoring, if set.
         package var token: Secret?
-        /// A port of their own, on the same host, if set.
+        /// A separate port for monitoring, on the same host, if set.
         package var port: Int?
 
         package init() {}
     }
 
-    /// A value whose shape is the user's choice: what JSON can say (RFC 8259).
+    /// Any JSON value (RFC 8259), for settings of the user's own shape.
     package indirect enum Value: Sendable, Equatable {
         case null
         case bool(Bool)
@@ -245,7 +247,7 @@ package struct Configuration: Sendable, Equatable {
         case object([String: Value])
     }
 
-    /// What the command line said. A missing flag leaves the setting to the environment, the file and the default.
+    /// The flags of the command line. A missing flag leaves the setting to the environment, the file and the default.
     package struct Flags: Sendable {
         package var host: String?
         package var port: Int?

@@ -1,7 +1,7 @@
 import Foundation
 import Yams
 
-/// A value as somebody wrote it: in the file, in an environment variable or on the command line.
+/// A value as written in the file, in an environment variable or on the command line.
 struct WrittenValue: Sendable {
     enum Content: Sendable {
         case scalar(Scalar)
@@ -16,13 +16,13 @@ struct WrittenValue: Sendable {
         enum Style: Sendable {
             /// In the file without quotes: YAML gives a meaning to `true`, `12` or `null`.
             case plain
-            /// In the file in quotes or as a block: text, whatever it looks like.
+            /// In the file in quotes or as a block: always text.
             case quoted
-            /// Outside the file, where everything is text and stands for whatever the setting needs.
+            /// Outside the file, where everything is text and the setting decides its meaning.
             case outside
         }
 
-        /// Whether YAML reads this as no value at all.
+        /// Whether YAML reads this as null.
         var isNull: Bool { style == .plain && ["", "~", "null", "Null", "NULL"].contains(text) }
     }
 
@@ -35,7 +35,7 @@ struct WrittenValue: Sendable {
     let content: Content
     let origin: ConfigurationProblems.Origin
 
-    /// Whether this says nothing: `key:` with nothing behind it.
+    /// Whether this is an empty value: `key:` with nothing after it.
     var isNull: Bool {
         if case .scalar(let scalar) = content { scalar.isNull } else { false }
     }
@@ -45,7 +45,7 @@ struct WrittenValue: Sendable {
 struct ConfigurationDocument: Sendable {
     let entries: [WrittenValue.Entry]
     let problems: [ConfigurationProblems.Problem]
-    /// False where the file says something that could not be understood: then nothing may be said to be missing.
+    /// False if a part of the file couldn't be understood: then no setting counts as missing.
     let isWhole: Bool
 
     static let none = ConfigurationDocument(entries: [], problems: [], isWhole: true)
@@ -58,7 +58,7 @@ struct ConfigurationDocument: Sendable {
 
     /// Reads and parses the file at `path`.
     ///
-    /// A file that doesn't exist is a problem only if it `isRequired`; one that can't be read or isn't YAML always is.
+    /// A missing file is a problem only if it `isRequired`; an unreadable one, or one that isn't YAML, always is.
     static func read(path: String, isRequired: Bool) -> ConfigurationDocument {
         if !isRequired, !FileManager.default.fileExists(atPath: path) { return .none }
         do throws(SettingComplaint) {
@@ -92,9 +92,9 @@ struct ConfigurationDocument: Sendable {
         return ConfigurationDocument(entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
     }
 
-    /// Yams gives no tree of a file that says something twice. Without the repetitions it does, and what else is wrong is
-    /// reported along.
-    /// - Returns: nil when something else is wrong with the YAML, or what is left isn't YAML any more.
+    /// Parses a file with repeated keys, for which Yams gives no tree: removes the repetitions, so that the other
+    /// problems are reported too.
+    /// - Returns: nil when the YAML has another fault, or the rest isn't YAML.
     private static func parseWithoutRepetitions(
         _ text: String, _ error: any Error, path: String
     ) -> ConfigurationDocument? {
@@ -117,10 +117,10 @@ struct ConfigurationDocument: Sendable {
     }
 }
 
-/// A key that stands in a map more than once.
+/// A key that a map has more than once.
 private struct YAMLRepetition {
     let key: String
-    /// Where it stands first.
+    /// The place of the first.
     let line: Int
     private let column: Int
 
@@ -133,8 +133,8 @@ private struct YAMLRepetition {
         column = context.mark.column
     }
 
-    /// The text with empty lines where the key stands again, and for what belongs to it; nil when no such line is found (in
-    /// `{a: 1, a: 2}`, for one).
+    /// The text with empty lines instead of the repeated key and its value; nil when there is no such line (as in
+    /// `{a: 1, a: 2}`).
     func removed(from text: String) -> String? {
         var lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
         var isRepetition = false
@@ -144,7 +144,7 @@ private struct YAMLRepetition {
             guard let first = content.first, first != "#" else { continue }
             let depth = lines[index].count - content.count
             if depth < column - 1 { break }
-            // A list may stand as deep as the key that it belongs to.
+            // A list may have the same indentation as its key.
             if depth == column - 1, !["-", "}", "]"].contains(first) {
                 let name = content.prefix { $0 != ":" }.trimmingCharacters(in: CharacterSet(charactersIn: " \"'"))
                 isRepetition = name == key
@@ -158,7 +158,7 @@ private struct YAMLRepetition {
     }
 }
 
-/// Turns Yams' nodes into ``WrittenValue`` values, and says what of YAML is not read here.
+/// Turns Yams' nodes into ``WrittenValue`` values, and reports the parts of YAML that it doesn't support.
 private struct YAMLTranscript {
     let path: String
     private(set) var problems: [ConfigurationProblems.Problem] = []
@@ -168,8 +168,7 @@ private struct YAMLTranscript {
         self.path = path
     }
 
-    /// An alias is written out wherever it stands, so that a few lines can stand for billions of nodes: the count is
-    /// bounded.
+    /// Expands every alias, so a few lines could mean billions of nodes: the count is bounded.
     mutating func transcribe(_ node: Node, origin: ConfigurationProblems.Origin) -> WrittenValue {
         nodes += 1
         guard nodes <= ConfigurationLimits.nodes else { return WrittenValue(content: .list([]), origin: origin) }
@@ -185,13 +184,13 @@ private struct YAMLTranscript {
             let entries = mapping.compactMap { entry(key: $0.key, value: $0.value) }
             return WrittenValue(content: .map(entries), origin: origin)
         case .alias:
-            // Yams puts the anchored node in an alias' place when it composes, and makes this case only for writing.
+            // Yams replaces an alias by its anchored node when it composes, and uses this case only for writing.
             report(origin, "an alias could not be resolved")
             return WrittenValue(content: .list([]), origin: origin)
         }
     }
 
-    /// The settings of the whole file; a file with nothing but comments has none.
+    /// The settings of the whole file; a file with only comments has none.
     mutating func entries(ofRoot root: WrittenValue) -> [WrittenValue.Entry] {
         guard nodes <= ConfigurationLimits.nodes else {
             let limit = ConfigurationLimits.nodes
@@ -244,7 +243,7 @@ private struct YAMLTranscript {
         "\(keys.sorted().map(quotedForMessage).joined(separator: ", ")) is written more than once in the same map; here it stands first"
     }
 
-    /// What Yams threw, without the text of the file that its own descriptions quote: that text may hold a secret.
+    /// Yams' error, without the text of the file that its description quotes: that text may contain a secret.
     static func problem(of error: any Error, path: String) -> ConfigurationProblems.Problem {
         func problem(_ line: Int?, _ message: String) -> ConfigurationProblems.Problem {
             .init(origin: .file(path, line: line), message: message)

@@ -1,17 +1,17 @@
 import CampanileCore
 
 extension Configuration {
-    /// Where the file is looked for when the command line names none. It need not be there.
+    /// The file to read when the command line names none. It may be missing.
     package static let defaultFile = "campanile.yaml"
 
     /// Reads the settings: flags over environment over file over defaults.
     ///
     /// - Parameters:
     ///   - file: The path of the file; nil reads none.
-    ///   - fileIsRequired: Whether a file that isn't there is a problem. One that is there must be right in any case.
-    ///   - environment: The process' variables. Those that begin with `CAMPANILE_` are settings, but for the clients' and
-    ///     for those of others, which are passed over (`passedOver`).
-    ///   - flags: What the command line said.
+    ///   - fileIsRequired: Whether a missing file is a problem. An existing one must be valid in any case.
+    ///   - environment: The process's variables. Those that begin with `CAMPANILE_` are settings, except the clients'
+    ///     and those of others (`passedOver`).
+    ///   - flags: The flags of the command line.
     /// - Throws: Every problem of all sources together. Nothing malformed falls back to a default.
     package static func load(
         file: String?, fileIsRequired: Bool, environment: [String: String], flags: Flags
@@ -25,7 +25,7 @@ extension Configuration {
         return configuration
     }
 
-    /// Asks for every setting. What it makes is a configuration only if `reader` has no problem at the end.
+    /// Reads every setting. The result is valid only if `reader` has no problem at the end.
     init(_ reader: ConfigurationReader, _ flags: Flags) {
         self.init()
         let root = reader.root
@@ -52,8 +52,8 @@ extension Configuration {
         root.close()
     }
 
-    /// The flags replace the URLs of all apps. Where no app would use one it is a mistake: the pushes that it is meant
-    /// for would go to the sandbox.
+    /// Replaces the URLs of all apps by the flags'. A flag that no app would use is a mistake: the pushes meant for it
+    /// would go to the sandbox.
     private mutating func setEndpoints(_ flags: Flags, reader: ConfigurationReader, root: ConfigurationSection) {
         let apns = WrittenValue.flag("--apns-url", flags.apnsURL)
         let fcm = WrittenValue.flag("--fcm-url", flags.fcmURL)
@@ -71,7 +71,7 @@ extension Configuration {
 }
 
 extension WrittenValue {
-    /// What a flag said, if it was given.
+    /// A flag's value, if it was given.
     static func flag(_ name: String, _ text: String?) -> WrittenValue? {
         text.map { WrittenValue(content: .scalar(.init(text: $0, style: .outside)), origin: .flag(name)) }
     }

@@ -17,7 +17,7 @@ extension Configuration.PathConfiguration {
         for (name, below) in section.namedSections(platform.rawValue, .versionName, called: "a version") {
             let version = Version(
                 settings: below.object("settings", except: "tabs"), tabs: below.tabs(), rules: below.rules("rules", platform))
-            // Of rules that can't be read nothing more is said.
+            // Unreadable rules get no further problems.
             let isWhole = version.rules.count == below.written("rules")
             if isWhole { for complaint in version.complaints(on: platform) { below.complain(complaint) } }
             below.close()
@@ -28,7 +28,7 @@ extension Configuration.PathConfiguration {
 }
 
 extension ConfigurationSection {
-    /// A map whose keys and values are free, but for one key.
+    /// A map with free keys and values, except for one key.
     fileprivate func object(_ key: String, except known: String? = nil) -> [String: Configuration.Value] {
         let members = entries(key).filter { $0.key != known }.map { entry in
             (entry.key, value(entry.value, named: "\(name(key)).\(entry.key)"))
@@ -36,7 +36,7 @@ extension ConfigurationSection {
         return Dictionary(members) { first, _ in first }
     }
 
-    /// `settings.tabs`, the part of the settings that the rules are made from.
+    /// `settings.tabs`, from which the server makes rules.
     fileprivate func tabs() -> [Configuration.PathConfiguration.Tab] {
         guard let entry = entries("settings").first(where: { $0.key == "tabs" }) else { return [] }
         let name = "\(name("settings")).tabs"
@@ -79,7 +79,7 @@ extension ConfigurationSection {
         }
     }
 
-    /// How many elements a list has as it is written.
+    /// The number of elements of a list as written.
     fileprivate func written(_ key: String) -> Int {
         guard case .list(let elements)? = entry(key)?.value.content else { return 0 }
         return elements.count
@@ -124,7 +124,7 @@ extension ConfigurationSection {
         return patterns.map { Configuration.PathConfiguration.Rule(patterns: $0.value, properties: properties) }
     }
 
-    /// An element of a list that is a map of its own.
+    /// An element of a list that is a map.
     private func inner(_ written: WrittenValue, path: [String], with keys: String) -> ConfigurationSection? {
         guard case .map(let entries) = written.content else {
             reader.report(written.origin, "\(path.joined(separator: ".")) must be a map with \(keys)")
@@ -153,8 +153,8 @@ extension ConfigurationSection {
 }
 
 extension Configuration.Value {
-    /// Reads a scalar as YAML 1.2's core schema does (section 10.3.2). What other readers of YAML take for something
-    /// else, or JSON can't say, is refused rather than guessed.
+    /// Reads a scalar as YAML 1.2's core schema does (section 10.3.2). Refuses a value that other YAML readers
+    /// interpret differently, or that JSON can't express.
     fileprivate init(_ scalar: WrittenValue.Scalar) throws(SettingComplaint) {
         let text = scalar.text
         if scalar.style != .plain {
@@ -181,7 +181,7 @@ extension Configuration.Value {
         }
     }
 
-    /// Words that YAML 1.1 takes for booleans, and notations of numbers that YAML 1.1 and 1.2 disagree about.
+    /// Words that YAML 1.1 takes for booleans, and notations of numbers that differ between YAML 1.1 and 1.2.
     private static func isAmbiguous(_ text: String) -> Bool {
         let number = #/[-+]?(0[xob][0-9a-f_]+|[0-9][0-9_]*|\.(inf|nan))/#.ignoresCase()
         return ["yes", "no", "on", "off"].contains(text.lowercased()) || text.wholeMatch(of: number) != nil
@@ -189,7 +189,7 @@ extension Configuration.Value {
 }
 
 extension SettingType where Value == String {
-    /// What stands in the file name that an app fetches, such as `ios_v1.json`.
+    /// The version in the file name that an app fetches, such as `ios_v1.json`.
     fileprivate static var versionName: Self {
         refined { name in
             let isName = name.wholeMatch(of: #/v[1-9][0-9]*/#) != nil

@@ -1,7 +1,6 @@
-/// Everything that is wrong with a configuration, reported together, for the person who wrote it.
+/// All problems of a configuration, reported together, for the person who wrote it.
 ///
-/// The description names for each problem where it was written and what would be right. It never holds a secret, nor
-/// the text of a file.
+/// The description gives each problem's place and the right form. It never contains a secret, or the text of a file.
 package struct ConfigurationProblems: Error, Sendable, Equatable, CustomStringConvertible {
     /// In the order of the file's lines, then the environment's names, then the flags. Never empty.
     package let problems: [Problem]
@@ -14,7 +13,7 @@ package struct ConfigurationProblems: Error, Sendable, Equatable, CustomStringCo
         package var description: String { "\(origin): \(message)" }
     }
 
-    /// Where a value was written.
+    /// The place of a value.
     package enum Origin: Sendable, Hashable, CustomStringConvertible {
         /// A line of the configuration file, from 1; without one, the file as a whole.
         case file(String, line: Int?)
@@ -44,7 +43,7 @@ package struct ConfigurationProblems: Error, Sendable, Equatable, CustomStringCo
         return ([head] + problems.map { "  \($0)" }).joined(separator: "\n")
     }
 
-    /// The order of a report. What shares a place stays in the order it was found in.
+    /// The order of a report. Problems at one place keep the order in which they were found.
     private static func rank(_ found: (offset: Int, element: Problem)) -> (Int, Int, String, Int) {
         switch found.element.origin {
         case .file(_, let line): (0, line ?? 0, "", found.offset)

@@ -1,29 +1,28 @@
 import CampanileCore
 import Foundation
 
-/// What one run of reading a configuration knows and has found out: the sources, the problems, and which settings
-/// were asked for.
+/// The state of one reading of a configuration: the sources, the problems, and the settings read so far.
 ///
-/// The code that asks for a setting is the only place that names it. What is in a source and was never asked for is
-/// unknown, and what was asked for is what "did you mean" chooses from.
+/// Only the code that reads a setting names it. A source's setting that was never read is unknown, and "did you mean"
+/// chooses from the settings that were.
 final class ConfigurationReader {
     typealias Origin = ConfigurationProblems.Origin
 
     private let document: ConfigurationDocument
     private let environment: [String: String]
     private var problems: [ConfigurationProblems.Problem]
-    /// The path of every setting that was asked for.
+    /// The path of every setting read.
     private(set) var knownSettings: Set<[String]> = []
-    /// Every environment variable that was asked for.
+    /// Every environment variable read.
     private var knownVariables: Set<String> = []
     /// The paths of maps that only the file can set.
     private var fileOnly: [[String]] = []
     private var unknownSettings: [(path: [String], origin: Origin)] = []
-    /// The variables that are no settings and no mistakes. The unknown ones are found at the end.
+    /// The variables that are neither settings nor mistakes. The unknown ones are found at the end.
     private(set) var passedOver = Configuration.PassedOver()
 
     private static let variablePrefix = "CAMPANILE_"
-    /// What docs/integration.md calls the variables of a program that calls the server.
+    /// The variables of a program that calls the server, from docs/integration.md.
     private static let clientVariables: Set<String> = ["CAMPANILE_URL", "CAMPANILE_KEY"]
 
     init(document: ConfigurationDocument, environment: [String: String]) {
@@ -47,7 +46,7 @@ final class ConfigurationReader {
         if !problems.contains(problem) { problems.append(problem) }
     }
 
-    /// Says that a setting is missing, unless it may stand in a part of the file that could not be understood.
+    /// Reports a missing setting, unless it may be in a part of the file that couldn't be understood.
     func reportMissing(_ origin: Origin, _ message: String) {
         if document.isWhole { report(origin, message) }
     }
@@ -56,7 +55,7 @@ final class ConfigurationReader {
         knownSettings.insert(path)
     }
 
-    /// Says that nothing below `path` can come from the environment.
+    /// Notes that no setting below `path` can come from the environment.
     func know(fileOnly path: [String]) {
         fileOnly.append(path)
     }
@@ -74,7 +73,7 @@ final class ConfigurationReader {
         }
     }
 
-    /// Everything that was found, together with what was written and never asked for.
+    /// All problems, including settings that were written and never read.
     func finish() -> [ConfigurationProblems.Problem] {
         for unknown in unknownSettings { report(unknown.origin, sentence(unknown.path)) }
         for name in environment.keys.sorted() where !knownVariables.contains(name) {
@@ -91,7 +90,7 @@ final class ConfigurationReader {
         let key = path.last ?? ""
         let place = path.count > 1 ? " in \(path.dropLast().joined(separator: "."))" : ""
         let siblings = knownSettings.filter { $0.dropLast() == path.dropLast() }.compactMap(\.last)
-        // What is called so elsewhere was hardly meant in an element of a list.
+        // A name from elsewhere was hardly meant in an element of a list.
         let isElement = path.contains { $0.hasSuffix("]") }
         let elsewhere =
             isElement
@@ -103,10 +102,10 @@ final class ConfigurationReader {
         return "there is no setting \(quotedForMessage(key))\(place)\(meant.map { "; did you mean \($0)?" } ?? "")"
     }
 
-    /// Why a variable that nobody asked for is a mistake; nil if it may be anybody's.
+    /// Why an unread variable is a mistake; nil if it may be another program's.
     private func sentence(variable name: String) -> String? {
         let no = "there is no such setting"
-        // The prefix is the same in all of them: it must not make short names look alike.
+        // Without the prefix, which would make all short names look alike.
         let own = { (name: String) in String(name.dropFirst(Self.variablePrefix.count)) }
         if let meant = nearestNames(to: own(name), among: knownVariables.map(own)).first {
             return "\(no); did you mean \(Self.variablePrefix)\(meant)?"

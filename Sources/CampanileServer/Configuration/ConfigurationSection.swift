@@ -1,21 +1,22 @@
 import Foundation
 
-/// A value with the place it was read from.
+/// A value with its place.
 struct FoundSetting<Value> {
     let value: Value
     let origin: ConfigurationProblems.Origin
 }
 
-/// A map of settings under one path of the file, with the environment and the flags laid over it.
+/// A map of settings under one path of the file, overridden by the environment and the flags.
 ///
-/// Each method returns nil both for a setting that nobody wrote and for one with a problem. The two need not be told
-/// apart: with a problem there will be no configuration.
+/// Each method returns nil both for a missing setting and for one with a problem. Callers needn't distinguish them:
+/// with a problem there will be no configuration.
 final class ConfigurationSection {
     typealias Origin = ConfigurationProblems.Origin
 
     let reader: ConfigurationReader
     let path: [String]
-    /// Where the section begins: in the file, or with the first of its settings from elsewhere. Nil if nobody wrote it.
+    /// The beginning of the section: in the file, or with the first of its settings from elsewhere. Nil if it is
+    /// missing.
     private(set) var origin: Origin?
     private let entries: [WrittenValue.Entry]
     let takesEnvironment: Bool
@@ -35,8 +36,8 @@ final class ConfigurationSection {
 
     // MARK: - Single values
 
-    /// Reads a setting. Every source's value is checked, also one that another source overrides: it would count on the
-    /// day that the other one goes. One that `isRequired` must be there if anything of the section is.
+    /// Reads a setting. Checks every source's value, even an overridden one, which would count once the other is
+    /// removed. A setting that `isRequired` must be present if any setting of the section is.
     func value<Value>(
         _ key: String, _ type: SettingType<Value>, flag: WrittenValue? = nil, isRequired: Bool = false
     ) -> FoundSetting<Value>? {
@@ -104,7 +105,7 @@ final class ConfigurationSection {
 
     // MARK: - Sections
 
-    /// The section under `key`; an empty one if nobody wrote it.
+    /// The section under `key`; an empty one if it is missing.
     func section(_ key: String) -> ConfigurationSection {
         let entry = entry(key)
         let path = path + [key]
@@ -113,7 +114,7 @@ final class ConfigurationSection {
             origin: entry?.origin, takesEnvironment: takesEnvironment)
     }
 
-    /// The sections under `key` whose names are the user's choice. They come from the file.
+    /// The sections under `key` with names of the user's choice. They come from the file.
     func namedSections(
         _ key: String, _ type: SettingType<String>, called what: String
     ) -> [(String, ConfigurationSection)] {
@@ -137,25 +138,25 @@ final class ConfigurationSection {
         entry(key).map { map($0.value, named: name(key)) } ?? []
     }
 
-    /// Whether the name of an entry is as it must be.
+    /// Whether the name of an entry is valid.
     func check(_ entry: WrittenValue.Entry, _ type: SettingType<String>, named name: String) -> Bool {
         let scalar = WrittenValue.Scalar(text: entry.key, style: .quoted)
         return self.scalar(WrittenValue(content: .scalar(scalar), origin: entry.origin), type, named: name) != nil
     }
 
-    /// What was written under `key` in the file.
+    /// The file's value under `key`.
     func entry(_ key: String) -> WrittenValue.Entry? {
         asked.insert(key)
         reader.know(path + [key])
         return entries.first { $0.key == key }
     }
 
-    /// Whether there is something under `key`: a name with nothing behind it, where all is commented out, is not.
+    /// Whether `key` has a value: a name without one, above lines that are commented out, doesn't.
     func isWritten(_ key: String) -> Bool {
         entry(key).map { !$0.value.isNull } ?? false
     }
 
-    /// Reports what is missing here, and what was written here and never asked for. To be called after all else.
+    /// Reports the missing settings here, and those that were written and never read. Call it last.
     func close() {
         if let origin {
             for key in missing { reader.reportMissing(origin, "\(name(key)) is missing") }
@@ -165,24 +166,24 @@ final class ConfigurationSection {
         }
     }
 
-    /// The path of a setting here, as messages name it.
+    /// The path of a setting here, for messages.
     func name(_ key: String) -> String {
         (path + [key]).joined(separator: ".")
     }
 
     // MARK: -
 
-    /// The values for `key`, the one that counts first.
+    /// The values for `key`, the effective one first.
     private func sources(of key: String, flag: WrittenValue?) -> [WrittenValue] {
         let variable = takesEnvironment ? reader.variable(path + [key]) : nil
-        // The line of a setting is its name's, also where the value begins on the next.
+        // The line of a setting is its name's, even if the value begins on the next.
         let file = entry(key).map { WrittenValue(content: $0.value.content, origin: $0.origin) }
         let sources = [flag, variable, file].compactMap(\.self)
         origin = origin ?? sources.first?.origin
         return sources
     }
 
-    /// A map with nothing in it, where everything is commented out, is an empty one.
+    /// A map with everything commented out is an empty one.
     private func map(_ written: WrittenValue, named name: String) -> [WrittenValue.Entry] {
         if case .map(let entries) = written.content { return entries }
         if !written.isNull { reader.report(written.origin, "\(name) must be a map of settings") }

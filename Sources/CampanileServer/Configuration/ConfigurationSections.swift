@@ -2,7 +2,7 @@ import CampanileCore
 import Foundation
 import Push
 
-// What each section of the file holds: the only place that names these settings.
+// The settings of each section. Only this file names them.
 
 extension Configuration.JWT {
     init(_ section: ConfigurationSection) {
@@ -33,14 +33,14 @@ extension Configuration.Badge {
 }
 
 extension Configuration.App {
-    /// The apps of the file, and `default` if the environment has settings of it.
+    /// The apps of the file, and `default` if the environment has settings for it.
     static func all(in root: ConfigurationSection) -> [String: Configuration.App] {
         var apps: [String: Configuration.App] = [:]
         var names: [String: String] = [:]
         var entries = root.entries("apps")
         let isDefaultNamed = entries.contains { environmentName([$0.key]) == environmentName([AppName.standard]) }
         if !isDefaultNamed {
-            // Asked for in any case, so that a misspelt variable of it finds its neighbour.
+            // Read in any case, so that "did you mean" finds its variables.
             let section = ConfigurationSection(
                 reader: root.reader, path: ["apps", AppName.standard], entries: [], origin: nil, takesEnvironment: true)
             let app = Configuration.App(section)
@@ -149,7 +149,7 @@ extension Configuration.Cable {
 }
 
 extension NotificationCategory {
-    /// Nil if nobody wrote any.
+    /// Nil if none is set.
     static func all(in parent: ConfigurationSection) -> [ExactText: NotificationCategory]? {
         var categories: [ExactText: NotificationCategory] = [:]
         for (name, section) in parent.namedSections("categories", .categoryName, called: "a category") {
@@ -186,7 +186,7 @@ extension SettingType where Value == String {
         }
     }
 
-    /// A token of RFC 9110 section 5.6.2, as RFC 6265 wants a cookie's name.
+    /// A token of RFC 9110 section 5.6.2, as RFC 6265 requires for a cookie's name.
     fileprivate static var cookieName: Self {
         refined { name in
             let marks = "!#$%&'*+-.^_`|~"
@@ -210,7 +210,7 @@ extension SettingType where Value == String {
 }
 
 extension ConfigurationSection {
-    /// Two settings of which only one can hold.
+    /// Reports two settings that exclude each other.
     fileprivate func refuseBoth<First, Second>(
         _ first: FoundSetting<First>?, _ firstKey: String, _ second: FoundSetting<Second>?, _ secondKey: String
     ) {
@@ -220,7 +220,7 @@ extension ConfigurationSection {
             "\(name(firstKey)) (\(first.origin)) and \(name(secondKey)) can't both be set; take one of them out")
     }
 
-    /// Looks into the file that a setting names, so that a wrong path is found at start and not at the first push.
+    /// Reads the file that a setting names, to find a wrong path at start instead of at the first push.
     fileprivate func readFile(_ path: FoundSetting<String>?, _ key: String, complaint: (Data) -> String?) {
         guard let path else { return }
         let wrong: String?

@@ -3,7 +3,7 @@ import CampanileCore
 // The screens that deep links may name.
 
 extension DeepLinkTree {
-    /// The tree under `deep_links`; nil if nobody wrote it.
+    /// The tree under `deep_links`; nil if it is missing.
     init?(_ section: ConfigurationSection) {
         if section.takesEnvironment { section.reader.know(fileOnly: section.path + ["deep_links"]) }
         guard let entry = section.entry("deep_links"), section.isWritten("deep_links") else { return nil }
@@ -15,7 +15,7 @@ extension DeepLinkTree {
         }
     }
 
-    /// - Parameter above: the parameters' names on the way here.
+    /// - Parameter above: the names of the parameters above.
     private static func level(in section: ConfigurationSection, under key: String, above: [String], depth: Int) -> [Node] {
         let levels = ConfigurationLimits.deepLinkLevels
         guard depth <= levels else {
@@ -49,7 +49,7 @@ extension DeepLinkTree {
 }
 
 extension ConfigurationSection {
-    /// The query that a screen takes: `key: type`, or with more to say `key: { type, required }`.
+    /// The query of a screen: `key: type`, or in full `key: { type, required }`.
     fileprivate func queryParameters() -> [DeepLinkTree.QueryParameter] {
         let entries = entries("query")
         if let entry = entry("query"), entries.count > ConfigurationLimits.deepLinkQueryKeys {
@@ -77,7 +77,7 @@ extension ConfigurationSection {
         let android = below.value("android", .appVersion)
         let otherwise = below.value("otherwise", .word(DeepLinkTree.MinimumVersion.Otherwise.self))
         below.close()
-        // Of what is no map that has been said already.
+        // A value that isn't a map already has a problem.
         let isMap = if case .map = entry.value.content { true } else { entry.value.isNull }
         if isMap, below.entry("ios") == nil, below.entry("android") == nil {
             below.complain("no version is named: write ios, android or both")
@@ -86,7 +86,7 @@ extension ConfigurationSection {
             ios: ios?.value, android: android?.value, otherwise: otherwise?.value ?? .withoutLink)
     }
 
-    /// Reports what is wrong with the section as a whole.
+    /// Reports a problem of the section as a whole.
     func complain(_ sentence: String) {
         guard let origin else { return }
         reader.report(origin, "\(path.joined(separator: ".")): \(sentence)")
@@ -94,11 +94,11 @@ extension ConfigurationSection {
 }
 
 extension SettingType where Value == String {
-    /// One segment of a deep link's path as it is read, without escapes, or the name of a parameter that stands for any.
+    /// One decoded segment of a deep link's path, or the name of a parameter for any segment.
     fileprivate static var pathSegment: Self {
         refined { name in
             let isParameter = name.wholeMatch(of: #/:[A-Za-z_][A-Za-z0-9_]*/#) != nil
-            // What the path of a link can't hold, and what would have to be escaped there to mean itself.
+            // The characters that a link's path can't contain, and those that it would have to escape.
             let isLiteral =
                 name != "." && name != ".." && !name.utf8.contains { "/\\?#%:".utf8.contains($0) }
                 && !name.unicodeScalars.contains { $0.properties.isWhitespace || $0.properties.generalCategory == .control }
@@ -108,16 +108,16 @@ extension SettingType where Value == String {
         }
     }
 
-    /// A key of a link's query as it is read, without escapes.
+    /// A decoded key of a link's query.
     fileprivate static var queryKey: Self { refined(tooLong) }
 
-    /// Names stand in answers about links that have others.
+    /// Names appear in answers about links with other names.
     private static func tooLong(_ name: String) -> String? {
         let limit = ConfigurationLimits.deepLinkNameBytes
         return name.utf8.count > limit ? "must be at most \(limit) bytes, and is \(quotedForMessage(name))" : nil
     }
 
-    /// A page of the app's own web site. The parameters of the screen's path may stand in it, as `:id`.
+    /// A page of the app's own web site. It may contain the parameters of the screen's path, as `:id`.
     fileprivate static func webPath(_ parameters: [String]) -> Self {
         refined { text in
             guard text.utf8.first == UInt8(ascii: "/") else {

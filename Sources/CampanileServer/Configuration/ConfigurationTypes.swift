@@ -7,17 +7,17 @@ import SystemSupport
 enum ConfigurationLimits {
     /// Bytes of the configuration file.
     static let fileBytes = 1 << 20
-    /// Values in the configuration file, aliases counted wherever they stand.
+    /// Values in the configuration file; an alias counts wherever it is used.
     static let nodes = 100_000
     /// Bytes of a file that a setting names.
     static let namedFileBytes = 4 << 20
-    /// Bytes of an HS256 key at least (RFC 7518 section 3.2: as long as the hash), and of Rails' keys likewise.
+    /// The fewest bytes of an HS256 key (RFC 7518 section 3.2: as long as the hash), and of Rails' keys.
     static let keyBytes = 32
-    /// Bytes of a bearer token at least: enough that nobody guesses it over the network.
+    /// The fewest bytes of a bearer token: enough that it can't be guessed over the network.
     static let tokenBytes = 16
-    /// Levels of `deep_links`: what reads the table as JSON takes no deeper nesting.
+    /// Levels of `deep_links`: the parser of the table's JSON takes no deeper nesting.
     static let deepLinkLevels = 12
-    /// Screens of one app: all are looked through for the nearest to a link that is refused.
+    /// Screens of one app: for a refused link the server searches all of them for the nearest.
     static let deepLinkNodes = 1_000
     /// Keys of the query of one screen.
     static let deepLinkQueryKeys = 32
@@ -37,8 +37,8 @@ struct SettingComplaint: Error {
     }
 }
 
-/// What a single value of a setting may be, and what it is read into. The empty text is nowhere valid, and has been
-/// refused before `parse` is asked.
+/// The type of a single value: the texts that it allows and their parsed form. An empty text is never valid, and is
+/// refused before `parse`.
 struct SettingType<Value> {
     let parse: (WrittenValue.Scalar) throws(SettingComplaint) -> Value
 }
@@ -57,7 +57,7 @@ extension SettingType where Value == String {
         }
     }
 
-    /// Text without white space: an identifier that some other system gave out.
+    /// Text without white space: an identifier from another system.
     static var identifier: Self {
         refined { $0.allSatisfy { !$0.isWhitespace } ? nil : "must not hold white space" }
     }
@@ -92,13 +92,13 @@ extension SettingType where Value == String {
                 let host = url.host(), isHost(host), url.port != defaultPort, (1...65_535).contains(url.port ?? defaultPort)
             else { return wrong }
             let port = url.port.map { ":\($0)" } ?? ""
-            // Put together again it must be the same: a path, a slash at the end or a capital would never match.
+            // The recomposed text must be equal: with a path, a final slash or a capital it would never match.
             let again = "\(scheme)://\(host.contains(":") ? "[\(host)]" : host)\(port)"
             return again == text && text == text.lowercased() ? nil : wrong
         }
     }
 
-    /// A stream's name with its placeholders. Without the user's all users would share a stream.
+    /// A stream's name with its placeholders. Without the user's, all users would share a stream.
     static var streamName: Self {
         refined { text in
             do throws(StreamNamePattern.Mistake) {
@@ -118,7 +118,7 @@ extension SettingType where Value == String {
         }
     }
 
-    /// Text that `complaint` says nothing about.
+    /// Text without a `complaint`.
     static func refined(_ complaint: @escaping (String) -> String?) -> Self {
         Self { scalar throws(SettingComplaint) in
             let text = try Self.text.parse(scalar)
@@ -129,7 +129,7 @@ extension SettingType where Value == String {
 }
 
 extension SettingType where Value == Secret {
-    /// A secret of at least so many bytes. No complaint repeats it.
+    /// A secret with a minimum of bytes. No complaint repeats it.
     static func secret(minimumBytes: Int) -> Self {
         Self { scalar throws(SettingComplaint) in
             let bytes = scalar.text.utf8.count
@@ -182,7 +182,7 @@ extension SettingType where Value == Int {
         }
     }
 
-    /// A TCP port; 0 is a free one of the system's choice.
+    /// A TCP port; 0 means a free one of the system's choice.
     static var port: Self { wholeNumber(0...65_535) }
 }
 
@@ -221,7 +221,7 @@ extension SettingType where Value == IPNetwork {
 }
 
 extension SettingType where Value == URL {
-    /// Where a provider is reached instead of its own host. The credentials of an app go there, so only over TLS.
+    /// The address of a server instead of a provider's own. It gets the app's credentials, so only over TLS.
     static var endpoint: Self {
         Self { scalar throws(SettingComplaint) in
             let wrong = SettingComplaint(
@@ -265,18 +265,18 @@ private func isControl(_ scalar: Unicode.Scalar) -> Bool {
     scalar.properties.generalCategory == .control
 }
 
-/// A text from outside in quotes, on one line and not too long, as it may stand in a message.
+/// A text from outside in quotes, on one line and not too long, for a message.
 func quotedForMessage(_ text: String, limit: Int = 60) -> String {
     let head = text.unicodeScalars.prefix(limit).map { isControl($0) ? "?" : String($0) }.joined()
     return "\"\(head)\(text.unicodeScalars.count > limit ? "…" : "")\""
 }
 
-/// The path of a file in quotes: whole, since its end says most.
+/// The path of a file in quotes: whole, because its end says most.
 func quotedForMessage(path: String) -> String {
     quotedForMessage(path, limit: 4_096)
 }
 
-/// The contents of the file at `path`; what is thrown goes after its name.
+/// The contents of the file at `path`; an error continues a sentence that begins with its name.
 func readNamedFile(_ path: String, maximumBytes: Int) throws(SettingComplaint) -> Data {
     do {
         return Data(try File.read(path, limit: maximumBytes))

@@ -1,8 +1,8 @@
 import CampanileCore
 
 extension Configuration {
-    /// The rules of an app: its own, or the top level's where it has none.
-    /// - Parameter app: one that the configuration needn't name.
+    /// The rules of an app: its own, or the top level's if it has none. - Parameter app: the configuration needn't name
+    /// it.
     package func notificationRules(of app: String) -> NotificationRules {
         let own = apps[app]
         return NotificationRules(
@@ -12,6 +12,6 @@ extension Configuration {
 }
 
 extension PerApp {
-    /// - Parameter make: is given the name of an app; an empty one, which no app has, stands for the others.
+    /// - Parameter make: gets the name of an app; an empty one, which no app has, stands for the others.
     init(_ configuration: Configuration, _ make: (String) -> Value) { self.init(configuration.apps.keys, make) }
 }

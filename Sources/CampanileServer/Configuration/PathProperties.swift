@@ -25,12 +25,12 @@ enum PathProperty {
         return nil
     }
 
-    /// Android's knows one more.
+    /// Android knows one more.
     private static func presentations(on platform: DevicePlatform) -> [String] {
         platform == .android ? presentations + ["push"] : presentations
     }
 
-    /// What of a rule's properties, or of a path's, doesn't go together.
+    /// The conflicts between a rule's properties, or a path's.
     static func complaint(_ properties: [String: Configuration.Value], on platform: DevicePlatform) -> String? {
         guard platform == .android, properties["context"] == .text("modal"),
             properties["presentation"] == .text("replace_root")
@@ -67,10 +67,10 @@ extension Configuration.PathConfiguration.Tab {
     }
 }
 
-// MARK: - What comes of a path
+// MARK: - The properties of a path
 
 extension Configuration.PathConfiguration.Version {
-    /// What would go wrong in an app that reads this.
+    /// The problems of an app that reads this.
     func complaints(on platform: DevicePlatform) -> [String] {
         let rules = (madeRules(platform) + rules).map { CompiledRule($0, platform) }
         func properties(of path: String) -> [String: Configuration.Value] {
@@ -81,7 +81,7 @@ extension Configuration.PathConfiguration.Version {
         let tabPaths = tabs.map(\.path)
         switch platform {
         case .ios:
-            // It pops to the root, which isn't there yet, and pushes nothing.
+            // The app pops to the root, which doesn't exist yet, and pushes nothing.
             let blank = tabPaths.first { properties(of: $0)["presentation"] == .text("clear_all") }
             return blank.map { ["the tab \($0) would be clear_all and stay blank: give it another presentation"] } ?? []
         case .android:
@@ -98,8 +98,8 @@ extension Configuration.PathConfiguration.Version {
         { patterns: [".*"], properties: { uri: "hotwire://fragment/web" } }
         """
 
-    /// Hotwire Native for Android shows its default destination for a path whose properties have no `uri`, which is hardly
-    /// ever what was meant. That every path has one can only be seen of a pattern that every path matches.
+    /// Hotwire Native for Android shows its default destination for a path whose properties have no `uri`, which is
+    /// hardly ever intended. Only a pattern that matches every path proves that every path has one.
     private var givesEveryPathAURI: Bool {
         let everything = #/(\^?/?|\^|\^?/?\.\*|\^?\.\+|\^?\(\.\*\))\$?/#
         return rules.contains { rule in
@@ -111,7 +111,7 @@ extension Configuration.PathConfiguration.Version {
     }
 }
 
-/// A rule as a platform holds it against paths.
+/// A rule in the form in which a platform matches paths.
 private struct CompiledRule {
     let properties: [String: Configuration.Value]
     private let patterns: [NSRegularExpression]
@@ -119,7 +119,7 @@ private struct CompiledRule {
     init(_ rule: Configuration.PathConfiguration.Rule, _ platform: DevicePlatform) {
         properties = rule.properties
         let options: NSRegularExpression.Options = platform == .android ? .caseInsensitive : []
-        // Each compiles: it was read as a pattern.
+        // Each compiles, because it was read as a pattern.
         patterns = rule.patterns.compactMap { try? NSRegularExpression(pattern: $0, options: options) }
     }
 

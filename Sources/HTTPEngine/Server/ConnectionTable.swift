@@ -72,8 +72,8 @@ final class ConnectionTable: Sendable {
         }
     }
 
-    /// Ends the connections that are owed no answer. Only their reading ends (`SHUT_RD`): a request that has arrived, though the
-    /// library hasn't read it yet, is read and answered all the same.
+    /// Ends the connections that are owed no answer. It ends only their reading (`SHUT_RD`): the library still reads and
+    /// answers a request that has arrived.
     func finishIdle() {
         entries.withLock { entries in
             for connection in entries.open where !connection.isTaken && !connection.stages.current.stage.isOwedAnswer {
