@@ -207,9 +207,10 @@ def test_everything_can_be_done_by_keyboard(world):
 
 
 def test_the_focus_stays_in_the_list_when_the_stream_tells_before_the_answer_does(world):
+    page = world.console()
+    # When the stream opens, the list is loaded anew, which takes the focus; what the stream tells is shown after that.
     older = world.post(title="Older")
     world.post(title="Newer")
-    page = world.console()
     page.wait(titled("Newer"))
     # The answer to DELETE is kept back until the stream has told it.
     page.evaluate("""(() => { const real = window.fetch;
