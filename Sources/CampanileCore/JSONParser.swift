@@ -27,7 +27,7 @@ struct JSONParser {
         skipWhitespace()
         let value = try value(depth: 0)
         skipWhitespace()
-        guard position == bytes.count else { throw error("something follows the value") }
+        guard position == bytes.count else { throw error("there is more text after the value") }
         return value
     }
 
@@ -58,7 +58,7 @@ struct JSONParser {
             let start = position
             let key = try string()
             guard !members.contains(where: { $0.key.utf8.elementsEqual(key.utf8) }) else {
-                throw JSONSyntaxError(offset: start, reason: "a key stands twice in one object")
+                throw JSONSyntaxError(offset: start, reason: "an object has a key twice")
             }
             skipWhitespace()
             guard take(UInt8(ascii: ":")) else { throw error("a colon is expected") }
@@ -153,7 +153,7 @@ struct JSONParser {
                 guard isValid else { throw JSONSyntaxError(offset: start, reason: "a string is not UTF-8") }
                 return text
             case UInt8(ascii: "\\"): try escape(into: &unescaped)
-            case 0..<0x20: throw error("a control character stands in a string")
+            case 0..<0x20: throw error("a string contains a control character")
             default:
                 unescaped.append(byte)
                 position += 1
@@ -195,12 +195,12 @@ struct JSONParser {
         let first = try hexadecimal()
         if let scalar = Unicode.Scalar(first) { return scalar }
         guard (0xD800..<0xDC00).contains(first), take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else {
-            throw error("half of a surrogate pair stands alone")
+            throw error("a string contains half of a surrogate pair")
         }
         let second = try hexadecimal()
         guard (0xDC00..<0xE000).contains(second),
             let scalar = Unicode.Scalar(0x10000 + (first - 0xD800) << 10 + (second - 0xDC00))
-        else { throw error("half of a surrogate pair stands alone") }
+        else { throw error("a string contains half of a surrogate pair") }
         return scalar
     }
 

@@ -45,8 +45,8 @@ package struct Doctor: Sendable {
             Finding(
                 subject: "database", isGood: audit.differences.isEmpty,
                 sentence: audit.differences.isEmpty
-                    ? "\(configuration.database) can be used, and every badge is its recount: \(audit.summary)"
-                    : "Not every badge is its recount: \(audit.summary) See `campanile badge audit`.")
+                    ? "\(configuration.database) can be used, and every badge equals its recount: \(audit.summary)"
+                    : "Not every badge equals its recount: \(audit.summary) See `campanile badge audit`.")
         ]
         for (lane, condition) in try database.read({ try LaneConditionRepository.all(in: $0) }) {
             findings.append(
@@ -63,7 +63,7 @@ package struct Doctor: Sendable {
             guard let key = try SignedStreamName.Key(configuration.cable) else {
                 return Finding(
                     subject: "cable", isGood: true,
-                    sentence: "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is taken.")
+                    sentence: "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is accepted.")
             }
             let pattern = try StreamNamePattern(configuration.cable.streamName)
             let name = Doctor.nameOfNoStream(pattern)

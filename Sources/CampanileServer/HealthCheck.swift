@@ -61,8 +61,8 @@ package struct HealthCheck {
         guard case .integer(let count)? = state["reason_count"] else { return "" }
         let number = count == 1 ? "1 reason" : "\(count) reasons"
         return token == nil
-            ? " It has \(number), which its log tells, or this command if metrics.token is set."
-            : " It has \(number), which its log tells: it doesn't know this configuration's metrics.token."
+            ? " It has \(number): see its log, or set metrics.token to see \(count == 1 ? "it" : "them") here."
+            : " It has \(number): see its log. It doesn't know this configuration's metrics.token."
     }
 
     /// 0.0.0.0 and ::, which are all addresses to who listens, are this machine to who connects.

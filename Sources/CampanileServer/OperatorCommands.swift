@@ -106,9 +106,9 @@ package struct OperatorCommands: Sendable {
 
     /// Explains what became of a notification's pushes.
     package func explain(_ id: String) throws -> [String] {
-        guard let id = UUIDv7(id) else { throw OperatorError("\(id) is no id of a notification.") }
+        guard let id = UUIDv7(id) else { throw OperatorError("\(id) isn't the id of a notification.") }
         guard let explanation = try Explanation(id, app: nil, database) else {
-            throw OperatorError("There is no notification \(id), or it is so old that its deliveries are not kept any more.")
+            throw OperatorError("There is no notification \(id), or it is so old that its deliveries were deleted.")
         }
         return explanation.lines
     }

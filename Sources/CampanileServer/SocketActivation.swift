@@ -17,7 +17,7 @@ package enum SocketActivation {
         defer { for name in variables { unsetenv(name) } }
         guard let descriptor = try descriptor(environment, process: getpid()) else { return nil }
         guard fcntl(descriptor, F_SETFD, FD_CLOEXEC) == 0 else {
-            throw OperatorError("LISTEN_FDS hands down descriptor \(descriptor), which isn't open.")
+            throw OperatorError("LISTEN_FDS passes descriptor \(descriptor), which isn't open.")
         }
         return descriptor
     }
@@ -31,11 +31,11 @@ package enum SocketActivation {
         // A parent's, left in the environment.
         guard receiver == process, let count = environment["LISTEN_FDS"] else { return nil }
         guard let count = number(count) else {
-            throw OperatorError("LISTEN_FDS must be a whole number from 1 on.")
+            throw OperatorError("LISTEN_FDS must be a whole number of at least 1.")
         }
         guard count == 1 else {
             throw OperatorError(
-                "LISTEN_FDS hands down \(count) descriptors, and the server takes one: "
+                "LISTEN_FDS passes \(count) descriptors, and the server takes one: "
                     + "the socket unit must have one ListenStream=.")
         }
         return first

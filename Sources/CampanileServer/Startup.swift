@@ -126,13 +126,14 @@ struct Startup: Sendable {
     private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {
         guard let displacement else {
             logger.notice(
-                "The database's files are back, or on the disk at last: writing goes on.", metadata: ["database": "\(database)"])
+                "The database's files are back, or on the disk at last: the server writes again.",
+                metadata: ["database": "\(database)"])
             return
         }
         logger.error(
             displacement.code == .displaced
-                ? "The database's files aren't those that were opened. Nothing is written until they are back."
-                : "The database's disk failed to sync. Nothing is written until all of the log is in the file and on the disk.",
+                ? "The database's files aren't the ones that the server opened. It writes nothing until they are back."
+                : "The database's disk failed to sync. The server writes nothing until all of the log is in the file and on the disk.",
             metadata: ["database": "\(database)", "reason": "\(displacement.message)"])
     }
 

@@ -89,10 +89,10 @@ enum Displacement: Equatable, Sendable {
         let message =
             switch self {
             case .gone: "its file was removed or moved away"
-            case .hidden(let reason): "its file can't be looked at: \(Files.describe(reason))"
-            case .replaced: "another file stands in its place"
-            case .logGone, .logReplaced: "the log that belongs to it (-wal, -shm) was removed or replaced"
-            case .unsynced: "the disk failed to sync its file. Its log (-wal) holds everything, and is copied into it anew"
+            case .hidden(let reason): "its file can't be checked: \(Files.describe(reason))"
+            case .replaced: "another file is in its place"
+            case .logGone, .logReplaced: "its log (-wal, -shm) was removed or replaced"
+            case .unsynced: "the disk failed to sync its file. Its log (-wal) holds everything, and is being copied into it again"
             }
         return SQLError(code: self == .unsynced ? .ioErrorSync : .displaced, message: message)
     }

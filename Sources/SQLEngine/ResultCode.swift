@@ -26,7 +26,7 @@ package struct ResultCode: RawRepresentable, Hashable, Sendable {
         switch self {
         case .queueFull: "the queue of writes is full"
         case .closed: "the database is closed"
-        case .displaced: "the database's files aren't those that were opened"
+        case .displaced: "the database's files aren't the ones that the server opened"
         default: String(cString: sqlite3_errstr(rawValue))
         }
     }

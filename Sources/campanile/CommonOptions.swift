@@ -24,7 +24,7 @@ struct CommonOptions: ParsableArguments {
     func tellPassedOver(_ configuration: Configuration) {
         let unknown = configuration.passedOver.unknown
         guard !unknown.isEmpty else { return }
-        say("Passed over, because there is no such setting: \(unknown.joined(separator: ", "))")
+        say("Ignored, because there is no such setting: \(unknown.joined(separator: ", "))")
     }
 
     func load(_ flags: Configuration.Flags) throws -> Configuration {

@@ -8,7 +8,7 @@ struct DeepLinksCommand: AsyncParsableCommand {
 
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Say what a deep link names, or why it is refused: exit status 1 then.")
+            abstract: "Say which screens a deep link names, or why it is refused (exit status 1).")
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The deep link, as a producer would send it.") var link: String
@@ -40,7 +40,7 @@ extension CommonOptions {
         try OperatorCommands.check(app)
         let configuration = try load()
         if app != AppName.standard, configuration.apps[app] == nil {
-            say("The configuration has no app \(app): what its top level says counts.")
+            say("The configuration has no app \(app): its top level applies.")
         }
         return configuration.notificationRules(of: app)
     }

@@ -14,10 +14,10 @@ struct Serve: AsyncParsableCommand {
     @Option(help: "The port to listen on; 0 takes a free one (default: 3001).")
     var port: Int?
 
-    @Option(name: .customLong("apns-url"), help: "Where APNs is, instead of Apple's hosts.")
+    @Option(name: .customLong("apns-url"), help: "The URL of a server to use instead of Apple's hosts.")
     var apnsURL: String?
 
-    @Option(name: .customLong("fcm-url"), help: "Where FCM is, instead of Google's host.")
+    @Option(name: .customLong("fcm-url"), help: "The URL of a server to use instead of Google's host.")
     var fcmURL: String?
 
     @Option(name: .customLong("push-ca"), help: "A PEM file of the authorities to trust for pushes.")
@@ -61,7 +61,7 @@ struct Serve: AsyncParsableCommand {
         if isInherited { tellInherited(app, logger: logger) }
         tellPassedOver(app.configuration.passedOver, logger: logger)
         if let backup = app.backupPath {
-            logger.notice("The database was migrated; the file as it was is kept.", metadata: ["backup": "\(backup)"])
+            logger.notice("The database was migrated; a copy of the old file is kept.", metadata: ["backup": "\(backup)"])
         }
         let named = app.configuration.apps.filter { $0.value.apns != nil || $0.value.fcm != nil }
         for (name, app) in named.sorted(by: { $0.key < $1.key }) where app.apns == nil || app.fcm == nil {
@@ -87,11 +87,11 @@ struct Serve: AsyncParsableCommand {
     /// Logs that the socket is the supervisor's, and whether its port differs from the configured one: changing the
     /// configured port has no effect then, and `campanile health` uses it.
     private func tellInherited(_ app: App, logger: Logger) {
-        logger.notice("The listening socket was handed down by the supervisor: who comes during a restart waits in it.")
+        logger.notice("The supervisor passed the listening socket: clients that connect during a restart wait in it.")
         let configured = app.configuration.port
         guard configured != 0, configured != Int(app.port) else { return }
         logger.warning(
-            "The port that the configuration names isn't used: the socket that was handed down has another one.",
+            "The configured port isn't used: the supervisor's socket has another one.",
             metadata: ["configured": "\(configured)", "port": "\(app.port)"])
     }
 
@@ -99,12 +99,12 @@ struct Serve: AsyncParsableCommand {
     private func tellPassedOver(_ passedOver: Configuration.PassedOver, logger: Logger) {
         if !passedOver.unknown.isEmpty {
             logger.warning(
-                "Variables that are no settings are passed over.",
+                "Variables that aren't settings are ignored.",
                 metadata: ["variables": "\(passedOver.unknown.joined(separator: ", "))"])
         }
         if !passedOver.serviceLinks.isEmpty {
             logger.notice(
-                "Variables that tell of services beside this one, as Kubernetes sets them, are passed over.",
+                "Variables that describe services beside this one, as Kubernetes sets them, are ignored.",
                 metadata: ["variables": "\(passedOver.serviceLinks.joined(separator: ", "))"])
         }
     }

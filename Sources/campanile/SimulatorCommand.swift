@@ -27,7 +27,7 @@ struct SimulatorCommand: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "The folder of the keys to push with; what isn't there is made.", valueName: "dir"))
+            "The folder of the keys to push with; missing files are made.", valueName: "dir"))
     var makeKeys = "data/simulator"
 
     @Option(help: "Where the authority's certificate goes, for --push-ca (default: simulator-ca.pem beside the keys).")

@@ -171,13 +171,13 @@ struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: """
-            Look at all that pushes depend on, and sign a stream's name to compare with Rails: exit status 1 if anything is wrong. \
+            Check everything that pushes depend on, and sign a stream's name to compare with Rails: exit status 1 if anything is wrong. \
             Sends nothing to any device.
             """)
 
     @OptionGroup var common: CommonOptions
-    @Option(name: .customLong("apns-url"), help: "Where APNs is, instead of Apple's hosts.") var apnsURL: String?
-    @Option(name: .customLong("fcm-url"), help: "Where FCM is, instead of Google's host.") var fcmURL: String?
+    @Option(name: .customLong("apns-url"), help: "The URL of a server to use instead of Apple's hosts.") var apnsURL: String?
+    @Option(name: .customLong("fcm-url"), help: "The URL of a server to use instead of Google's host.") var fcmURL: String?
     @Option(name: .customLong("push-ca"), help: "A PEM file of the authorities to trust for pushes.") var pushCA: String?
 
     func run() async throws {

@@ -110,10 +110,10 @@ struct HealthCommandTests {
                 == "\(start) The database can't be written: its file was removed or moved away.")
         #expect(
             await check(port: port, isReadiness: true)
-                == "\(start) It has 1 reason, which its log tells, or this command if metrics.token is set.")
+                == "\(start) It has 1 reason: see its log, or set metrics.token to see it here.")
         #expect(
             await check(port: port, isReadiness: true, token: Secret("another-token-of-old"))
-                == "\(start) It has 1 reason, which its log tells: it doesn't know this configuration's metrics.token.")
+                == "\(start) It has 1 reason: see its log. It doesn't know this configuration's metrics.token.")
         #expect(await check(port: port, token: token) == "http://127.0.0.1:\(port)/healthz answered 200.")
         await server.stop()
     }

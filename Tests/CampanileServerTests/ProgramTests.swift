@@ -135,7 +135,7 @@ struct ProgramTests {
         #expect(running.line(with: "\u{0}") == nil)
         #expect(running.program.waitUntilEnded() == 0)
         let told = running.lines.filter { $0.contains("CAMPANILE_") }
-        #expect(told == ["Passed over, because there is no such setting: CAMPANILE_DB"])
+        #expect(told == ["Ignored, because there is no such setting: CAMPANILE_DB"])
         let output = try ChildProgram.output(
             of: Self.path, ["keys", "list", "--database", folder.database], environment: environment)
         #expect(output.hasPrefix("shop\tdefault\t") && output.hasSuffix("\tvalid\tproducer\n"))
@@ -196,7 +196,7 @@ struct ProgramTests {
             #expect(wrong.errors == ["Error: The app must be 1 to 64 letters, digits, dots, dashes or underscores."])
             let unknown = try run(command + ["--app", "nosuch"])
             #expect(unknown.status == 0)
-            #expect(unknown.errors == ["The configuration has no app nosuch: what its top level says counts."])
+            #expect(unknown.errors == ["The configuration has no app nosuch: its top level applies."])
             #expect(try run(command).errors == [])
         }
         #expect(

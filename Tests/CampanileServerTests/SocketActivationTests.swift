@@ -27,13 +27,13 @@ struct SocketActivationTests {
             (["LISTEN_PID": "", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
             (["LISTEN_PID": "0", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
             (["LISTEN_PID": "+42", "LISTEN_FDS": "1"], "LISTEN_PID must be the number of a process."),
-            (["LISTEN_PID": "42", "LISTEN_FDS": "0"], "LISTEN_FDS must be a whole number from 1 on."),
-            (["LISTEN_PID": "42", "LISTEN_FDS": "-1"], "LISTEN_FDS must be a whole number from 1 on."),
-            (["LISTEN_PID": "42", "LISTEN_FDS": "1 "], "LISTEN_FDS must be a whole number from 1 on."),
-            (["LISTEN_PID": "42", "LISTEN_FDS": "99999999999"], "LISTEN_FDS must be a whole number from 1 on."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "0"], "LISTEN_FDS must be a whole number of at least 1."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "-1"], "LISTEN_FDS must be a whole number of at least 1."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "1 "], "LISTEN_FDS must be a whole number of at least 1."),
+            (["LISTEN_PID": "42", "LISTEN_FDS": "99999999999"], "LISTEN_FDS must be a whole number of at least 1."),
             (
                 ["LISTEN_PID": "42", "LISTEN_FDS": "2"],
-                "LISTEN_FDS hands down 2 descriptors, and the server takes one: the socket unit must have one ListenStream=."
+                "LISTEN_FDS passes 2 descriptors, and the server takes one: the socket unit must have one ListenStream=."
             ),
         ])
     func refused(environment: [String: String], sentence: String) {
@@ -132,7 +132,7 @@ struct HandedDownSocketTests {
         let file = open("/dev/null", O_RDONLY)
         defer { close(file) }
         let cases: [(Int32, [String: String], String)] = [
-            (listening.descriptor, ["LISTEN_FDS": "2"], "Error: LISTEN_FDS hands down 2 descriptors, and the server takes one"),
+            (listening.descriptor, ["LISTEN_FDS": "2"], "Error: LISTEN_FDS passes 2 descriptors, and the server takes one"),
             (silent.descriptor, [:], "Error: The inherited descriptor 3 is a socket that doesn't listen"),
             (file, [:], "Error: The inherited descriptor 3 isn't a socket"),
         ]

@@ -129,8 +129,8 @@ struct InheritedSocketTests {
         let cases: [(Int32, String)] = [
             (ends[0], "isn't a socket"), (1_000_000, "isn't open"),
             (unbound.descriptor, "is a socket that doesn't listen: the socket unit must say Accept=no"),
-            (datagrams.descriptor, "isn't a socket of TCP: ListenStream= must be an address and a port"),
-            (local.descriptor, "isn't a socket of TCP: ListenStream= must be an address and a port"),
+            (datagrams.descriptor, "isn't a TCP socket: ListenStream= must be an address and a port"),
+            (local.descriptor, "isn't a TCP socket: ListenStream= must be an address and a port"),
         ]
         for (descriptor, reason) in cases {
             let server = HTTPServer(

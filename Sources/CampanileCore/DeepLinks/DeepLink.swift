@@ -50,11 +50,11 @@ public struct DeepLink: Sendable {
         if text.unicodeScalars.contains(where: isControl) { throw Mistake("must not contain control characters.") }
         if bytes.contains(UInt8(ascii: " ")) { throw Mistake("must not contain spaces: write %20 for one.") }
         if bytes.contains(UInt8(ascii: "\\")) { throw Mistake("must not contain \\, which browsers take for /.") }
-        if bytes.starts(with: "//".utf8) { throw Mistake("must not begin with //: what follows would be taken for a host.") }
+        if bytes.starts(with: "//".utf8) { throw Mistake("must not begin with //: browsers take the next part for a host.") }
         let beginning = bytes.prefix { !"/?#".utf8.contains($0) }
         if beginning.contains(UInt8(ascii: ":")) {
             throw Mistake(
-                "must be a path within the app, such as orders/42, and no address: what stands before its first : is a scheme.")
+                "must be a path within the app, such as orders/42, not an address: the text before its first : is a scheme.")
         }
     }
 
@@ -66,7 +66,7 @@ public struct DeepLink: Sendable {
             let (text, isText) = try decoded(part)
             let written = quotedInSentence(String(decoding: part, as: UTF8.self))
             // Among what isn't are overlong forms of / and of dots, which some readers take for what they look like.
-            guard isText else { throw Mistake("must be UTF-8 when its escapes are read, and \(written) in its path is not.") }
+            guard isText else { throw Mistake("must be UTF-8 after decoding, and \(written) in its path is not.") }
             if text == "." || text == ".." {
                 throw Mistake("must not have the segment \(written): browsers take it for a way out of the path.")
             }

@@ -163,7 +163,7 @@ extension DeepLinkTree.Node {
                 continue
             }
             guard item.isText, let value = parameter.value(item.value) else {
-                let what = "\(parameter.kind.sentence)\(item.isText ? "" : ", and is no UTF-8 when its escapes are read")"
+                let what = "\(parameter.kind.sentence)\(item.isText ? "" : ", and isn't UTF-8 after decoding")"
                 faults.add("has \(quotedInSentence(item.value)) for the query key \(key), which must be \(what).")
                 continue
             }

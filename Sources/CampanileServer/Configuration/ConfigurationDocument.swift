@@ -194,7 +194,7 @@ private struct YAMLTranscript {
     mutating func entries(ofRoot root: WrittenValue) -> [WrittenValue.Entry] {
         guard nodes <= ConfigurationLimits.nodes else {
             let limit = ConfigurationLimits.nodes
-            report(.file(path, line: nil), "the file holds more than \(limit) values, aliases counted where they stand")
+            report(.file(path, line: nil), "the file holds more than \(limit) values, counting every use of an alias")
             return []
         }
         if case .map(let entries) = root.content { return entries }
@@ -220,7 +220,7 @@ private struct YAMLTranscript {
             return nil
         }
         if name.string == "<<", name.style == .plain {
-            report(origin, "merge keys (<<) are not read: write the settings out")
+            report(origin, "merge keys (<<) are not supported: write the settings out")
             return nil
         }
         return WrittenValue.Entry(key: name.string, origin: origin, value: transcribe(value, origin: origin))
@@ -228,7 +228,7 @@ private struct YAMLTranscript {
 
     private mutating func refuse(_ tag: Tag, _ origin: ConfigurationProblems.Origin) {
         let unsaid: [Tag.Name] = [.implicit, .nonSpecific, .map, .seq]
-        if !unsaid.contains(Tag.Name(rawValue: tag.rawValue)) { report(origin, "YAML tags (!) are not read") }
+        if !unsaid.contains(Tag.Name(rawValue: tag.rawValue)) { report(origin, "YAML tags (!) are not supported") }
     }
 
     private func origin(of node: Node) -> ConfigurationProblems.Origin {
@@ -240,7 +240,7 @@ private struct YAMLTranscript {
     }
 
     static func repeated(_ keys: [String]) -> String {
-        "\(keys.sorted().map(quotedForMessage).joined(separator: ", ")) is written more than once in the same map; here it stands first"
+        "\(keys.sorted().map(quotedForMessage).joined(separator: ", ")) is written more than once in the same map; the first is here"
     }
 
     /// Yams' error, without the text of the file that its description quotes: that text may contain a secret.

@@ -60,12 +60,12 @@ extension Configuration {
         if let apns, let url = root.scalar(apns, .endpoint, named: "the URL")?.value {
             let names = apps.filter { $0.value.apns != nil }.keys
             for name in names { apps[name]?.apns?.url = url }
-            if names.isEmpty { reader.reportMissing(apns.origin, "no app has apns, so that nothing would use the URL") }
+            if names.isEmpty { reader.reportMissing(apns.origin, "no app has apns, so no push would use the URL") }
         }
         if let fcm, let url = root.scalar(fcm, .endpoint, named: "the URL")?.value {
             let names = apps.filter { $0.value.fcm != nil }.keys
             for name in names { apps[name]?.fcm?.url = url }
-            if names.isEmpty { reader.reportMissing(fcm.origin, "no app has fcm, so that nothing would use the URL") }
+            if names.isEmpty { reader.reportMissing(fcm.origin, "no app has fcm, so no push would use the URL") }
         }
     }
 }

@@ -50,7 +50,7 @@ extension ConfigurationSection {
         let tabs = elements.enumerated().compactMap { index, element in
             let tab = tab(element, path: path + ["settings", "tabs[\(index)]"])
             if let tab, let other = places[tab.path] {
-                let wrong = "is that of tabs[\(other)] already: each tab must have a path of its own"
+                let wrong = "is that of tabs[\(other)] already: each tab must have its own path"
                 reader.report(element.origin, "\(name)[\(index)].path \(wrong)")
             } else if let tab {
                 places[tab.path] = index

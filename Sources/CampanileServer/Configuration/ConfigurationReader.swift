@@ -115,7 +115,7 @@ final class ConfigurationReader {
             return "\(map.joined(separator: ".")) can be set in the file only"
         }
         if name.hasPrefix(environmentName(["apps"]) + "_") {
-            return "\(no); apps get their names in the file, and only the app default can do without it"
+            return "\(no); apps get their names in the file, and only the app default needs no entry there"
         }
         return nil
     }

@@ -88,11 +88,11 @@ final class ConfigurationSection {
             return nil
         }
         guard !scalar.isNull else {
-            reader.report(written.origin, "\(name) has no value; write one or take the line out")
+            reader.report(written.origin, "\(name) has no value; write one or remove the line")
             return nil
         }
         guard !scalar.text.isEmpty else {
-            reader.report(written.origin, "\(name) is empty; write a value or take it out")
+            reader.report(written.origin, "\(name) is empty; write a value or remove it")
             return nil
         }
         do {

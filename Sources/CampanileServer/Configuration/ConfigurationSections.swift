@@ -142,7 +142,7 @@ extension Configuration.Cable {
         if let signedOnly, signedOnly.value, key == nil, base == nil {
             section.reader.reportMissing(
                 signedOnly.origin,
-                "cable.signed_streams_only gives nothing without cable.signed_stream_key or cable.secret_key_base")
+                "cable.signed_streams_only has no effect without cable.signed_stream_key or cable.secret_key_base")
         }
         section.close()
     }
@@ -217,7 +217,7 @@ extension ConfigurationSection {
         guard let first, let second else { return }
         reader.report(
             second.origin,
-            "\(name(firstKey)) (\(first.origin)) and \(name(secondKey)) can't both be set; take one of them out")
+            "\(name(firstKey)) (\(first.origin)) and \(name(secondKey)) can't both be set; remove one of them")
     }
 
     /// Reads the file that a setting names, to find a wrong path at start instead of at the first push.

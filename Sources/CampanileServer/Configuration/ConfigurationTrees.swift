@@ -126,7 +126,7 @@ extension SettingType where Value == String {
             do throws(DeepLink.Mistake) {
                 let named = try DeepLink(text).segments.map(\.text).filter { $0.utf8.first == UInt8(ascii: ":") }
                 let unknown = named.first { !parameters.contains(String($0.dropFirst())) }
-                return unknown.map { "has \(quotedForMessage($0)), which is no parameter of the screen's path" }
+                return unknown.map { "has \(quotedForMessage($0)), which isn't a parameter of the screen's path" }
             } catch {
                 return String(error.sentence.dropLast())
             }

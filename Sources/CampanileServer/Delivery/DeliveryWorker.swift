@@ -181,7 +181,8 @@ package final class DeliveryWorker: Sendable {
             return back
         }
         guard back > Limits.clockJumpMilliseconds else { return }
-        logger.notice("The clock was set back; what waits comes as much earlier.", metadata: ["seconds": "\(back / 1_000)"])
+        logger.notice(
+            "The clock was set back; waiting pushes come due that much earlier.", metadata: ["seconds": "\(back / 1_000)"])
         try await database.write { transaction in
             try DeviceTokenRepository.comeEarlier(by: back, after: now, in: transaction)
             try DeliveryRepository.comeEarlier(by: back, after: now, in: transaction)

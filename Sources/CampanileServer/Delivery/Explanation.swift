@@ -60,7 +60,7 @@ package struct Explanation: Sendable {
     private static func sentence(_ reason: NothingOwed) -> String {
         switch reason {
         case .pushFalse: "Nothing was owed: it was created with push: false."
-        case .expired: "Nothing was owed: expires_at was over when it was created."
+        case .expired: "Nothing was owed: expires_at had passed when it was created."
         case .noDevices: "Nothing was owed: the user had no device when it was created."
         }
     }

@@ -31,7 +31,7 @@ struct LeaseRecovery: Sendable {
                 first += Limits.leaseRecoveryRows
             } catch {
                 logger.error(
-                    "What the last server had in flight can't be freed now; it is tried again.",
+                    "The pushes that the last server had in flight can't be freed now; the server tries again.",
                     metadata: ["error": "\(error)"])
                 try? await Task.sleep(for: LeaseRecovery.pause)
             }

@@ -32,7 +32,7 @@ struct LaneCondition: Sendable, Equatable {
         let reason = reason.hasSuffix(".") ? String(reason.dropLast()) : reason
         return switch kind {
         case .outage: "\(name) doesn't take the pushes of the app \(lane.app) at the moment: \(reason)."
-        case .parked: "\(name) refuses the pushes of the app \(lane.app), which wait until it is mended: \(reason)."
+        case .parked: "\(name) refuses the pushes of the app \(lane.app); they wait until the cause is fixed: \(reason)."
         }
     }
 }

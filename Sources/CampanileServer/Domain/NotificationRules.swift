@@ -44,12 +44,12 @@ package struct NotificationRules: Sendable {
     func mistake(inCategory name: String) -> String? {
         guard categoriesOnly, categories[ExactText(name)] == nil else { return nil }
         let names = categories.keys.map(\.text)
-        guard !names.isEmpty else { return "category must be one that is declared, and none is." }
+        guard !names.isEmpty else { return "category must be a declared one, and none is." }
         guard let nearest = nearestNames(to: name, among: names).first else {
-            return "category must be one that is declared: \(fewNames(names.sorted()))."
+            return "category must be a declared one: \(fewNames(names.sorted()))."
         }
         let lookalike = lookalikeSentence(given: name, declared: nearest).map { " \($0)" } ?? ""
-        return "category must be one that is declared; did you mean \(nearest)?\(lookalike)"
+        return "category must be a declared one; did you mean \(nearest)?\(lookalike)"
     }
 }
 

@@ -46,7 +46,7 @@ struct StreamNamePattern: Sendable, Equatable {
         guard apps.count <= 1 else { throw Mistake(sentence: "must not hold {app} twice") }
         let rest = text.replacing(Self.userPlace, with: "").replacing(Self.appPlace, with: "")
         guard !rest.contains("{"), !rest.contains("}") else {
-            throw Mistake(sentence: "knows no placeholders but {user_id} and {app}")
+            throw Mistake(sentence: "must have no placeholders but {user_id} and {app}")
         }
         guard let app = apps.first else {
             self.init(

@@ -156,7 +156,7 @@ final class Hub: @unchecked Sendable {
             }
         } catch {
             logger.warning(
-                "Revocations can't be read now; they are looked at again in a second.", metadata: ["error": "\(error)"])
+                "Revocations can't be read now; the server tries again in a second.", metadata: ["error": "\(error)"])
         }
     }
 }
@@ -243,6 +243,6 @@ extension Hub {
     }
 
     func noteUnreadable(_ error: any Error) {
-        logger.warning("What happened can't be read now; it is told later.", metadata: ["error": "\(error)"])
+        logger.warning("Events can't be read now; the server sends them later.", metadata: ["error": "\(error)"])
     }
 }

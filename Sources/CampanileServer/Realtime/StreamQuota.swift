@@ -43,11 +43,12 @@ final class StreamQuota: Sendable {
         let key = user?.key
         let problem: ClientError? = taken.withLock { taken in
             guard taken.total < total else {
-                return ClientError.unavailable("The server holds as many streams as it may; try again.", retryAfterSeconds: 5)
+                return ClientError.unavailable("The server has reached its limit of streams; try again.", retryAfterSeconds: 5)
             }
             // Whoever is known finds a slot, however many come that aren't.
             guard key != nil || taken.anonymous < max(1, total / 2) else {
-                return ClientError.unavailable("The server holds as many streams without a user as it may.", retryAfterSeconds: 5)
+                return ClientError.unavailable(
+                    "The server has reached its limit of streams without a user.", retryAfterSeconds: 5)
             }
             if key == nil { taken.anonymous += 1 }
             if let key {

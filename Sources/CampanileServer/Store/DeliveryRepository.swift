@@ -64,7 +64,7 @@ enum DeliveryRepository {
         ) { $0.timeOrNil(0) } ?? nil
     }
 
-    /// The clock was set back: what waits comes as much earlier.
+    /// The clock was set back: waiting pushes come due that much earlier.
     static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
         _ = try transaction.connection.run(
             "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2", milliseconds, now)

@@ -53,7 +53,7 @@ final class Listener: Sendable {
         }
         let family = Self.option(SO_DOMAIN, of: descriptor)
         guard type == Int32(SOCK_STREAM.rawValue), family == AF_INET || family == AF_INET6 else {
-            throw .cannotInherit(descriptor, "isn't a socket of TCP: ListenStream= must be an address and a port")
+            throw .cannotInherit(descriptor, "isn't a TCP socket: ListenStream= must be an address and a port")
         }
         guard Self.option(SO_ACCEPTCONN, of: descriptor) == 1 else {
             throw .cannotInherit(descriptor, "is a socket that doesn't listen: the socket unit must say Accept=no")

@@ -25,7 +25,7 @@ package struct APNsKey: Sendable {
             throw OperatorError("team_id must be the team's id, ten letters and digits.")
         }
         guard let privateKey = try? P256.Signing.PrivateKey(pemRepresentation: pem) else {
-            throw OperatorError("The APNs key is no P-256 private key in PEM, as Apple's .p8 files are.")
+            throw OperatorError("The APNs key isn't a P-256 private key in PEM, like Apple's .p8 files.")
         }
         self.privateKey = privateKey
         self.keyID = keyID

@@ -167,7 +167,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
 
     private func ping(now: Int64) {
         if let pingSentAt {
-            if now - pingSentAt >= limits.pingAnswer { close("The server doesn't answer a PING any more.") }
+            if now - pingSentAt >= limits.pingAnswer { close("The server stopped answering PINGs.") }
             return
         }
         let quietSince = max(lastInboundAt, lastPingAt)

@@ -31,7 +31,7 @@ extension HTTP2Sentences {
         case .uncleanShutdown: "\(endpoint.name) closed the connection."
         case .handshakeFailed(let cause):
             "\(cause)".contains("CERTIFICATE_VERIFY_FAILED")
-                ? "The certificate of \(endpoint.name) isn't signed by an authority that is trusted here."
+                ? "The certificate of \(endpoint.name) isn't signed by a trusted authority."
                 : "The TLS handshake with \(endpoint.name) failed: \(cause)"
         default: "TLS with \(endpoint.name) failed: \(error)"
         }

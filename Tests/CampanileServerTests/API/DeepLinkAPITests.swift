@@ -94,10 +94,10 @@ import Testing
             let far = try await post(server, producer, #""category":"X""#)
             #expect(far.status == (isOnly ? 422 : 201))
             if isOnly {
-                #expect(try errors(far) == ["category unknown_category: category must be one that is declared: NOTICE."])
+                #expect(try errors(far) == ["category unknown_category: category must be a declared one: NOTICE."])
                 #expect(
                     try errors(other) == [
-                        "category unknown_category: category must be one that is declared; did you mean NOTICE?"
+                        "category unknown_category: category must be a declared one; did you mean NOTICE?"
                     ])
             }
         }
@@ -188,11 +188,11 @@ import Testing
             let answer = try await post(server, try server.producer(), #""category":"X""#)
             let names = (11...18).map { "CATEGORY-\($0)" }.joined(separator: ", ")
             #expect(
-                try errors(answer) == ["category unknown_category: category must be one that is declared: \(names) and 4 more."])
+                try errors(answer) == ["category unknown_category: category must be a declared one: \(names) and 4 more."])
         }
         try await withServer({ $0.categoriesOnly = true }) { server in
             let answer = try await post(server, try server.producer(), #""category":"X""#)
-            #expect(try errors(answer) == ["category unknown_category: category must be one that is declared, and none is."])
+            #expect(try errors(answer) == ["category unknown_category: category must be a declared one, and none is."])
         }
     }
 

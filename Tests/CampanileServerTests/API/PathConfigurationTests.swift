@@ -176,7 +176,7 @@ import Testing
             (
                 "[{title: A, path: /a}, {icon: b, path: /b}, {icon: c, path: /a}]",
                 [
-                    "….settings.tabs[2].path is that of tabs[0] already: each tab must have a path of its own"
+                    "….settings.tabs[2].path is that of tabs[0] already: each tab must have its own path"
                 ]
             ),
             (

@@ -115,7 +115,7 @@ import Testing
 
     @Test("a claim or a header parameter that stands twice is refused: readers disagree which one counts")
     func repeated() async {
-        let sentence = "The token's claims are not valid JSON: a key stands twice in one object."
+        let sentence = "The token's claims are not valid JSON: an object has a key twice."
         #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100,"sub":"b"}"#)) == sentence)
         #expect(await refusal(verifier(), token(claims: #"{"sub":"a","exp":1795000100, "s\u0075b" : "b"}"#)) == sentence)
         #expect(await refusal(verifier(), token(header: #"{"alg":"HS256","alg":"HS256"}"#)) != nil)

@@ -21,9 +21,9 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init("port: 0777", #"file:1: port must be a whole number from 0 to 65535, and is "0777""#),
         .init("port: 1e3", #"file:1: port must be a whole number from 0 to 65535, and is "1e3""#),
         .init("port: '3001'", "file:1: port must be a whole number from 0 to 65535, without quotes"),
-        .init("\nport:\n", "file:2: port has no value; write one or take the line out"),
+        .init("\nport:\n", "file:2: port has no value; write one or remove the line"),
         .init("port: [1]", "file:1: port must be a single value"),
-        .init("host: ''", "file:1: host is empty; write a value or take it out"),
+        .init("host: ''", "file:1: host is empty; write a value or remove it"),
         .init(
             "host: http://a.test",
             #"file:1: host must be an IP address or a host name, without scheme and port, and is "http://a.test""#),
@@ -44,7 +44,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
         .init("native_user_agents:", #"file:1: native_user_agents must be a list, such as ["…"]"#),
         .init(
             "native_user_agents:\n  - A\n  - ''\n  - {a: b}",
-            "file:3: native_user_agents[1] is empty; write a value or take it out",
+            "file:3: native_user_agents[1] is empty; write a value or remove it",
             "file:4: native_user_agents[2] must be a single value"),
         .init(
             "native_user_agents: [\"a\\nb\"]", "file:1: native_user_agents[0] must be one line of text without control characters"
@@ -54,24 +54,25 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
     static let sections: [WrongFile] =
         [
             .init("jwt: {secret: short}", "file:1: jwt.secret must be at least 32 bytes long, and is 5"),
-            .init("jwt: {issuer: ''}", "file:1: jwt.issuer is empty; write a value or take it out"),
+            .init("jwt: {issuer: ''}", "file:1: jwt.issuer is empty; write a value or remove it"),
             .init("jwt: {jwks_file: '{dir}/none.json'}", #"file:1: jwt.jwks_file names "{dir}/none.json", which isn't there"#),
             .init("jwt: {jwks_file: '{dir}'}", #"file:1: jwt.jwks_file names "{dir}", which is a directory"#),
             .init("jwt: {jwks_file: '{dir}/key.p8'}", #"file:1: jwt.jwks_file names "{dir}/key.p8", which is not a JWK set"#),
             .init(
                 "jwt:\n  secret: \(SettingSample.longA)\n  jwks_file: '{dir}/jwks.json'",
-                "file:3: jwt.secret (file:2) and jwt.jwks_file can't both be set; take one of them out"),
+                "file:3: jwt.secret (file:2) and jwt.jwks_file can't both be set; remove one of them"),
             .init(
                 "cable:\n  signed_stream_key: \(SettingSample.longA)\n  secret_key_base: \(SettingSample.longB)",
-                "file:3: cable.signed_stream_key (file:2) and cable.secret_key_base can't both be set; take one of them out"),
+                "file:3: cable.signed_stream_key (file:2) and cable.secret_key_base can't both be set; remove one of them"),
             .init(
                 "cable: {stream_name: all}",
                 "file:1: cable.stream_name must hold {user_id} once: without it all users would share one stream"),
             .init(
-                "cable: {stream_name: '{user_id}{x}'}", "file:1: cable.stream_name knows no placeholders but {user_id} and {app}"),
+                "cable: {stream_name: '{user_id}{x}'}",
+                "file:1: cable.stream_name must have no placeholders but {user_id} and {app}"),
             .init(
                 "cable: {signed_streams_only: true}",
-                "file:1: cable.signed_streams_only gives nothing without cable.signed_stream_key or cable.secret_key_base"),
+                "file:1: cable.signed_streams_only has no effect without cable.signed_stream_key or cable.secret_key_base"),
             .init("metrics: {token: short}", "file:1: metrics.token must be at least 16 bytes long, and is 5"),
             .init(
                 "metrics: {token: 'sixteen bytes or more'}",
@@ -80,7 +81,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
             .init(
                 "push: {ca_file: '{dir}/key.p8'}",
                 #"file:1: push.ca_file names "{dir}/key.p8", which holds no certificate in PEM"#),
-            .init("categories: {A: {sound: ''}}", "file:1: categories.A.sound is empty; write a value or take it out"),
+            .init("categories: {A: {sound: ''}}", "file:1: categories.A.sound is empty; write a value or remove it"),
             .init("categories: [A]", "file:1: categories must be a map of settings"),
         ]
         + [
@@ -156,7 +157,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
                 "deep_links:\n  a: {web: home}\n  b: {web: '//x'}\n  c: {web: '/c/:id'}\n  d: {query: {x: number, y: {type: text}, z: [a]}}",
                 #"file:2: deep_links.a.web must be a path that begins with /, and is "home""#,
                 "file:3: deep_links.b.web must not begin with //: what follows would be taken for a host",
-                #"file:4: deep_links.c.web has ":id", which is no parameter of the screen's path"#,
+                #"file:4: deep_links.c.web has ":id", which isn't a parameter of the screen's path"#,
                 #"file:5: deep_links.d.query.x must be string or integer or boolean, and is "number""#,
                 #"file:5: deep_links.d.query.y.type must be string or integer or boolean, and is "text""#,
                 "file:5: deep_links.d.query.z must be a map of settings"),
@@ -223,17 +224,17 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
     static let notation: [WrongFile] = [
         .init("port: 1\nhost: [", "file:3: this is not YAML: did not find expected node content"),
         .init("port: 1\n\thost: a", "file:2: this is not YAML: found a tab character that violates indentation"),
-        .init("port: 1\nhost: a\nport: 2", #"file:1: "port" is written more than once in the same map; here it stands first"#),
-        .init("apps: {a: {}, a: {}}", #"file:1: "a" is written more than once in the same map; here it stands first"#),
+        .init("port: 1\nhost: a\nport: 2", #"file:1: "port" is written more than once in the same map; the first is here"#),
+        .init("apps: {a: {}, a: {}}", #"file:1: "a" is written more than once in the same map; the first is here"#),
         .init("port: 1\n---\nport: 2", "file:2: a second document starts here; the file must hold one"),
         .init("port: *x", "file:1: found undefined alias"),
         .init("port: 1\n\"a\u{1}\"", "file:2: this is not YAML: control characters are not allowed"),
         .init("- port", #"file:1: the file must be a map of settings, such as "port: 3001""#),
         .init("port 3001", #"file:1: the file must be a map of settings, such as "port: 3001""#),
-        .init("host: !local a", "file:1: YAML tags (!) are not read"),
+        .init("host: !local a", "file:1: YAML tags (!) are not supported"),
         .init("[a]: b", "file:1: the name of a setting must be text"),
         .init(
-            "apps: {a: &a {}, b: {<<: *a}}", "file:1: merge keys (<<) are not read: write the settings out"),
+            "apps: {a: &a {}, b: {<<: *a}}", "file:1: merge keys (<<) are not supported: write the settings out"),
     ]
 }
 
@@ -281,11 +282,11 @@ struct ConfigurationProblemsTests {
         )
         #expect(
             report == [
-                #"file:1: "port" is written more than once in the same map; here it stands first"#,
-                #"file:3: "policy" is written more than once in the same map; here it stands first"#,
+                #"file:1: "port" is written more than once in the same map; the first is here"#,
+                #"file:3: "policy" is written more than once in the same map; the first is here"#,
                 #"file:3: badge.policy must be unread or since_opened, and is "none""#,
                 #"file:10: there is no setting "prot"; did you mean port?"#,
-                #"file:11: "host" is written more than once in the same map; here it stands first"#,
+                #"file:11: "host" is written more than once in the same map; the first is here"#,
                 #"file:11: host must be an IP address or a host name, without scheme and port, and is "a b""#,
             ])
     }
@@ -303,14 +304,14 @@ struct ConfigurationProblemsTests {
         let named = keys.map { "\"\($0)\"" }.joined(separator: ", ")
         let report = try folder.problems(yaml)
         #expect(
-            report.count == 1 && report[0].hasSuffix("\(named) is written more than once in the same map; here it stands first"))
+            report.count == 1 && report[0].hasSuffix("\(named) is written more than once in the same map; the first is here"))
     }
 
     @Test("Lines may end as on Windows")
     func carriageReturns() throws {
         #expect(
             try folder.problems("port: 1\r\nhost: a\r\nport: 2\r\nprot: 3\r\n") == [
-                #"file:1: "port" is written more than once in the same map; here it stands first"#,
+                #"file:1: "port" is written more than once in the same map; the first is here"#,
                 #"file:4: there is no setting "prot"; did you mean port?"#,
             ])
     }
@@ -326,7 +327,7 @@ struct ConfigurationProblemsTests {
         let report = try folder.problems(
             "jwt: {jwks_file: '{dir}/jwks.json'}", environment: ["CAMPANILE_JWT_SECRET": SettingSample.longA])
         #expect(
-            report == ["file:1: jwt.secret (CAMPANILE_JWT_SECRET) and jwt.jwks_file can't both be set; take one of them out"])
+            report == ["file:1: jwt.secret (CAMPANILE_JWT_SECRET) and jwt.jwks_file can't both be set; remove one of them"])
     }
 
     @Test(
@@ -340,7 +341,7 @@ struct ConfigurationProblemsTests {
             ),
             (
                 "CAMPANILE_APPS_SHOP_FCM_URL",
-                "there is no such setting; apps get their names in the file, and only the app default can do without it"
+                "there is no such setting; apps get their names in the file, and only the app default needs no entry there"
             ),
             ("CAMPANILE_DEEP_LINKS_HOME_TITLE", "deep_links can be set in the file only"),
             ("CAMPANILE_CATEGORIES", "categories can be set in the file only"),
@@ -403,8 +404,8 @@ struct ConfigurationProblemsTests {
         let environment = ["CAMPANILE_JWT_ISSUER": "", "CAMPANILE_NATIVE_USER_AGENTS": "A/,,B/"]
         #expect(
             try folder.problems(nil, environment: environment) == [
-                "CAMPANILE_JWT_ISSUER: jwt.issuer is empty; write a value or take it out",
-                "CAMPANILE_NATIVE_USER_AGENTS: native_user_agents[1] is empty; write a value or take it out",
+                "CAMPANILE_JWT_ISSUER: jwt.issuer is empty; write a value or remove it",
+                "CAMPANILE_NATIVE_USER_AGENTS: native_user_agents[1] is empty; write a value or remove it",
             ])
     }
 
@@ -422,9 +423,9 @@ struct ConfigurationProblemsTests {
         let flags = Configuration.Flags(apnsURL: "https://a.test", fcmURL: "a.test", pushCA: "")
         #expect(
             try folder.problems(nil, flags: flags) == [
-                "--apns-url: no app has apns, so that nothing would use the URL",
+                "--apns-url: no app has apns, so no push would use the URL",
                 "--fcm-url: the URL must be an https URL of a host and, if need be, a port, such as https://127.0.0.1:2197",
-                "--push-ca: push.ca_file is empty; write a value or take it out",
+                "--push-ca: push.ca_file is empty; write a value or remove it",
             ])
     }
 
@@ -446,7 +447,7 @@ struct ConfigurationProblemsTests {
         let lines = (0..<20).map { "            a\($0): &a [\($0 == 0 ? "1" : ten)]" }
         let yaml = "path_configuration:\n  ios:\n    v1:\n      settings:\n" + lines.joined(separator: "\n")
         let report = try folder.problems(yaml)
-        #expect(report == ["file: the file holds more than 100000 values, aliases counted where they stand"])
+        #expect(report == ["file: the file holds more than 100000 values, counting every use of an alias"])
     }
 
     @Test("A file that was asked for must be there, be a file, be text and have an end")

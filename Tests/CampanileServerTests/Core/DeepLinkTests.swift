@@ -238,12 +238,12 @@ import Testing
         arguments: [
             (
                 "resources/1/detail?tab=%E9",
-                ["has “\u{FFFD}” for the query key “tab”, which must be text, and is no UTF-8 when its escapes are read."]
+                ["has “\u{FFFD}” for the query key “tab”, which must be text, and isn't UTF-8 after decoding."]
             ),
             (
                 "resources/1/detail?wide=%31%E9",
                 [
-                    "has “1\u{FFFD}” for the query key “wide”, which must be true or false, and is no UTF-8 when its escapes are read."
+                    "has “1\u{FFFD}” for the query key “wide”, which must be true or false, and isn't UTF-8 after decoding."
                 ]
             ),
             ("resources/1/detail?%FF=1", ["has the query key “\u{FFFD}”, which this screen doesn't take; it takes tab, wide."]),

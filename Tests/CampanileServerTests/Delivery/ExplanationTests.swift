@@ -58,7 +58,7 @@ import Testing
         let fixture = try Fixture()
         try await fixture.register("a")
         let id = try await fixture.create(expiresAt: fixture.clock.now)
-        try expectNothing(id, fixture, "expired", "Nothing was owed: expires_at was over when it was created.")
+        try expectNothing(id, fixture, "expired", "Nothing was owed: expires_at had passed when it was created.")
     }
 
     // MARK: Deliveries
@@ -142,7 +142,7 @@ import Testing
         let other = try await fixture.create()
         _ = try await bench.sent()
         let sentence =
-            "APNs refuses the pushes of the app b, which wait until it is mended: InvalidProviderToken."
+            "APNs refuses the pushes of the app b; they wait until the cause is fixed: InvalidProviderToken."
         #expect(try explain(id, fixture).lines.last == sentence)
         let lines = try explain(other, fixture).lines
         #expect(!lines.contains(sentence))

@@ -22,9 +22,9 @@ import Testing
         var sentence: String {
             switch self {
             case .removed, .moved, .folderMoved: "its file was removed or moved away"
-            case .replaced, .linkTurned: "another file stands in its place"
+            case .replaced, .linkTurned: "another file is in its place"
             case .logMoved, .logRemoved, .indexMoved, .logReplaced:
-                "the log that belongs to it (-wal, -shm) was removed or replaced"
+                "its log (-wal, -shm) was removed or replaced"
             }
         }
 
@@ -104,7 +104,7 @@ import Testing
         let unready = try await server.client.get("/readyz", as: "Bearer \(Self.token.exposed)")
         #expect(unready.status == 503)
         #expect(try unready.json["reasons"]?.array.compactMap(\.string) == ["The database can't be written: \(deed.sentence)."])
-        #expect(log.count("error The database's files aren't those that were opened") == 1)
+        #expect(log.count("error The database's files aren't the ones that the server opened") == 1)
         #expect(try await DatabaseFileTests.unread(server) == 1)
         let list = try await server.client.get("/notifications", as: alice, headers: ["User-Agent": "Mozilla/5.0"])
         #expect(try list.json["notifications"]?.array.count == 1)

@@ -125,7 +125,7 @@ struct ActionCableProtocol {
 
     private mutating func unsubscribe(_ identifier: [UInt8]) -> [ActionCableAction] {
         guard let index = subscriptions.firstIndex(where: { $0.identifier == identifier }) else {
-            rules.log.noEffect("It unsubscribes from what it has not subscribed to.")
+            rules.log.noEffect("It unsubscribes without a subscription.")
             return []
         }
         guard let number = subscriptions.remove(at: index).listening?.number else { return [] }

@@ -16,7 +16,7 @@ enum CableLimit: Hashable, CaseIterable {
         case .subscriptions: "A connection has \(Limits.cableSubscriptions) subscriptions."
         case .identifiers: "A connection's identifiers have more than \(Limits.cableIdentifiersBytes) bytes together."
         case .subscriptionsOfStream:
-            "A connection has \(Limits.cableSubscriptionsPerStream) subscriptions to one stream, each with another identifier."
+            "A connection has \(Limits.cableSubscriptionsPerStream) subscriptions to one stream, under different identifiers."
         case .identifiersOfStream:
             "A connection's identifiers for one stream have more than \(Limits.cableIdentifierBytesPerStream) bytes together."
         }
@@ -66,7 +66,7 @@ final class CableLog: Sendable {
         }
         tell(
             .unverified,
-            "A signed stream name did not verify: it is forged, or \(setting) is not what the Rails application signs with."
+            "A signed stream name did not verify: it is forged, or \(setting) isn't the key with which the Rails application signs."
                 + " `campanile doctor` prints a signed name to compare.")
     }
 

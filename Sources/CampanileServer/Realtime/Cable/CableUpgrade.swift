@@ -21,7 +21,7 @@ enum CableRefusal: Error, Hashable {
         switch self {
         case .notWebSocket: "This resource speaks WebSocket only: the request must ask for that upgrade."
         case .unsupportedVersion: "Sec-WebSocket-Version must be 13."
-        case .malformedKey: "Sec-WebSocket-Key must stand once and hold 16 bytes in Base64."
+        case .malformedKey: "Sec-WebSocket-Key must occur once and hold 16 bytes in Base64."
         case .foreignOrigin: "Pages of this origin are not allowed to connect; allowed_origins names those that are."
         }
     }

@@ -266,7 +266,7 @@ import Testing
         for (key, setting) in zip(keys, ["cable.signed_stream_key", "cable.secret_key_base"]) {
             let actionCable = Self.actionCable(key: key, log: log, clock: clock)
             for _ in 0..<10 { _ = actionCable.subscribe(signed) }
-            #expect(log.count("\(line)\(setting) is not what the Rails application signs with.") == 1)
+            #expect(log.count("\(line)\(setting) isn't the key with which the Rails application signs.") == 1)
         }
         let keyless = Self.actionCable(key: nil, log: log, clock: clock)
         _ = keyless.subscribe(signed)

@@ -80,7 +80,7 @@ import Testing
         let key = try SignedStreamName.Key(secretKeyBase: String(repeating: "a", count: 128))
         for signed in SignedStreamName.signatures(of: name, key: key) { #expect(await sentence().contains(signed)) }
         configuration.cable.secretKeyBase = nil
-        #expect(await sentence() == "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is taken.")
+        #expect(await sentence() == "Without cable.signed_stream_key or cable.secret_key_base no signed stream name is accepted.")
     }
 
     @Test func refusesEveryOtherKeyAndEveryChangedByte() {
