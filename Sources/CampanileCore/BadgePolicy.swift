@@ -1,4 +1,4 @@
-/// What the badge counts: one decision for the whole server.
+/// The notifications that the badge counts: one decision for the whole server.
 ///
 /// The raw value is the policy's name in the configuration file, in the environment and in the documentation.
 package enum BadgePolicy: String, Sendable, CaseIterable, Codable {

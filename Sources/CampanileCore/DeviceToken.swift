@@ -1,9 +1,9 @@
-/// What runs the app.
+/// The system that runs the app.
 public enum DevicePlatform: String, CaseIterable, Sendable {
     case ios, android
 }
 
-/// Who delivers to a device.
+/// The service that delivers to a device.
 public enum DeviceProvider: String, CaseIterable, Sendable {
     case apns, fcm
 

@@ -1,8 +1,8 @@
 /// A text that is equal to itself and to no other: compared byte by byte, as the database compares.
 ///
-/// Swift's own strings are equal if Unicode calls them canonically equivalent, "é" as one scalar and as a letter with an accent,
-/// or the Kelvin sign and K. Two users' ids may differ in no more than that, so what comes from outside and decides who is
-/// who is held, looked up and compared as this.
+/// Swift's own strings are equal if Unicode calls them canonically equivalent, "é" as one scalar and as a letter with
+/// an accent, or the Kelvin sign and K. Two users' ids may differ in nothing else, so the code stores, finds and
+/// compares identifying texts from outside as this type.
 public struct ExactText: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
     public let text: String
 

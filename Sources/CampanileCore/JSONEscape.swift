@@ -1,7 +1,7 @@
 /// The escapes within a JSON string (RFC 8259 section 7), for everything here that writes one.
 package enum JSONEscape {
-    /// What follows the backslash: `u`, and four digits, where a byte has no letter of its own; nil for a byte that stands
-    /// for itself.
+    /// The letter after the backslash: `u`, and four digits, for a byte without its own letter; nil for a byte that
+    /// needs no escape.
     @inlinable
     package static func letter(_ byte: UInt8) -> UInt8? {
         switch byte {

@@ -29,7 +29,7 @@ public indirect enum JSONValue: Hashable, Sendable {
     static let memberLimit = 256
 
     /// Reads one JSON text (RFC 8259) in UTF-8.
-    /// - Throws: `JSONSyntaxError`, whose sentence is meant for the one who sent it.
+    /// - Throws: `JSONSyntaxError`, with a sentence for the sender.
     public init(parsing bytes: UnsafeRawBufferPointer) throws(JSONSyntaxError) {
         var parser = JSONParser(bytes)
         self = try parser.parse()

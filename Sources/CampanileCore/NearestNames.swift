@@ -25,7 +25,8 @@ package struct NameLikeness {
 
     /// Nil for a name that is too far.
     package func distance(of candidate: String) -> Int? {
-        // As many must be inserted at least, and no scalar is shorter than a byte: most names are told by their length.
+        // Needs at least as many insertions, and no scalar is shorter than a byte: the length alone rules out most
+        // names.
         guard candidate.utf8.count + allowed >= plain.count else { return nil }
         if candidate == name { return 0 }
         let other = plainName(candidate)
@@ -70,8 +71,8 @@ where Letters.Element == Unicode.Scalar, Letters.Index == Int {
     return last[right.count] <= limit ? last[right.count] : nil
 }
 
-/// A sentence about two names that Unicode calls the same and that are written with other bytes, which nobody sees; nil for
-/// all others.
+/// A sentence about two names that look the same because Unicode calls them equivalent, but differ in their bytes; nil
+/// for all others.
 package func lookalikeSentence(given: String, declared: String) -> String? {
     guard given == declared, ExactText(given) != ExactText(declared) else { return nil }
     return "\(quotedInSentence(given)) only looks like \(quotedInSentence(declared)): \(PercentEncoding.encode(given)) "

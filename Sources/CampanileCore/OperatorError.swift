@@ -1,5 +1,5 @@
-/// What is wrong, in a sentence for the person at the terminal or behind the configuration. Thrown where no code does
-/// anything about it but show it; where code branches, an error has a type of its own.
+/// A fault, in a sentence for the operator at the terminal or of the configuration. Throw it if code only shows it; an
+/// error on which code branches has its own type.
 package struct OperatorError: Error, Equatable, CustomStringConvertible {
     package let description: String
 

@@ -1,4 +1,4 @@
-/// What the program takes from outside: time and chance. Passed in, so that a test decides both.
+/// Time and chance, passed in so that a test decides both.
 package struct World: Sendable {
     /// The wall clock. People set it, so it may jump.
     package let now: @Sendable () -> Timestamp

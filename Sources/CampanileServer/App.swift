@@ -4,7 +4,7 @@ package import Logging
 package import Push
 import SQLEngine
 
-/// The composition root: from a configuration to a running server. `Startup` wires everything, and nobody else does.
+/// The composition root: from a configuration to a running server. Only `Startup` wires the parts.
 package final class App: Sendable {
     package let configuration: Configuration
     /// The database as it was before this start migrated it, if it did.
@@ -99,7 +99,7 @@ package final class App: Sendable {
         deliveryWorker.stop()
         work.upkeep.cancel()
         work.credentials.cancel()
-        // What hangs on a provider is left to its lease: the next process sends it again.
+        // Leaves pushes that hang at a provider to their lease: the next process sends them again.
         if await !App.finish(work.all, within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }

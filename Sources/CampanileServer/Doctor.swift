@@ -57,7 +57,7 @@ package struct Doctor: Sendable {
         return findings + (await examineProviders(ProviderTokenRepository(database: database)))
     }
 
-    /// Nobody can see from here whether a Rails application signs with the same key: so both sides sign the same name.
+    /// Signs a name for comparison, because the server can't see whether a Rails application signs with the same key.
     private func examineCable() -> Finding {
         do {
             guard let key = try SignedStreamName.Key(configuration.cable) else {

@@ -65,7 +65,7 @@ package struct HealthCheck {
             : " It has \(number): see its log. It doesn't know this configuration's metrics.token."
     }
 
-    /// 0.0.0.0 and ::, which are all addresses to who listens, are this machine to who connects.
+    /// Connects to the server. 0.0.0.0 and :: mean all addresses for a listener and this machine for a client.
     private func connection() throws -> Int32 {
         var hints = addrinfo()
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)

@@ -10,7 +10,7 @@ import Synchronization
 /// file beside it: where another file was put into the place, the server that has the old one open still holds the log of that
 /// name, and a second one would write to it.
 final class ServerLock: Sendable {
-    /// What is locked.
+    /// The identity of the locked file.
     let identity: FileIdentity?
     private let descriptors: Mutex<[Int32]>
 

@@ -1,8 +1,9 @@
 import CampanileCore
 import Glibc
 
-/// The listening socket that a supervisor opened and hands down, by the protocol of sd_listen_fds(3): three variables of the
-/// environment, and descriptors from 3 on. While one server ends and the next one starts, whoever comes waits in that socket.
+/// The listening socket that a supervisor opened and hands down, by the protocol of sd_listen_fds(3): three variables
+/// of the environment, and descriptors from 3 on. While one server ends and the next one starts, new connections wait
+/// in that socket.
 package enum SocketActivation {
     private static let first: Int32 = 3
     private static let variables = ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"]
@@ -22,7 +23,7 @@ package enum SocketActivation {
         return descriptor
     }
 
-    /// What the variables say to a process.
+    /// The meaning of the variables for a process.
     static func descriptor(_ environment: [String: String], process: pid_t) throws -> Int32? {
         guard let receiver = environment["LISTEN_PID"] else { return nil }
         guard let receiver = number(receiver) else {

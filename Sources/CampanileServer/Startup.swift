@@ -33,7 +33,7 @@ struct Startup: Sendable {
         return (lock, database, migrated.backupPath)
     }
 
-    /// What a start has of the database, and the pushes whose policy it has taken.
+    /// A start's state from the database, and the badge pushes with the adopted policy.
     struct State: Sendable {
         /// The number of this start.
         let lease: Int64
@@ -57,7 +57,7 @@ struct Startup: Sendable {
             streamTokens: try await StreamTokens(of: database, world: world), badgePushes: badgePushes)
     }
 
-    /// What a server is made of, but for HTTP.
+    /// The parts of a server, except HTTP.
     struct Parts: Sendable {
         let database: Database
         let state: State
@@ -150,7 +150,7 @@ struct Startup: Sendable {
             ])
     }
 
-    /// What runs beside the requests until the server stops.
+    /// The tasks that run beside the requests until the server stops.
     struct Work: Sendable {
         let deliveries: Task<Void, Never>
         let upkeep: Task<Void, Never>

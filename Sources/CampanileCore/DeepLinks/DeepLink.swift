@@ -13,7 +13,7 @@ public struct DeepLink: Sendable {
 
     public struct QueryItem: Sendable {
         public let key: ExactText
-        /// Empty where the key stands alone.
+        /// Empty if the key has no value.
         public let value: String
         /// Whether both are UTF-8, as whatever a screen declares is. What isn't is shown with U+FFFD in it.
         public let isText: Bool
@@ -124,7 +124,7 @@ extension DeepLink: Hashable {
     public func hash(into hasher: inout Hasher) { hasher.combine(ExactText(text)) }
 }
 
-/// What somebody wrote, within a sentence: in quotes, cut where it is long, and without anything that a terminal obeys.
+/// A foreign text for a sentence: in quotes, shortened if long, and without terminal control characters.
 package func quotedInSentence(_ text: String) -> String {
     let shown = text.prefix(80).unicodeScalars.map { scalar in
         switch scalar.properties.generalCategory {

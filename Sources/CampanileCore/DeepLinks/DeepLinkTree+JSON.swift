@@ -49,7 +49,7 @@ extension DeepLinkTree.QueryParameter {
         .init(key, .object([.init("type", .string(kind.rawValue)), .init("required", .bool(isRequired))]))
     }
 
-    /// What a newer server calls by another type is text: every value is.
+    /// A type that only a newer server knows is text: every value is.
     fileprivate init(json member: JSONValue.Member) {
         let kind = member.value["type"]?.string.flatMap(Kind.init(rawValue:)) ?? .string
         self.init(member.key, kind, isRequired: member.value["required"] == .bool(true))

@@ -1,5 +1,5 @@
 extension DeepLinkTree {
-    /// What a link names: the screens from the first segment to the last, and the values it carries.
+    /// The resolution of a link: the screens from the first segment to the last, and its values.
     public struct Match: Sendable {
         /// One screen of the chain.
         public struct Step: Sendable {
@@ -29,7 +29,7 @@ extension DeepLinkTree {
             requirements.first { !$0.isMet(by: version, on: platform) }
         }
 
-        /// What the screens of the chain require, the deepest first.
+        /// The requirements of the chain's screens, the deepest first.
         package var requirements: [MinimumVersion] { steps.reversed().compactMap(\.node.minimumVersion) }
     }
 
@@ -112,7 +112,7 @@ extension DeepLinkTree {
             return nearest.count < DeepLinkTree.nearestShown
         }
         if let segment, !segment.text.isEmpty {
-            // What is called nearly so at this place; then what is called so anywhere.
+            // The similar names at this place, then the equal ones elsewhere.
             let likeness = NameLikeness(to: segment.text)
             let here = level.compactMap { node in likeness.distance(of: node.segment).map { ($0, node.segment) } }.sorted(by: <)
             _ =
@@ -126,7 +126,7 @@ extension DeepLinkTree {
         return .unknownSegment(segment?.text ?? "", below: below, nearest: nearest)
     }
 
-    /// Visits every node with the path before it, parents first, for as long as it is told to go on.
+    /// Visits every node with its path, parents first, until the visitor ends it.
     private static func walk(_ nodes: [Node], _ prefix: String, _ visit: (Node, String) -> Bool) -> Bool {
         nodes.allSatisfy { node in
             visit(node, prefix) && (node.children.isEmpty || walk(node.children, prefix + node.segment + "/", visit))
@@ -176,7 +176,7 @@ extension DeepLinkTree.Node {
         return values
     }
 
-    /// What this screen takes instead of a key, the nearest first.
+    /// The keys that this screen takes instead, the nearest first.
     private func taken(insteadOf key: String) -> String {
         let keys = query.map(\.key)
         let nearest = nearestNames(to: key, among: keys)
@@ -186,7 +186,7 @@ extension DeepLinkTree.Node {
     }
 }
 
-/// What is wrong with a query. Somebody may send hundreds of keys: the first faults are told, and how many more there are.
+/// The faults of a query. A link may have hundreds of keys, so it names the first faults and counts the rest.
 private struct QueryFaults {
     private static let told = 8
 

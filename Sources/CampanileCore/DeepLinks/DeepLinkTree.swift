@@ -16,7 +16,7 @@ public struct DeepLinkTree: Hashable, Sendable {
     public struct Node: Hashable, Sendable {
         /// The segment, decoded; with `:` before it the name of a parameter, which stands for any segment.
         public let segment: String
-        /// What people call the screen.
+        /// The screen's name for people.
         public var title: String?
         /// The page of the web site that shows the same.
         public var web: String?
@@ -73,11 +73,11 @@ public struct DeepLinkTree: Hashable, Sendable {
 
     /// From which version of the app on a screen exists, by platform.
     public struct MinimumVersion: Hashable, Sendable {
-        /// What becomes of a push to an app that is older.
+        /// The treatment of a push to an older app.
         public enum Otherwise: String, CaseIterable, Sendable {
             /// It goes without the link.
             case withoutLink = "without_link"
-            /// It doesn't go; the device is told the number.
+            /// It doesn't go; the device gets the number.
             case noPush = "no_push"
         }
 

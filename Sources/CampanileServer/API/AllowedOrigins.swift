@@ -15,7 +15,7 @@ struct AllowedOrigins: Sendable {
     /// The header fields that let a page of another origin read the answer; none for pages that may not.
     func headers(for request: Request) -> [Response.Header] {
         guard !rule.isEmpty else { return [] }
-        // Also for who sends no origin: a cache must not give that answer to a page.
+        // Also without an origin: a cache must not give that answer to a page.
         let vary = Response.Header("Vary", "Origin")
         guard let origin = request.header("origin"), rule.names(origin) else { return [vary] }
         return [

@@ -90,7 +90,8 @@ struct Assets: Sendable {
 struct AssetResource: Sendable {
     private let assets: Assets
     private let nativeRequests: NativeRequests
-    /// The page for browsers, and that for native apps, which `native.css` is told of. Nil: the console is off.
+    /// The page for browsers, and the one for native apps, with the class that `native.css` uses. Nil if the console is
+    /// off.
     private let console: (plain: String, native: String)?
 
     init(console: Bool, nativeRequests: NativeRequests) {
@@ -128,7 +129,7 @@ struct AssetResource: Sendable {
         return .now(Response(status: 302, headers: [.init("Location", "/console"), .init("Cache-Control", "no-cache")]))
     }
 
-    /// One page. It loads nothing from elsewhere and may be framed by nobody; it may speak to a simulator's page.
+    /// One page. It loads nothing from elsewhere and allows no frame around it; it may call a simulator's page.
     func console(_ request: Request) throws -> Answer {
         guard let console else { throw ClientError.notFound }
         var response = Response(

@@ -10,7 +10,7 @@ struct BadgeResource: Sendable {
     func get(_ request: Request, _ user: User) throws -> Answer {
         let device = request.method == .get ? request.deviceToken : nil
         if let device {
-            // What the device is told has to be what is noted: from the database, both.
+            // The device must get the recorded number, so both come from the database.
             let (isNews, badge) = try database.snapshot { connection in
                 (
                     try inboxes.needsAcknowledging(.glance, user, device: device, in: connection),

@@ -26,7 +26,7 @@ struct AnnouncedClient: Equatable {
     let appVersion: String?
     let bridgeComponents: [String]
 
-    /// - Parameter marks: the configured ones, which say where an app's name stands.
+    /// - Parameter marks: the configured ones, which show the place of an app's name.
     init<Bytes: RandomAccessCollection>(_ userAgent: Bytes, isNative: Bool, marks: [[UInt8]])
     where Bytes.Element == UInt8, Bytes.Index == Int {
         let text = UserAgentText(bytes: userAgent)
@@ -51,11 +51,11 @@ struct AnnouncedClient: Equatable {
 private struct UserAgentText<Bytes: RandomAccessCollection> where Bytes.Element == UInt8, Bytes.Index == Int {
     let bytes: Bytes
 
-    /// Where a text stands first.
+    /// The first place of a text.
     private func first(_ text: some Collection<UInt8>, from start: Int? = nil) -> Int? {
         guard let head = text.first else { return nil }
         let start = start ?? bytes.startIndex
-        // Most places are told by the first byte alone.
+        // The first byte alone decides most places.
         return (start..<max(start, bytes.endIndex - text.count + 1)).first { place in
             bytes[place] == head && bytes[place...].starts(with: text)
         }

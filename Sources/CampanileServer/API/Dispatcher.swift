@@ -3,8 +3,8 @@ package import HTTPEngine
 import Logging
 import SQLEngine
 
-/// From a request to its answer: finds the route, decides who is asking, calls the endpoint, and turns every error into a
-/// problem.
+/// From a request to its answer: finds the route, authenticates the caller, calls the endpoint, and turns every error
+/// into a problem.
 package struct Dispatcher: Sendable {
     let router: Router<Endpoint>
     let authenticator: Authenticator
@@ -12,7 +12,7 @@ package struct Dispatcher: Sendable {
     let logger: Logger
 
     /// Finds the route and calls its endpoint.
-    /// - Throws: what the client is to be told, by `finish`.
+    /// - Throws: errors that `finish` turns into answers.
     package func answer(_ request: Request) throws -> Answer {
         switch router.find(request) {
         case .found(let index, _): return try call(router.routes[index].handler, request)
@@ -55,7 +55,7 @@ package struct Dispatcher: Sendable {
             case .failure(let error): self.response(to: error, request)
             }
         let headers = origins.headers(for: request)
-        // What is open to everybody has said so itself.
+        // A public endpoint sets its own header.
         let isOpen = headers.isEmpty || response.headers.contains { "\($0.name)" == "Access-Control-Allow-Origin" }
         if !isOpen { response.headers += headers }
         response.lastHeader = .init("X-Request-Id", .text(request.id))
@@ -85,7 +85,7 @@ package struct Dispatcher: Sendable {
 }
 
 extension ClientError {
-    /// What the HTTP engine refuses before any route is asked.
+    /// The HTTP engine's refusals, before any routing.
     fileprivate init(_ refusal: Refusal) {
         switch refusal {
         case .malformed(let reason): self.init(.malformedRequest, detail: reason.description)

@@ -1,6 +1,6 @@
 package import HTTPEngine
 
-/// An operation: the credential that it asks for, and its handler.
+/// An operation: its required credential and its handler.
 package enum Endpoint: Sendable {
     case anyone(@Sendable (Request) throws -> Answer)
     case user(@Sendable (Request, User) throws -> Answer)

@@ -6,8 +6,8 @@ import Synchronization
 
 /// `/healthz`: the process answers. `/readyz`: it can do its work, or says why not. `/openapi.yaml`: the contract.
 final class HealthResource: Sendable {
-    /// A proof that the database can be written costs a sync of the disk, and anybody may ask: there is one a second at
-    /// most, and whoever asks meanwhile is told what it says, or what a write met since.
+    /// A proof that the database can be written. It costs a sync of the disk, and anyone may call, so there is at most
+    /// one a second. Calls meanwhile get its result, or the failure of a later write.
     private struct Proof: Sendable {
         let at: Timestamp
         /// Writes that had failed before it.
@@ -37,7 +37,7 @@ final class HealthResource: Sendable {
         self.logger = logger
     }
 
-    /// From now on nobody should be sent here any more.
+    /// Marks the server as draining: load balancers should send it no more requests.
     func startDraining() { isDraining.store(true, ordering: .relaxed) }
 
     func health(_ request: Request) throws -> Answer {
@@ -52,7 +52,7 @@ final class HealthResource: Sendable {
         .later { [self] in await readiness(insight) }
     }
 
-    /// Asks the writer itself: only a write proves that writes are possible. Anybody is told whether and how much is wrong.
+    /// Makes a real write: only that proves that writes are possible. Anyone gets the state and the number of reasons.
     func readiness(_ insight: Insight) async -> Response {
         var reasons: [String] = []
         if isDraining.load(ordering: .relaxed) { reasons.append("The server is stopping.") }

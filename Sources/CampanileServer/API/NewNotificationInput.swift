@@ -138,7 +138,7 @@ extension PushRequestOptions {
         let push = object.bool("push") ?? true
         let sound: String?
         if object.has("sound") {
-            // An explicit null asks for silence.
+            // An explicit null means silence.
             sound = object.string("sound", minBytes: 1, maxBytes: Limits.soundBytes)
         } else if case .string(let category)? = object.value("category"), let configured = rules.category(category)?.sound {
             sound = configured

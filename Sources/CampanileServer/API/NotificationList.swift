@@ -52,7 +52,7 @@ struct NotificationList: Sendable {
         }
     }
 
-    /// - Returns: where the next page goes on, if there is one.
+    /// - Returns: the beginning of the next page, if there is one.
     private func append(
         _ filter: NotificationFilter, inbox: InboxID, to body: inout ByteBuffer, in connection: Connection
     ) throws -> UUIDv7? {
@@ -73,7 +73,7 @@ struct NotificationList: Sendable {
     }
 }
 
-/// Where a page goes on: the last id of the page before, opaque to the client.
+/// The beginning of a page: the last id of the previous page, opaque to the client.
 enum Cursor {
     static func text(_ id: UUIDv7) -> String { Base64URL.encode(id.bytes) }
 

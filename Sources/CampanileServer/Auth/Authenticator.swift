@@ -41,7 +41,7 @@ final class Authenticator: Sendable {
     }
 
     /// Verifies the caller's credential.
-    /// - Throws: `ClientError` 401 when nobody can tell.
+    /// - Throws: `ClientError` 401 without a valid credential.
     func verify(_ request: Request) async throws -> Principal {
         let fields = request.headers("authorization")
         guard let field = fields.first else {
@@ -144,7 +144,7 @@ extension Authenticator {
         }
     }
 
-    /// - Throws: `ClientError` when nobody can tell, or no user may.
+    /// - Throws: `ClientError` when there is no valid credential, or it isn't a user's.
     private func streamUser(_ request: Request) async throws -> StreamUser {
         let (token, source) = try streamToken(request)
         if token.starts(with: StreamTokens.prefix.utf8) {

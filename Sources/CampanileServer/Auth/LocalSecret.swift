@@ -18,8 +18,8 @@ package enum LocalSecret {
     ) throws -> (secret: Secret, isNew: Bool) {
         let path = path(besideDatabase: database)
         if access(path, F_OK) == 0 { return (try read(path), false) }
-        // Written whole under another name and then linked: nobody ever sees half a secret, and of two programs that start
-        // at once one makes it and the other reads it.
+        // Writes it whole under another name and then links it: no reader ever sees half a secret, and of two programs
+        // that start at once one makes it and the other reads it.
         let secret = Base64URL.encode(world.randomBytes(32))
         let draft = "\(path).\(getpid())"
         unlink(draft)

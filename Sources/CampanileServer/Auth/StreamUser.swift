@@ -17,7 +17,7 @@ package struct StreamUser: Sendable {
 /// The client that opens a stream, if it could be identified.
 package enum StreamIdentity: Sendable {
     case user(StreamUser)
-    /// Why nobody is known.
+    /// Why the user is unknown.
     case nobody(ClientError)
 
     /// - Throws: the `ClientError`.

@@ -19,9 +19,9 @@ struct TrustedProxies: Sendable {
         return clientAddress(peer: request.peerAddress) { request.headers("x-forwarded-for") }
     }
 
-    /// Each proxy adds the address it was called from at the end, so the list is read from there, for as long as whoever wrote an
-    /// entry is trusted. What can't be read as an address ends it: the entries before it came through somebody who can't
-    /// be named. Then, and if all are trusted, it is the last one that was read.
+    /// The client's address. Each proxy appends its caller's address, so this reads the list from the end, while the
+    /// writer of an entry is trusted. An entry that isn't an address ends the list: the entries before it came through
+    /// an unknown sender. Then, and if all are trusted, the result is the last address read.
     /// - Parameter lines: the values of the field's lines, which are one list.
     func clientAddress(peer: IPAddress?, _ lines: () -> [String]) -> IPAddress? {
         guard trusts(peer) else { return peer }
@@ -39,7 +39,7 @@ struct TrustedProxies: Sendable {
         return client
     }
 
-    /// The scheme that the client spoke to the proxy. Nil if nobody trusted says, or not clearly: then it may be either.
+    /// The scheme between client and proxy. Nil if no trusted proxy names it clearly: then it may be either.
     func scheme(of request: Request) -> WebScheme? {
         guard trusts(request.peerAddress) else { return nil }
         return TrustedProxies.scheme(request.headers("x-forwarded-proto"))

@@ -1,8 +1,8 @@
 import CampanileCore
 
 extension Configuration {
-    /// The rules of an app: its own, or the top level's if it has none. - Parameter app: the configuration needn't name
-    /// it.
+    /// The rules of an app: its own, or the top level's if it has none.
+    /// - Parameter app: the configuration needn't name it.
     package func notificationRules(of app: String) -> NotificationRules {
         let own = apps[app]
         return NotificationRules(

@@ -10,7 +10,7 @@ package struct BadgePushes: Sendable {
     let androidData: Bool
     /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
     let neverZeroWhileOthersRemain: Bool
-    /// Wakes the delivery worker. A wake-up may be lost: what is owed stands in the database.
+    /// Wakes the delivery worker. A wake-up may be lost: the database holds the owed pushes.
     let signal = WakeSignal()
 
     package init(
@@ -22,14 +22,14 @@ package struct BadgePushes: Sendable {
         self.neverZeroWhileOthersRemain = neverZeroWhileOthersRemain
     }
 
-    /// The number that a device was told, as long as that can be relied on.
+    /// The number that a device was told, while it is reliable.
     static func told(_ device: DeviceSchedule, now: Timestamp) -> Int64? {
         guard let count = device.toldCount, let at = device.toldAt else { return nil }
         return now.milliseconds - at.milliseconds < Limits.toldMilliseconds ? count : nil
     }
 
-    /// Whether a device is owed the number. What it was told being unknown counts as different once anything was attempted
-    /// to it: before that, the app has never shown more than it asked for itself.
+    /// Whether a device is owed the number. An unknown told number counts as different once any push was attempted:
+    /// before that, the app shows only numbers that it asked for.
     func owes(_ device: DeviceSchedule, _ badge: Badge, now: Timestamp) -> Bool {
         guard device.platform == .ios || androidData, !isKeptBack(badge) else { return false }
         guard let told = BadgePushes.told(device, now: now) else { return device.attempted }
@@ -66,8 +66,8 @@ package struct BadgePushes: Sendable {
         return device.badgeDueAt.map { min($0, delayed) } ?? delayed
     }
 
-    /// The badge of an inbox changed: owes every device that was told another number a push.
-    /// - Parameter except: the token of the device that acts, which knows.
+    /// Owes a push to every device that was told another number, after a change of the inbox's badge. - Parameter
+    /// except: the token of the acting device, which knows the number.
     func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: Transaction) throws {
         var isAnyOwed = false
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: transaction.connection) }
@@ -78,7 +78,7 @@ package struct BadgePushes: Sendable {
                 changed.badgeAttempts = 0
                 isAnyOwed = true
             } else if !device.isInFlight {
-                // What is in flight may tell another number: its answer decides.
+                // A push in flight may carry another number: its answer decides.
                 changed.badgeDueAt = nil
                 changed.badgeAttempts = 0
             }
@@ -111,7 +111,7 @@ package struct BadgePushes: Sendable {
         transaction.afterCommit { [signal] in signal.wake() }
     }
 
-    /// Whether a native list has to write although the badge is 0 already: somebody was told another number, and no
+    /// Whether a native list must write although the badge is already 0: a device was told another number, and no
     /// clearing is on its way.
     func owesClearing(
         inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
@@ -129,7 +129,7 @@ package struct BadgePushes: Sendable {
         else { return }
         device.toldCount = count
         device.toldAt = transaction.now
-        // A push in flight will tell another number after this one; its answer sets `told` and owes anew.
+        // A push in flight will bring another number after this one; its answer sets `told` and computes what is owed.
         if !device.isInFlight {
             device.badgeDueAt = nil
             device.badgeAttempts = 0

@@ -20,7 +20,7 @@ final class CredentialWatch: Sendable {
         self.logger = logger
     }
 
-    /// Takes the credentials of another configuration. Those it doesn't name any more stay until a restart.
+    /// Takes the credentials of another configuration. Credentials that it lacks stay until a restart.
     /// - Throws: sentences about what is wrong; then the present ones stay.
     func use(_ new: Configuration) throws {
         let isChanged = try configuration.withLock { configuration in

@@ -22,7 +22,7 @@ package struct ClaimedPush: Sendable {
         self.attempt = attempt
     }
 
-    /// The number that the device is told if the provider accepts; nil when the push carries none.
+    /// The told number if the provider accepts; nil when the push carries none.
     var toldCount: Int64? {
         delivery != nil && message.badge.count == 0 ? nil : message.badge.count
     }
@@ -76,7 +76,7 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
-    /// - Parameter maySend: false leaves what is to be sent as it is, due.
+    /// - Parameter maySend: false leaves pushes due.
     private func claim(
         _ device: DueDevice, _ terms: inout RememberedTerms, maySend: Bool, in transaction: Transaction
     ) throws -> ClaimedPush? {
@@ -116,7 +116,7 @@ package struct DeliveryClaims: Sendable {
         return nil
     }
 
-    /// The first of a device's alerts that are due and have a point; what stands before it is settled.
+    /// The first of a device's due alerts that isn't pointless; settles those before it.
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
         of device: DueDevice, _ terms: inout RememberedTerms, isOvertaken: inout Bool, in transaction: Transaction
@@ -138,7 +138,7 @@ package struct DeliveryClaims: Sendable {
         return nil
     }
 
-    /// An alert with a number stands for the badge push that was owed. What is owed if it fails, its answer decides.
+    /// An alert with a number replaces the owed badge push. Its answer decides what is owed if it fails.
     private func tellsNumber(_ schedule: inout DeviceSchedule, _ badge: Badge) {
         guard badge.count > 0 else { return }
         schedule.badgeDueAt = nil
@@ -194,9 +194,9 @@ package struct DeliveryClaims: Sendable {
         }
     }
 
-    /// What a delivery shows; nil when it is settled instead: one that was never attempted and has become pointless is
-    /// superseded, one that was attempted and has expired or lost its notification can't go on, one that the app is too old
-    /// for is withheld.
+    /// The alert of a delivery; nil when it is settled instead. A delivery that was never attempted and has become
+    /// pointless is superseded; one that was attempted and has expired or lost its notification can't continue; one for
+    /// which the app is too old is withheld.
     private func offer(
         _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, in transaction: Transaction
     ) throws -> Offer? {

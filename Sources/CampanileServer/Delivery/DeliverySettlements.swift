@@ -11,7 +11,7 @@ struct AnsweredPush: Sendable {
     var isJudged = false
 }
 
-/// Settling: notes what the provider said and what the device was told, and computes what is owed to it next.
+/// Settling: records the provider's answer and the told number, and computes the device's next push.
 struct DeliverySettlements: Sendable {
     let badgePushes: BadgePushes
     let policy: OutcomePolicy
@@ -30,7 +30,7 @@ struct DeliverySettlements: Sendable {
         let decision = policy.decide(answered.answer.outcome, circumstances)
         let busyUntil = policy.busyUntil(answered.answer.outcome, circumstances)
         try settleDelivery(answered, decision, isBusy: busyUntil != nil, inbox: device?.schedule.inbox, in: transaction)
-        // The device may have been deleted meanwhile: then there is nobody to tell anything.
+        // The device may have been deleted meanwhile: then nothing is owed.
         guard let device else { return }
         if decision == .dropDevice {
             try DeviceTokenRepository.remove(push.device, in: transaction)
@@ -106,8 +106,8 @@ struct DeliverySettlements: Sendable {
         }
     }
 
-    /// Plans what is owed after the answer: an alert that is due carries the badge itself; else a badge push if what the device
-    /// was told is not the badge of now.
+    /// Plans the next push after the answer: a due alert, which carries the badge itself; else a badge push if the told
+    /// number isn't the present badge.
     private func oweNext(
         _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: Transaction
     ) throws {
@@ -121,7 +121,7 @@ struct DeliverySettlements: Sendable {
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }
 
-    /// One answer as JSON, for the producer who asks why; nil for the usual one, which the state tells.
+    /// One answer as JSON, for the producer's query; nil for the usual one, which the state shows.
     private static func text(_ answered: AnsweredPush) -> String? {
         let answer = answered.answer
         if answer.outcome == .accepted, answered.push.attempt == 1, answer.status == 200, answer.reason == nil { return nil }

@@ -4,8 +4,8 @@ package import Push
 package import SQLEngine
 import Synchronization
 
-/// Sends what is owed: claims due devices lane by lane, sends, and settles the answers in groups. What is owed stands in the
-/// database, so a wake-up may be lost; what a crash left in flight carries the lease of a start that is over.
+/// Sends owed pushes: claims due devices lane by lane, sends, and settles the answers in groups. The database holds the
+/// owed pushes, so a wake-up may be lost. A push that a crash left in flight has the lease of an earlier start.
 package final class DeliveryWorker: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
@@ -35,7 +35,7 @@ package final class DeliveryWorker: Sendable {
     private let database: Database
     private let world: World
     private let providers: @Sendable (Lane) -> any PushProvider
-    /// For those who claim a push in the transaction that creates it.
+    /// For claiming a push in the transaction that creates it.
     let claims: DeliveryClaims
     private let settlements: DeliverySettlements
     private let deadTokenGuard: Mutex<DeadTokenGuard>
@@ -45,7 +45,7 @@ package final class DeliveryWorker: Sendable {
 
     /// - Parameters:
     ///   - lease: the number of this start of the server.
-    ///   - providers: who takes the pushes of a lane.
+    ///   - providers: takes the pushes of each lane.
     package init(
         database: Database, world: World, badgePushes: BadgePushes, options: DeliveryOptions, lease: Int64,
         providers: @escaping @Sendable (Lane) -> any PushProvider, ids: UUIDv7Generator, logger: Logger
@@ -67,7 +67,7 @@ package final class DeliveryWorker: Sendable {
     /// Looks for due pushes now.
     package func wake() { signal.wake() }
 
-    /// Works until `stop`; returns when nothing is in flight any more.
+    /// Works until `stop`; returns when nothing is left in flight.
     package func run() async {
         while await step() {}
         await settleRest()
@@ -95,10 +95,10 @@ package final class DeliveryWorker: Sendable {
 
     /// Sends the push that `claim` makes, after the commit of the transaction that creates it.
     ///
-    /// It takes a place in flight at once, and gives it back when there is no push or the transaction fails. That half of the
-    /// places is left keeps the bound: what the delivery worker claims meanwhile, by what it saw before, finds room.
-    /// - Returns: whether a push goes; otherwise the device has to wait in the database, because the lane stands still, many are
-    ///   in flight, or `claim` made none.
+    /// It takes a place in flight at once, and gives it back when there is no push or the transaction fails. It leaves
+    /// half of the places free, which keeps the bound: the worker's own claims, planned before, find room.
+    /// - Returns: whether a push goes; otherwise the device waits in the database, because the lane is stopped, many
+    ///   pushes are in flight, or `claim` made none.
     func send(
         in lane: Lane, after transaction: Transaction, _ claim: () throws -> ClaimedPush?
     ) rethrows -> Bool {
@@ -209,15 +209,15 @@ package final class DeliveryWorker: Sendable {
             let share = max(Limits.claimedDevices / max(rooms.count, 1), 1)
             let plan: Plan = rooms.map { lane, room in
                 let limit = min(room, share)
-                // A single push goes where a lane stands still: what needs none is settled along with it.
+                // A stopped lane sends a single push; alerts that need none are settled along with it.
                 return (lane, limit, state.lanes.isHealthy(lane) ? limit : share)
             }
             return (plan, next.min())
         }
     }
 
-    /// While many others write, the delivery worker comes less often and does more at a time: who waits for an answer
-    /// goes first, and what is owed stands safe in the database.
+    /// While many others write, makes the delivery worker run less often and do more at a time: callers that wait for
+    /// an answer go first, and the owed pushes are safe in the database.
     private func giveWay() async {
         guard database.lastGroup >= Limits.busyWriter, !isStopping else { return }
         try? await Task.sleep(for: .milliseconds(Limits.deliveryPauseMilliseconds))

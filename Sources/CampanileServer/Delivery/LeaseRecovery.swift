@@ -12,8 +12,8 @@ struct LeaseRecovery: Sendable {
 
     private static let pause = Duration.seconds(1)
 
-    /// Walks to the end, whatever it takes: a database that can't be written now is asked again, because a device that is
-    /// left out would get no push any more.
+    /// Walks to the end, whatever it takes: a database that can't be written now is asked again, because a device that
+    /// is left out would never get a push again.
     /// - Parameter isFree: called after each part in which a device was freed.
     /// - Returns: how many devices had a push in flight; fewer than there were if the task was cancelled.
     func run(isFree: () -> Void = {}) async -> Int {

@@ -71,7 +71,7 @@ struct OutcomePolicy: Sendable {
         return circumstances.isSpared ? .settle(.rejected) : .dropDevice
     }
 
-    /// Until when the device that was called busy hears nothing, whatever is owed to it; nil if it wasn't.
+    /// The time until which a busy device gets nothing, whatever is owed to it; nil if it isn't busy.
     func busyUntil(_ outcome: PushOutcome, _ circumstances: Circumstances) -> Timestamp? {
         guard case .deviceBusy(let after) = outcome else { return nil }
         return nextAttempt(after: after, circumstances)

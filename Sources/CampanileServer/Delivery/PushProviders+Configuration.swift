@@ -10,7 +10,7 @@ extension PushProviders {
         try apply(configuration.pushCredentials()) { try configuration.pushTrust() }
     }
 
-    /// The lanes that keep credentials which a configuration doesn't name any more, in order.
+    /// The lanes that keep credentials missing in a configuration, in order.
     func kept(without configuration: Configuration) -> [Lane] {
         credentials.sorted { $0.key < $1.key }.flatMap { name, present -> [Lane] in
             let app = configuration.apps[name]
@@ -23,7 +23,7 @@ extension PushProviders {
 }
 
 extension Configuration {
-    /// What the files hold that the apps' settings name.
+    /// The contents of the files that the apps' settings name.
     /// - Throws: `OperatorError` for a file that can't be read.
     func pushCredentials() throws -> [String: AppPushCredentials] {
         var credentials: [String: AppPushCredentials] = [:]

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Lets one task sleep until it is woken or a time has passed. A wake-up while nobody sleeps is kept, once.
+/// Lets one task sleep until it is woken or a time has passed. A wake-up without a sleeper is kept, once.
 final class WakeSignal: Sendable {
     private struct State {
         var isPending = false

@@ -23,13 +23,13 @@ struct DeviceRegistry: Sendable {
             device = device.registered(at: max(transaction.now, next))
             try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
             if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
-            // What is owed to it may be due in another lane now.
+            // Its owed pushes may now be due in another lane.
             badgePushes.wakeDeliveryWorker(after: transaction)
             return (device, false)
         }
     }
 
-    /// Nothing of the old owner's goes out any more, and the icon shows the new owner's number.
+    /// Ends the old owner's pushes to it, and sets the icon to the new owner's number.
     private func move(_ id: DeviceID, _ token: String, to inbox: InboxID, in transaction: Transaction) throws {
         try dropStalest(inbox: inbox, in: transaction)
         guard var schedule = try DeviceTokenRepository.schedule(id, in: transaction.connection) else { return }
@@ -37,7 +37,7 @@ struct DeviceRegistry: Sendable {
             device: id, token: token, sending: schedule.sending, in: transaction)
         schedule.sending = nil
         let badge = try InboxRepository.badge(inbox, badgePushes.policy, in: transaction.connection)
-        // The old owner's app may have shown any number, whether or not we were the ones who told it.
+        // The old owner's app may have shown any number, from the server or not.
         schedule.attempted = true
         schedule.toldCount = nil
         schedule.toldAt = nil

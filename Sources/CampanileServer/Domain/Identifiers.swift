@@ -5,7 +5,7 @@ package struct InboxID: Hashable, Sendable, CustomStringConvertible {
     package var description: String { String(rawValue) }
 }
 
-/// The row of a device. A device that registers anew after it left has another.
+/// The row of a device. A device that left and registers again gets another.
 package struct DeviceID: Hashable, Sendable, Comparable, CustomStringConvertible {
     package let rawValue: Int64
     package init(_ rawValue: Int64) { self.rawValue = rawValue }

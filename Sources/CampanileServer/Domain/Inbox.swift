@@ -15,7 +15,7 @@ enum InboxEvent: Hashable, Sendable {
     case deleted(UUIDv7)
     /// Everything up to this one, which may be gone; nil: everything there was.
     case readAll(upTo: UUIDv7?)
-    /// The count or the unread count changed. Its number is the one of the moment it is told.
+    /// The count or the unread count changed. The event carries the number of the moment of sending.
     case badge
 }
 

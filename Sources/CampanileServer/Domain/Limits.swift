@@ -21,7 +21,7 @@ package enum Limits {
 
     // What a device sends
     static let devicesPerUser = 50
-    /// 64 today; Apple asks nobody to rely on it.
+    /// 64 today, but Apple says not to rely on it.
     static let iosTokenHexDigits = 1...400
     /// Percent-encoded it has to fit the URI of `DELETE /device_tokens/{token}`.
     static let androidTokenBytes = 1...1_024
@@ -37,7 +37,7 @@ package enum Limits {
     static let searchedRows = 1_000
     /// Notifications that one transaction of marking all read looks at; more take several, and others write in between.
     static let markedPerTransaction = 1_000
-    /// Larger `data` stands aside, so that 50 rows without it stay on few pages of the database.
+    /// Larger `data` goes into another table, so that 50 rows without it stay on few pages of the database.
     static let dataInRowBytes = 256
 
     // What is kept
@@ -62,14 +62,15 @@ package enum Limits {
     static let otherDescriptors = 256
     /// How long events are kept for clients that reconnect.
     static let eventMilliseconds: Int64 = 24 * 3_600_000
-    /// An inbox is recorded so long after a stream of it opened: who comes back in the day that events are kept finds them.
+    /// How long an inbox's events are recorded after one of its streams opened, so that clients that reconnect within
+    /// the day that events are kept find them.
     static let recordingMilliseconds: Int64 = 2 * 24 * 3_600_000
-    /// Events, and bytes of their data, that are told in one go.
+    /// Events, and bytes of their data, sent in one go.
     static let eventsPerLook = 200
     static let bytesPerLook = 64 * 1_024
     /// Audiences that are looked at in one go, when many changed at once or another process wrote.
     static let audiencesPerTurn = 100
-    /// A client that missed more events than this is told to start anew with the list.
+    /// A client that missed more events than this must read the list again.
     static let replayedEvents = 1_000
     static let replayedBytes = 128 * 1_024
     /// Unsent bytes of a reader from which on it is cut off.
@@ -77,7 +78,7 @@ package enum Limits {
     /// A stream token opens streams for so long.
     static let streamTokenMilliseconds: Int64 = 60_000
     static let streamLifetimeMilliseconds: ClosedRange<Int64> = 1_800_000...3_600_000
-    /// What clients wait before they come back: by themselves, and after the server has sent them away at most.
+    /// How long clients wait before they reconnect: by themselves, and at most after the server has ended their stream.
     static let streamRetryMilliseconds: Int64 = 2_000
     static let streamReturnMilliseconds: Int64 = 5_000
     /// For so many seconds after another process wrote, streams that open meanwhile are held against the revocations.
@@ -137,21 +138,23 @@ package enum Limits {
     /// Messages, pings and pongs of a client between two of our pings; more close the connection.
     static let cableFramesPerPing = 300
     static let cableBytesPerPing = 512 * 1_024
-    /// What is read at once: a power of two.
+    /// Bytes read at once: a power of two.
     static let cableReadBytes = 512
-    /// What a client has not taken yet; beyond, news and what it asks for wait.
+    /// Bytes that a client has not taken yet; beyond them its events and requests wait.
     static let cableUnsentBytes = 64 * 1_024
     /// News that wait until a client takes them; more cut it off.
     static let cableWaitingBytes = 256 * 1_024
-    /// What one subscription is sent in its turn, and all together before sockets and pings have theirs; at least one frame.
+    /// Bytes sent to one subscription in its turn, and to all together before sockets and pings get theirs; at least
+    /// one frame.
     static let cableTurnBytes = 32 * 1_024
     static let cableRoundBytes = 256 * 1_024
-    /// What a frame counts there at least, because sending it costs more than its bytes; and what a client's command does.
+    /// The least that a frame counts there, because sending it costs more than its bytes; and the cost of a client's
+    /// command.
     static let cableFrameCost = 1_024
     static let cableCommandCost = 16 * 1_024
-    /// Frames of news that are kept for others who get the same, all together.
+    /// Bytes of frames kept for other subscribers that get the same, all together.
     static let cableSharedFrameBytes = 1_024 * 1_024
-    /// What the kernel keeps for a client beside that, and of what it sends.
+    /// The kernel's buffers for a client, beside that: each way.
     static let cableSocketBufferBytes: Int32 = 64 * 1_024
     /// Rails' clients take a connection for stale after two of these.
     static let cablePingMilliseconds: Int64 = 3_000
@@ -164,13 +167,14 @@ package enum Limits {
     /// Pings that would have gone while the client doesn't answer our close frame.
     static let cableClosingPings = 2
     static let cableStopMilliseconds: Int64 = 2_000
-    /// What clients do is told in the log once in so long, each thing.
+    /// Time in which the log repeats no message about clients.
     static let cableNoticeMilliseconds: Int64 = 60_000
     /// Kinds of foreign streams that the log names.
     static let cableForeignStreams = 64
     static let cableForeignStreamCharacters = 32
 
-    /// The room on the disk that readiness asks for: a create for one user usually changes 8 to 13 pages, of 8 KiB each.
+    /// The room on the disk that readiness requires: a create for one user usually changes 8 to 13 pages, of 8 KiB
+    /// each.
     static let readinessRoomBytes = 128 * 1_024
 
     // The database's memory and log

@@ -78,7 +78,8 @@ struct PushTerms: Sendable {
     /// The versions that the screens of its deep link ask for, the deepest first.
     fileprivate let requirements: [DeepLinkTree.MinimumVersion]
 
-    /// What to do with the push to an app that is too old for a screen of the deep link; nil when the app has all of them.
+    /// The treatment of the push to an app that is too old for a screen of the deep link; nil when the app has all of
+    /// them.
     func shortfall(platform: DevicePlatform, appVersion: String?) -> DeepLinkTree.MinimumVersion.Otherwise? {
         requirements.first { !$0.isMet(by: appVersion, on: platform) }?.otherwise
     }
@@ -104,7 +105,7 @@ package struct PerApp<Value: Sendable>: Sendable {
 
     /// - Parameters:
     ///   - names: of the apps that the configuration names.
-    ///   - make: is given the name of an app; an empty one, which no app has, stands for the others.
+    ///   - make: gets the name of an app; an empty one, which no app has, stands for the others.
     init(_ names: some Sequence<String>, _ make: (String) -> Value) {
         named = Dictionary(uniqueKeysWithValues: names.map { ($0, make($0)) })
         others = make("")

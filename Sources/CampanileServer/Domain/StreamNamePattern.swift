@@ -2,7 +2,7 @@ import CampanileCore
 
 /// The pattern of a user's stream name: a text with a place for the user's id and, if wanted, one for the app.
 struct StreamNamePattern: Sendable, Equatable {
-    /// Why a text is no pattern: a sentence for the one who configures it.
+    /// Why a text isn't a pattern: a sentence for the operator.
     struct Mistake: Error, Equatable {
         let sentence: String
     }
@@ -35,7 +35,7 @@ struct StreamNamePattern: Sendable, Equatable {
         self.suffix = suffix
     }
 
-    /// - Parameter text: for example `notifications:{user_id}`; `{user_id}` stands in it once, `{app}` at most once.
+    /// - Parameter text: for example `notifications:{user_id}`; it contains `{user_id}` once, `{app}` at most once.
     /// - Throws: `Mistake`.
     init(_ text: String) throws(Mistake) {
         let users = text.ranges(of: Self.userPlace)

@@ -18,7 +18,7 @@ package struct BadgeAudit: Sendable {
     /// The outcome, for the command line.
     package var summary: String { "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong." }
 
-    /// Counts everything anew, in one view of the database.
+    /// Recounts everything, in one view of the database.
     init(_ database: Database) throws {
         var inboxes = 0
         var differences: [Difference] = []

@@ -1,11 +1,11 @@
 import CampanileCore
 import Synchronization
 
-/// Keeps badges in memory: clients ask for them all the time, and they seldom change.
+/// Caches badges in memory: clients read them all the time, and they seldom change.
 ///
-/// What stands here is what the database says, because a change takes the badge off before its writer is answered, and a
-/// badge that was read before a change is not put up after it: whoever puts one up says at which count of changes it began
-/// to read. Another process' change takes everything off, as soon as it is noticed.
+/// The cache agrees with the database. A change removes the badge before its writer gets the answer. A badge read
+/// before a change is not stored after it: the reader passes the count of changes at which it began to read. A change
+/// by another process empties the cache as soon as the server notices it.
 final class BadgeCache: Sendable {
     private struct Shard: Sendable {
         var badges: [InboxID: Badge] = [:]

@@ -12,7 +12,7 @@ struct Inboxes: Sendable {
 
     // MARK: Reading
 
-    /// The badge for a user who only asks for it: from memory, if it was read since it last changed.
+    /// The badge for a plain read: from memory, if it was read since its last change.
     func badge(_ user: User) throws -> Badge {
         guard let inbox = try user.knownInbox ?? database.read({ try user.inbox(in: $0) }) else { return .none }
         return try badgeCache.badge(inbox) {
@@ -45,8 +45,8 @@ struct Inboxes: Sendable {
         case open
     }
 
-    /// Whether a visit has to be written: only if the badge is not 0 or somebody was told another number (for an opening), or if
-    /// the device that names itself is told something new.
+    /// Whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening),
+    /// or if the acting device is told a new one.
     func needsAcknowledging(
         _ visit: Visit, _ user: User, device: String?, in connection: Connection
     ) throws -> Bool {
@@ -73,8 +73,8 @@ struct Inboxes: Sendable {
         }
     }
 
-    /// The same for a read that must go on when nothing can be written: the badge stays as it is, nobody counts as told,
-    /// and the clearing waits for the next opening.
+    /// The same for a read that must succeed even if the database can't be written: the badge stays, no device counts
+    /// as told, and the clearing waits for the next opening.
     /// - Returns: nil when nothing was written.
     func acknowledgeIfWritable(_ visit: Visit, _ user: User, device: String?) async throws -> Badge? {
         do {
@@ -157,7 +157,7 @@ struct Inboxes: Sendable {
         let state = try InboxRepository.state(inbox, in: transaction.connection)
         let isFirst = marking.through == nil
         let readAt = marking.readAt ?? transaction.now
-        // What comes after the beginning is new to the user: it is neither marked nor cleared.
+        // Notifications after the beginning are new to the user: they are neither marked nor cleared.
         let newest = isFirst ? state.newestID ?? .least : .greatest
         let upTo = min(marking.upTo ?? newest, newest)
         let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
@@ -166,7 +166,7 @@ struct Inboxes: Sendable {
             ? (0, upTo) : try NotificationRepository.markRead(range, at: readAt, inbox: inbox, in: transaction)
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
-        // The device that asks is told the number by the answer, which comes after the last part.
+        // The acting device gets the number in the answer, after the last part.
         let badge = try change(
             inbox, event, acting: device, isTold: isDone, tellsOthers: true, in: transaction
         ) { state in
@@ -179,7 +179,7 @@ struct Inboxes: Sendable {
 
     /// Changes the state of an inbox and owes what follows from it.
     /// - Parameters:
-    ///   - event: what the streams are told, beside the badge.
+    ///   - event: the event for the streams, beside the badge.
     ///   - isTold: whether the answer tells the acting device the number.
     ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
     ///     setting wants the others to follow.

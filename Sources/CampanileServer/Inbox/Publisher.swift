@@ -43,7 +43,7 @@ package struct Publisher: Sendable {
         try await database.write { try create(new, app: app, in: $0) }
     }
 
-    /// The same once for a key: who repeats it within 24 hours gets the first answer.
+    /// The same, once for each key: a repetition within 24 hours gets the first answer.
     ///
     /// The rows and the answer stand in one transaction: there is never one without the other.
     /// - Parameter answer: what the request is answered with.

@@ -25,7 +25,7 @@ package final class LogSink: Sendable {
     package let format: Format
     private let descriptor: Int32
     private let state = Mutex(State())
-    /// The only place that writes, and that waits when nobody takes the lines.
+    /// The only place that writes, and that waits while no reader takes the lines.
     private let queue = DispatchQueue(label: "campanile.log")
 
     /// - Parameter descriptor: an open file; 2 is standard error.
@@ -37,7 +37,7 @@ package final class LogSink: Sendable {
     /// Standard error: readable at a terminal, JSON otherwise.
     package static let standardError = LogSink(descriptor: 2, format: isatty(2) == 1 ? .text : .json)
 
-    /// Appends one line. Never waits: when nobody reads the log, lines beyond the buffer are dropped, and counted.
+    /// Appends one line. Never waits: while no reader takes lines, it drops and counts those beyond the buffer.
     /// - Parameter write: appends the bytes, without the line's end.
     func append(isUrgent: Bool, _ write: (inout [UInt8]) -> Void) {
         let (isNew, isFull) = state.withLock { state in

@@ -11,7 +11,8 @@ enum StreamKind: Int, CaseIterable, Sendable {
     /// Everything that happens, the badge with it.
     case notifications
 
-    /// Whether the newest batches say all that older ones said, so that who has not been sent those needs only these.
+    /// Whether the newest batches contain everything in older ones, so that a subscriber without those needs only
+    /// these.
     var isAbsolute: Bool { self != .notifications }
 }
 
@@ -58,7 +59,7 @@ enum StreamEnd: Sendable {
     case restarting
     /// It has lived long enough: so that clients spread over the servers of a house with several.
     case lifetime
-    /// The server can't keep up, or can't read what is to be told.
+    /// The server can't keep up, or can't read the events.
     case overloaded
 }
 

@@ -9,7 +9,7 @@ struct EventFeed: Sendable {
 
     /// A position in an inbox's events and badges.
     struct Position: Sendable {
-        /// The events up to this sequence; nil: nobody asks for them.
+        /// The events up to this sequence; nil if no subscriber needs them.
         var sequence: Int64?
         /// The badge's version; -1: none.
         var version: Int64
@@ -20,7 +20,7 @@ struct EventFeed: Sendable {
         var badge: Badge
         /// The events since then.
         var messages: [StreamMessage] = []
-        /// Whether more happened than is told in one go.
+        /// Whether there are more events than one batch takes.
         var hasMore = false
 
         /// The badge for a stream of badges.
@@ -39,9 +39,9 @@ struct EventFeed: Sendable {
         }
     }
 
-    /// The same without a limit, and in the same moment what somebody who joins the subscribers is told first: so that the one
-    /// goes on where the other ends.
-    /// - Parameter lastEventID: what the client says it saw last; nil: it comes newly.
+    /// The same without a limit, and from the same snapshot a new subscriber's first batch, so that its events continue
+    /// where that ends.
+    /// - Parameter lastEventID: the last event that the client has seen; nil for a new client.
     func join(
         _ inbox: InboxID, after position: Position, lastEventID: String?
     ) throws -> (look: Look, opening: [StreamMessage]) {
@@ -104,7 +104,7 @@ struct EventFeed: Sendable {
         StreamMessage(event: "reset", id: range.last, data: Array("{\"reason\":\"\(reason)\"}".utf8))
     }
 
-    /// Events as they are told now: a notification as it is, and of several badges the last.
+    /// Events in their present form: a notification in its present state, and only the last of several badges.
     private func messages(
         _ events: [RecordedEvent], inbox: InboxID, badge: Badge, in connection: Connection
     ) throws -> [StreamMessage] {

@@ -1,7 +1,7 @@
 import CampanileCore
 import HTTPEngine
 
-/// One open stream of server-sent events: its connection, and what it is told.
+/// One open stream of server-sent events: its connection and its subscription.
 ///
 /// Sendable: `stream` is written and read on the loop's thread only; the rest never changes.
 final class EventStreamSession: StreamSession, Subscriber, EventStreamOwner, @unchecked Sendable {
@@ -62,7 +62,7 @@ final class EventStreamSession: StreamSession, Subscriber, EventStreamOwner, @un
             let wait = Int64(world.random() % UInt64(Limits.streamReturnMilliseconds))
             stream?.finish(StreamBytes(ServerSentEvents.retry(wait)))
         case .expired, .revoked:
-            // Who comes back with the same token gets a 401, which ends an EventSource for good.
+            // A client that reconnects with the same token gets a 401, which ends an EventSource for good.
             stream?.finish()
         }
     }

@@ -4,10 +4,10 @@ import Logging
 import SQLEngine
 import Synchronization
 
-/// Tells every open stream what happens in its inbox. It is woken by commits and reads the database: a wake-up may come
-/// for nothing, twice, or be lost to a restart, and what is told stays complete and in order.
+/// Sends every open stream the events of its inbox. Commits wake it, and it reads the database: a wake-up may come for
+/// nothing, come twice, or be lost to a restart, and the events still come completely and in order.
 ///
-/// Sendable: what other threads touch is under `calls`; everything else is touched on the loop's thread only.
+/// Sendable: members that other threads touch are under `calls`; everything else is touched only on the loop's thread.
 final class Hub: @unchecked Sendable {
     /// Work that other threads leave here.
     private struct Calls {
@@ -80,7 +80,7 @@ final class Hub: @unchecked Sendable {
         return true
     }
 
-    /// Whether no stream may open any more.
+    /// Whether new streams are refused.
     var isEnding: Bool { calls.withLock { $0.isEnding } }
 
     func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
@@ -90,7 +90,7 @@ final class Hub: @unchecked Sendable {
     func admit(_ owner: TurnOwner, _ open: @escaping @Sendable () -> Void) {
         loop.perform { [self] in
             newcomers.add(open, of: owner)
-            // Not at once: those who come together are to take turns.
+            // Not at once: streams that come together take turns.
             if !isAdmitting { admitNext() }
         }
     }
@@ -131,10 +131,10 @@ final class Hub: @unchecked Sendable {
         for inbox in again { tell(inbox) }
     }
 
-    /// Ends every stream, and lets none open any more.
+    /// Ends every stream, and refuses new ones.
     func endAll() {
         calls.withLock { $0.isEnding = true }
-        // Each is told so by itself.
+        // Each of them finds out by itself that streams end.
         while let open = newcomers.next() { open() }
         for session in sessions.values { session.end(.restarting) }
     }
@@ -164,9 +164,9 @@ final class Hub: @unchecked Sendable {
 // MARK: - Listening, on the loop's thread
 
 extension Hub {
-    /// From now on the subscriber is told what happens in an inbox; first of all the present state.
+    /// Sends a subscriber the present state of an inbox, and from then on its events.
     /// - Parameter lastEventID: for notifications, what the client saw last.
-    /// - Throws: `SQLError` when the database can't be read; nobody listens then.
+    /// - Throws: `SQLError` when the database can't be read; then there is no subscription.
     func subscribe(_ inbox: InboxID, _ kind: StreamKind, _ subscriber: any Subscriber, lastEventID: String? = nil) throws {
         // Before the database is read: what is committed from here on is noticed.
         calls.withLock { _ = $0.heard.insert(inbox) }
@@ -231,10 +231,10 @@ extension Hub {
         guard var subscribers = subscribersByInbox[inbox] else { return }
         do {
             let look = try feed.look(inbox, after: subscribers.position)
-            // Taken out while it is told, so that a subscriber that leaves meanwhile finds the subscribers as they will be.
+            // Tells a copy: a subscriber that leaves meanwhile changes the stored value.
             subscribers.tell(look)
             subscribersByInbox[inbox]?.position = subscribers.position
-            // What doesn't go in one look goes in the next, after what others wait for.
+            // The rest goes in the next turn, after the other inboxes.
             if look.hasMore { loop.perform { self.tell(inbox) } }
         } catch {
             unread.insert(inbox)

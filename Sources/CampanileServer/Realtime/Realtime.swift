@@ -7,7 +7,7 @@ import Synchronization
 
 /// The streams of a running server: the threads that keep them, the hubs that feed them, and how many there may be.
 ///
-/// Each stream belongs to one of a few shards, a thread with a hub of its own: what 5,000 streams are told costs 5,000 system
+/// Each stream belongs to one of a few shards, a thread with its own hub: an event for 5,000 streams costs 5,000 system
 /// calls, and with one thread for each processor it takes half the time.
 final class Realtime: Sendable {
     struct Shard: Sendable {
@@ -60,7 +60,7 @@ final class Realtime: Sendable {
     /// Where the next stream belongs.
     func nextShard() -> Shard { wheel.next() }
 
-    /// Whether no stream may open any more.
+    /// Whether new streams are refused.
     var isEnding: Bool { shards.contains { $0.hub.isEnding } }
 
     func start() { for shard in shards { shard.loop.start() } }
@@ -73,7 +73,7 @@ final class Realtime: Sendable {
     /// Looks at the clock now instead of within a second.
     func tick() { for shard in shards { shard.loop.tick() } }
 
-    /// Tells every client to come back within a few seconds, and lets none in any more.
+    /// Tells every client to reconnect within a few seconds, and refuses new streams.
     func endAll() async {
         guard !hasEnded.exchange(true, ordering: .sequentiallyConsistent) else { return }
         async let goodbyes: Void = cable.shutDown()

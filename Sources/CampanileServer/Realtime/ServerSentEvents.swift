@@ -11,7 +11,7 @@ enum ServerSentEvents {
         text.reserveCapacity(messages.reduce(0) { $0 + $1.data.count + 64 })
         for message in messages {
             text += "id: \(message.id)\n".utf8
-            // Turbo hears only events without a name.
+            // Turbo reads only events without a name.
             if kind != .badgeTurbo { text += "event: \(message.event)\n".utf8 }
             text += "data: ".utf8
             text += message.data

@@ -13,7 +13,7 @@ final class StreamQuota: Sendable {
             self.user = user
         }
 
-        /// Whoever takes it over calls `giveBack`.
+        /// The new owner calls `giveBack`.
         func handOver() { isHandedOver.store(true, ordering: .releasing) }
 
         deinit { if !isHandedOver.load(ordering: .acquiring) { quota.giveBack(user) } }
@@ -45,7 +45,7 @@ final class StreamQuota: Sendable {
             guard taken.total < total else {
                 return ClientError.unavailable("The server has reached its limit of streams; try again.", retryAfterSeconds: 5)
             }
-            // Whoever is known finds a slot, however many come that aren't.
+            // Known users find a slot, however many unknown clients come.
             guard key != nil || taken.anonymous < max(1, total / 2) else {
                 return ClientError.unavailable(
                     "The server has reached its limit of streams without a user.", retryAfterSeconds: 5)

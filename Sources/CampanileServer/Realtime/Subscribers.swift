@@ -30,7 +30,7 @@ struct Subscribers {
         if position.sequence != nil { position.sequence = look.position.sequence }
     }
 
-    /// The dictionary is copied by being held here: who is told may leave meanwhile.
+    /// Holds a copy of the dictionary: a subscriber may leave meanwhile.
     private func tell(_ kind: StreamKind, _ messages: @autoclosure () -> [StreamMessage]) {
         let subscriberSets = subscriberSets[kind.rawValue]
         guard !subscriberSets.isEmpty else { return }

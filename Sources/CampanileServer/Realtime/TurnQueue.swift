@@ -1,4 +1,4 @@
-/// The owner of work on a shared thread: whoever has much of it waits.
+/// The owner of work on a shared thread.
 enum TurnOwner: Hashable, Sendable {
     /// All connections that one user's tokens opened.
     case user(UserKey)
@@ -8,8 +8,8 @@ enum TurnOwner: Hashable, Sendable {
     case strangers
 }
 
-/// What waits for a thread that many share. The owners take turns, one item each: whoever has much to do waits for itself,
-/// and others never for more than one item of each.
+/// The work that waits for a shared thread. The owners take turns, one item each: an owner with many items delays only
+/// itself, and others wait for at most one item of each.
 struct TurnQueue<Item> {
     private var lines: [TurnOwner: Line<Item>] = [:]
     /// The owners that have something waiting, each once.

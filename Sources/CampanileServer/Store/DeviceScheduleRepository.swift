@@ -141,9 +141,9 @@ extension DeviceTokenRepository {
 
     // MARK: The leases of an earlier start
 
-    /// A push that an earlier start had in flight is owed again. Whether it arrived nobody knows, so what the device was
-    /// told is unknown too; where the alert doesn't go again, a badge push tells it.
-    /// - Returns: how many devices of the range had one.
+    /// Owes again a push that an earlier start had in flight. Whether it arrived is unknown, so the told number is
+    /// unknown too; if the alert doesn't go again, a badge push sets the number.
+    /// - Returns: the number of devices in the range that had one.
     static func release(
         _ devices: ClosedRange<DeviceID>, lease: Int64, resends: Bool, in transaction: Transaction
     ) throws -> Int {

@@ -95,7 +95,7 @@ enum InboxRepository {
         try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
     }
 
-    /// One inbox counted anew from its notifications.
+    /// A recount of one inbox from its notifications.
     struct Recount: Sendable {
         let unread: Int64
         let sinceCleared: Int64

@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// The table `lane_conditions`: which lanes don't run, for those who look from another process.
+/// The table `lane_conditions`: the stopped lanes, for readers in another process.
 enum LaneConditionRepository {
     /// - Parameter condition: nil for a lane that runs again.
     static func set(_ condition: LaneCondition?, _ lane: Lane, in transaction: Transaction) throws {
@@ -17,7 +17,7 @@ enum LaneConditionRepository {
             """, lane.app, lane.provider.rawValue, condition.kind.rawValue, condition.reason, condition.since)
     }
 
-    /// A start finds out anew.
+    /// Removes all conditions: a start finds out for itself.
     static func clear(in transaction: Transaction) throws {
         _ = try transaction.connection.run("DELETE FROM lane_conditions")
     }

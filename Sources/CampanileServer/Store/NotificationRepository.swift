@@ -89,10 +89,10 @@ enum NotificationRepository {
 extension NotificationRepository {
     /// The rows of a page, newest first, and one more if there is a next page.
     ///
-    /// No index knows what is read or of which category: a filtered page looks at a limited number of rows, because who asks
-    /// for what hardly any row has would else walk the whole inbox while others wait.
-    /// - Returns: the oldest id that was looked at, when there may be more behind it; nil when the page, or the inbox, ends
-    ///   the search.
+    /// No index covers the read state or the category, so a filtered page examines a limited number of rows: otherwise
+    /// a filter that hardly any row matches would walk the whole inbox while others wait.
+    /// - Returns: the oldest id examined, when there may be more after it; nil when the page, or the inbox, ends the
+    ///   search.
     static func page(
         _ filter: NotificationFilter, inbox: InboxID, in connection: Connection, _ visit: (NotificationRow) throws -> Void
     ) throws -> UUIDv7? {

@@ -5,8 +5,8 @@ package import SQLEngine
 /// Opens the database for a program: the folder is made, the schema is brought up to date, and a file of somebody else or
 /// of a newer version is refused with a sentence that helps.
 enum Store {
-    /// What a command opens the database with. The log is for the server that may run beside it: two that copy it at the same
-    /// time are in each other's way, or worse (docs/operations.md).
+    /// The options with which a command opens the database. It leaves the log to a server that may run beside it: two
+    /// processes that copy it at the same time delay each other, or worse (docs/operations.md).
     private static let commandOptions: DatabaseOptions = {
         var options = DatabaseOptions()
         options.walAutocheckpointPages = .max

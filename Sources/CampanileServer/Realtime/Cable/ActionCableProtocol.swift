@@ -48,13 +48,14 @@ struct ActionCableProtocol {
         self.cableUser = cableUser
     }
 
-    /// The first words. A refused connection hears the reason as a message, because a browser's WebSocket shows no status.
+    /// The first messages. A refused connection gets the reason as a message, because a browser's WebSocket shows no
+    /// status.
     mutating func open() -> [ActionCableAction] {
         guard cableUser != nil || rules.signedStreamsOnly else { return farewell("unauthorized", reconnect: false) }
         return [.say(CableText.welcome)]
     }
 
-    /// What the client said. A text that is no command changes nothing: it may come from a newer client.
+    /// Handles a client's message. A text that isn't a command changes nothing: it may come from a newer client.
     mutating func hear(_ text: [UInt8]) -> [ActionCableAction] {
         guard !isOver else { return [] }
         do throws(CableCommand.Mistake) {
@@ -71,7 +72,7 @@ struct ActionCableProtocol {
         }
     }
 
-    /// The server ends the connection. A client that comes back to the same refusal must not come back: it is told so.
+    /// Ends the connection. Tells a client that would get the same refusal again not to reconnect.
     mutating func end(_ reason: StreamEnd) -> [ActionCableAction] {
         guard !isOver else { return [] }
         switch reason {
@@ -142,7 +143,7 @@ struct ActionCableProtocol {
         return [.say(CableText.rejection(identifier))]
     }
 
-    /// What there would be too much of with another subscription, whatever it carries.
+    /// The limit that another subscription would exceed, whatever its stream.
     private func limit(beforeAdding identifier: [UInt8]) -> CableLimit? {
         if subscriptions.count >= Limits.cableSubscriptions { return .subscriptions }
         let bytes = subscriptions.reduce(identifier.count) { $0 + $1.identifier.count }

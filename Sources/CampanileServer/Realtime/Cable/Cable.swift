@@ -42,8 +42,9 @@ final class CableCounts: Sendable {
     func countCutOff() { cutOffEver.add(1, ordering: .relaxed) }
 }
 
-/// `GET /cable`: ActionCable's protocol over WebSocket, on sockets that the HTTP engine has handed over. All connections
-/// live on one thread, which exists from the first connection on: a server that nobody connects to doesn't pay for it.
+/// `GET /cable`: ActionCable's protocol over WebSocket, on sockets that the HTTP engine has handed over. All
+/// connections live on one thread, which exists from the first connection on: a server without connections doesn't pay
+/// for it.
 final class Cable: Sendable {
     private enum Phase: Sendable {
         case idle
@@ -101,7 +102,7 @@ final class Cable: Sendable {
         ClientBootstrap(group: connection.loop.eventLoop)
             // A command fits, an idle connection keeps no more than this, and longer messages come in several reads.
             .channelOption(.recvAllocator, value: FixedSizeRecvByteBufferAllocator(capacity: Limits.cableReadBytes))
-            // One each time, so that who sends much waits for those who send less.
+            // One each time, so that a client that sends much waits for those that send less.
             .channelOption(.maxMessagesPerRead, value: 1)
             .channelOption(.writeBufferWaterMark, value: unsent)
             .channelInitializer { channel in
@@ -118,7 +119,7 @@ final class Cable: Sendable {
             }
     }
 
-    /// Ends the connections of users who may not listen any more, or whose tokens are revoked.
+    /// Ends the connections of users whose right to listen has ended, or whose tokens are revoked.
     /// - Parameter isConcerned: called on the cable's thread.
     func end(_ reason: StreamEnd, of isConcerned: @escaping @Sendable (CableUser) -> Bool) {
         phase.withLock { phase in
@@ -129,7 +130,7 @@ final class Cable: Sendable {
 
     /// Tells every client that the server restarts, waits for their goodbyes for a limited time, and ends the thread.
     /// Connections that are accepted later are closed unanswered.
-    /// - Parameter milliseconds: after which nobody is waited for any more.
+    /// - Parameter milliseconds: the longest wait for the clients.
     func shutDown(waiting milliseconds: Int64 = Limits.cableStopMilliseconds) async {
         let former = phase.withLock { phase in
             defer { phase = .stopped }

@@ -3,7 +3,7 @@ import CampanileCore
 /// A client's message in ActionCable's protocol.
 enum CableCommand: Equatable {
     /// The identifier is a text of the client's choice that holds JSON. It is the subscription's name on both sides and
-    /// compared byte by byte, never written anew.
+    /// compared byte by byte, never rewritten.
     case subscribe(identifier: [UInt8])
     case unsubscribe(identifier: [UInt8])
     case message(identifier: [UInt8])

@@ -28,7 +28,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     let cableUser: CableUser?
     /// For whom its commands are done.
     var owner: TurnOwner { cableUser.map { .user($0.user) } ?? .strangers }
-    /// Where it stands in the loop's wheel.
+    /// Its slot in the loop's wheel.
     var slot = 0
     var place = 0
     private var phase = Phase.opening
@@ -47,13 +47,14 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     var waitingBytes = 0
     /// Frames that wait until the socket takes more.
     var stalled: [(parcel: CableParcel, subscriber: CableSubscriber)] = []
-    /// What a client with a full socket had not taken at a ping, and how many pings came since without its taking any of it.
+    /// The bytes that a client with a full socket had not taken at a ping, and the pings since then without it taking
+    /// any.
     private var lag: (unsent: Int, pings: Int)?
     /// Until the connection has lived long enough; nil: without end.
     private var pingsLeft: Int?
     private var isUnflushed = false
 
-    /// - Parameter pings: after so many the client is asked to come back anew.
+    /// - Parameter pings: the number after which the client must reconnect.
     init(loop: CableLoop, descriptor: CInt, head: ByteBuffer, cableUser: CableUser?, pings: Int?) {
         self.loop = loop
         self.descriptor = descriptor
@@ -85,7 +86,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         }
     }
 
-    /// Sends batches, unless the socket hasn't taken what was sent before. Who calls flushes.
+    /// Sends batches, unless the socket hasn't taken the earlier ones. The caller flushes.
     /// - Returns: false: they are to be offered again, when `stalled` is resumed.
     func takes(_ frame: ByteBuffer) -> Bool {
         guard case .open = phase else { return true }
@@ -100,7 +101,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         perform(actionCable.end(reason))
     }
 
-    /// What the client has not taken: what its system has not acknowledged, and what waits here.
+    /// The bytes that the client has not taken: those that its system has not acknowledged, and those that wait here.
     var unsent: Int {
         guard case .open = phase else { return 0 }
         var sent: CInt = 0

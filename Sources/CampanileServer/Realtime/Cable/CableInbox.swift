@@ -3,7 +3,7 @@ import NIOWebSocket
 
 /// A client's unanswered messages, in order, and the amount of its messages since the last ping.
 struct CableInbox {
-    /// What a client did.
+    /// An event from a client.
     enum Act {
         case said(WebSocketReceiver.Event)
         case broke(WebSocketReceiver.Failure)

@@ -63,13 +63,13 @@ final class CableLoop: @unchecked Sendable {
         whenEmpty = nil
     }
 
-    /// Ends the connections of those who are concerned; a connection without a token is nobody's.
+    /// Ends the connections of the users that `isConcerned` accepts; one without a token belongs to no user.
     func end(_ reason: StreamEnd, of isConcerned: (CableUser) -> Bool) {
         for connection in wheel.joined() where connection.cableUser.map(isConcerned) ?? false { connection.end(reason) }
     }
 
     /// Tells every client to come back, and waits until all have said goodbye.
-    /// - Parameter time: after which nobody is waited for any more.
+    /// - Parameter time: the deadline for the clients' close frames.
     func endAll(within time: TimeAmount) -> EventLoopFuture<Void> {
         eventLoop.flatSubmit { [self] in
             guard count > 0 else { return eventLoop.makeSucceededVoidFuture() }
@@ -96,7 +96,7 @@ final class CableLoop: @unchecked Sendable {
     }
 
     /// The timer counts from where its last work ended, and so comes later and later; the ticks don't. After a long
-    /// standstill nobody is pinged twice for what was missed.
+    /// standstill no client gets several pings for the missed ones.
     private func catchUp(with now: NIODeadline) {
         nextTick = max(nextTick, now - CableLoop.tickTime * (Limits.cablePingSlots - 1))
         while nextTick <= now {

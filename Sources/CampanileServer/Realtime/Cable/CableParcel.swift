@@ -16,7 +16,7 @@ final class CableParcel: @unchecked Sendable {
                 batch.append(further)
                 return further.bytes
             }
-            // A number that was not sent yet is not sent any more: there is a newer one.
+            // Drops an unsent number when there is a newer one.
             batch = [further]
             return further.bytes - last.bytes
         }
@@ -55,7 +55,7 @@ final class CableParcel: @unchecked Sendable {
     /// The message to be sent now.
     var first: (batch: EventBatch, message: Int)? { hand.first.map { ($0, next) } }
 
-    /// - Returns: the bytes of batches that are not sent any more, because there are newer ones.
+    /// - Returns: the bytes of dropped batches, which newer ones replace.
     func add(_ batch: [EventBatch], _ end: StreamEnd?) -> Int {
         var outdated = 0
         for further in batch {

@@ -1,4 +1,4 @@
-/// One subscription's ear in the hub: leaves what it hears for the cable's thread.
+/// One subscription at the hub: leaves its batches for the cable's thread.
 ///
 /// Sendable: the parcel is touched under the turns' lock; what else changes is touched on the cable's thread only.
 final class CableSubscriber: Subscriber, @unchecked Sendable {
@@ -8,7 +8,7 @@ final class CableSubscriber: Subscriber, @unchecked Sendable {
     let connection: CableConnection
     /// Its place in the hub; nil before it has one and after it left.
     var subscription: (any StreamSubscription)?
-    /// What arrives after it was cancelled must not reach the client.
+    /// Batches after the cancellation must not reach the client.
     var isCancelled = false
     /// The batches that are not sent yet; nil: none.
     var parcel: CableParcel?

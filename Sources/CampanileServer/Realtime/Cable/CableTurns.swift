@@ -5,15 +5,15 @@ import Synchronization
 enum CableErrand: Sendable {
     /// Do what the client said first.
     case hear(CableConnection)
-    /// Send what a subscriber was told.
+    /// Send a subscriber's batches.
     case bring(CableParcel, to: CableSubscriber)
 }
 
-/// What is done for the connections, in turns and with breaks in which sockets are read and clients are pinged: for whoever
-/// has much of it others don't wait.
+/// Runs the connections' work in turns, with breaks for reading sockets and pinging clients, so that one client's much
+/// work doesn't delay the others.
 ///
-/// Sendable: the box, the parcels' mail, the subscribers' parcels and the connections' waiting bytes are touched under the
-/// box's lock; everything else is touched on the event loop only.
+/// Sendable: the box, the parcels' mail, the subscribers' parcels and the connections' waiting bytes are touched under
+/// the box's lock; everything else is touched only on the event loop.
 final class CableTurns: @unchecked Sendable {
     enum HubMessage: Sendable {
         case batch(EventBatch)
@@ -23,7 +23,7 @@ final class CableTurns: @unchecked Sendable {
     private struct Box: Sendable {
         /// Those with mail that the thread doesn't know of.
         var arrivals: [(parcel: CableParcel, subscriber: CableSubscriber)] = []
-        /// The thread ends, and nobody may ask anything of it any more.
+        /// The thread ends, and takes no more work.
         var isClosed = false
     }
 
@@ -124,7 +124,7 @@ final class CableTurns: @unchecked Sendable {
                 served.append(subscriber.connection)
             }
         }
-        // What came together leaves together.
+        // Batches that came together leave together.
         for connection in served { connection.flush() }
         isTakingTurns = false
         if !turns.isEmpty { takeBreak() }
@@ -165,7 +165,7 @@ final class CableTurns: @unchecked Sendable {
 
     /// Decides what becomes of what is left after a turn.
     /// - Parameter isTaken: whether the socket took anything.
-    /// - Returns: the bytes of what is not sent any more.
+    /// - Returns: the bytes of dropped batches.
     private func carryOn(_ parcel: CableParcel, to subscriber: CableSubscriber, isTaken: Bool) -> Int {
         if let end = parcel.end, parcel.first == nil || !isTaken {
             subscriber.connection.end(end)

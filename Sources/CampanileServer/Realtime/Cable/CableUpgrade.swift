@@ -10,13 +10,13 @@ import Foundation
 enum CableRefusal: Error, Hashable {
     /// It doesn't ask for a WebSocket.
     case notWebSocket
-    /// It asks for another version than 13.
+    /// It requests another version than 13.
     case unsupportedVersion
     case malformedKey
     /// A page of an origin that isn't allowed.
     case foreignOrigin
 
-    /// For the one who asked.
+    /// The sentence for the client.
     var sentence: String {
         switch self {
         case .notWebSocket: "This resource speaks WebSocket only: the request must ask for that upgrade."

@@ -5,13 +5,13 @@ import NIOWebSocket
 /// whatever an extension could change; we have none.
 struct WebSocketReceiver {
     enum Event: Equatable {
-        /// A part of a message, or a pong that nobody asked for.
+        /// A part of a message, or an unrequested pong.
         case nothing
         /// A whole text message, valid UTF-8.
         case text([UInt8])
         /// To be answered by a pong with the same payload.
         case ping(ByteBuffer)
-        /// The client closes; the code is to be sent back.
+        /// The client closes; send the code back.
         case close(WebSocketCloseCode?)
     }
 
@@ -79,14 +79,14 @@ struct WebSocketReceiver {
 struct UTF8Check: Equatable {
     /// Continuation bytes that the character still needs.
     private var missing: UInt8 = 0
-    /// What the next of them may be.
+    /// The range of the next one.
     private var lowest: UInt8 = 0x80
     private var highest: UInt8 = 0xBF
 
     /// Whether the last character is whole.
     var isComplete: Bool { missing == 0 }
 
-    /// - Returns: false once the text can't become UTF-8 any more.
+    /// - Returns: false when the text can no longer become UTF-8.
     mutating func accepts(_ bytes: some Sequence<UInt8>) -> Bool {
         for byte in bytes {
             guard missing == 0 ? begins(byte) : continues(byte) else { return false }
