@@ -6,8 +6,8 @@ package enum PayloadLimit {
     package static let bytes = 4_096
     private static let ellipsis = "…"
 
-    /// Builds a request, again and again from a shorter alert while it is too large. - Parameter size: the counted
-    /// bytes of a request.
+    /// Builds a request, again and again from a shorter alert while it is too large.
+    /// - Parameter size: the counted bytes of a request.
     /// - Returns: a request that may still be too large, if it is so without its words.
     static func fit(
         _ alert: PushAlert, _ build: (PushAlert) -> PushRequest, size: (PushRequest) -> Int

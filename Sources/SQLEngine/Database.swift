@@ -91,8 +91,9 @@ package final class Database: Sendable {
         writer.addListener(notify)
     }
 
-    /// Copies the write-ahead log into the file; with `truncate` waits for the readers and empties the log. - Throws:
-    /// `busy` when `truncate` waited longer than `busyTimeoutMilliseconds`; `closed`.
+    /// Copies the write-ahead log into the file; with `truncate` waits for the readers and empties the log.
+    ///
+    /// - Throws: `busy` when `truncate` waited longer than `busyTimeoutMilliseconds`; `closed`.
     package func checkpoint(truncate: Bool) throws {
         try onWriter(needsTransaction: false) { [writer] _ in try writer.checkpoint(truncate: truncate) }
     }

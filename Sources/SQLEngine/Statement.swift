@@ -137,7 +137,8 @@ extension Connection {
         if index != sqlite3_bind_parameter_count(statement) { rejectArguments(repeat each values, for: statement) }
     }
 
-    /// Steps the statement. - Returns: whether it is on a row.
+    /// Steps the statement.
+    /// - Returns: whether it is on a row.
     @inlinable
     func step(_ statement: OpaquePointer) throws -> Bool {
         let code = sqlite3_step(statement)

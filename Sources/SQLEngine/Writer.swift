@@ -254,7 +254,8 @@ extension Writer {
         return true
     }
 
-    /// When all jobs are done, takes the new ones. - Returns: whether there is a job at `index`.
+    /// When all jobs are done, takes the new ones.
+    /// - Returns: whether there is a job at `index`.
     private func takeMore(into jobs: inout [any WriteJob], at index: Int) -> Bool {
         if index == jobs.count, jobs.count < batchLimit {
             jobs += monitor.withLock { takeGroup(upTo: batchLimit - jobs.count) }
@@ -262,8 +263,8 @@ extension Writer {
         return index < jobs.count
     }
 
-    /// Runs the same jobs again, each in its own savepoint, so that a failing one is undone alone. - Throws: an error
-    /// that spoils the whole group: BEGIN or COMMIT failed, or SQLite rolled back by itself.
+    /// Runs the same jobs again, each in its own savepoint, so that a failing one is undone alone.
+    /// - Throws: an error that spoils the whole group: BEGIN or COMMIT failed, or SQLite rolled back by itself.
     private func runCarefully(_ jobs: inout [any WriteJob]) throws {
         var index = 0
         var kept = 0
@@ -290,8 +291,8 @@ extension Writer {
         if isOpen { try connection.commit() }
     }
 
-    /// - Returns: false when only this job failed. - Throws: when SQLite has rolled back the whole transaction by
-    ///   itself.
+    /// - Returns: false when only this job failed.
+    /// - Throws: when SQLite has rolled back the whole transaction by itself.
     private func attempt(_ job: any WriteJob) throws -> Bool {
         let failure = perform(job)
         if let cause = connection.rollbackCause { throw cause }

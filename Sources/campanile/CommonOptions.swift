@@ -33,7 +33,8 @@ struct CommonOptions: ParsableArguments {
             flags: flags)
     }
 
-    /// Runs a command's work, beside a server or without one. - Parameter isMade: whether to create a missing database.
+    /// Runs a command's work, beside a server or without one.
+    /// - Parameter isMade: whether to create a missing database.
     func operations(_ configuration: Configuration, isMade: Bool = true) throws -> OperatorCommands {
         try OperatorCommands(configuration, isMade: isMade, world: .live)
     }

@@ -90,7 +90,8 @@ extension CampanileAPI {
         try await userToken(nil).map { UserTokenClaims($0).user }
     }
 
-    /// Ends a user's streams, and repeats none of their calls. - Parameter user: nil for the present one.
+    /// Ends a user's streams, and repeats none of their calls.
+    /// - Parameter user: nil for the present one.
     func leaves(_ user: UserTokenClaims.User?) { departures.withLock { $0.leaves(user) } }
 
     /// - Throws: `CancellationError` when the work was cancelled.

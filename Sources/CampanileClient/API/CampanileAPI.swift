@@ -11,8 +11,8 @@ public import Foundation
 /// first token. They end when their task is cancelled, when the user signs out (`DeviceRegistration.signOut`), and when
 /// the next token is another user's.
 public final class CampanileAPI: Sendable {
-    /// Returns the user token (a JWT that your backend signs); nil while nobody is signed in. - Parameter refused: the
-    /// token that the server has just refused, if a fresh one is needed; nil otherwise.
+    /// Returns the user token (a JWT that your backend signs); nil while nobody is signed in.
+    /// - Parameter refused: the token that the server has just refused, if a fresh one is needed; nil otherwise.
     public typealias UserToken = @Sendable (_ refused: String?) async throws -> String?
 
     public let baseURL: URL

@@ -89,8 +89,8 @@ extension ClientFailure {
         self.init(kind, status: status, code: code, detail: detail, retryAfter: retryAfter)
     }
 
-    /// From any error: `URLError`, Foundation's errors that wrap one, and this library's own. - Returns: nil for a
-    /// cancellation: `URLError.cancelled` and `CancellationError`.
+    /// From any error: `URLError`, Foundation's errors that wrap one, and this library's own.
+    /// - Returns: nil for a cancellation: `URLError.cancelled` and `CancellationError`.
     public init?(_ error: any Error) {
         if let failure = error as? ClientFailure {
             self = failure

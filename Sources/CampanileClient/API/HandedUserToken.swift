@@ -35,8 +35,9 @@ public actor HandedUserToken {
         self.sleep = sleep
     }
 
-    /// Takes a page's token; nil if nobody is signed in. - Returns: false for an old page's token, which changes
-    /// nothing: the server has refused it, there is a fresher one, or its user has signed out since.
+    /// Takes a page's token; nil if nobody is signed in.
+    /// - Returns: false for an old page's token, which changes nothing: the server has refused it, there is a fresher
+    ///   one, or its user has signed out since.
     @discardableResult
     public func hand(_ token: String?) -> Bool {
         if let token {

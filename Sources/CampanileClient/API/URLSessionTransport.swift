@@ -4,6 +4,7 @@ public import FoundationNetworking
 #endif
 
 /// Sends requests with URLSessions of its own, without cookies and cache: the user's token identifies the caller.
+///
 /// Streams use its delegate, because Linux's URLSession has no `bytes`.
 public final class URLSessionTransport: HTTPTransport {
     /// The most bytes of an answer, streams aside.

@@ -3,15 +3,16 @@
 public protocol DeepLinkCoordinator: AnyObject, Sendable {
     /// Prepares for opening a link: dismiss modal screens and go to the beginning of its chain.
     func prepareForDeepLink()
-    /// Shows a page of the web site, for a node of the tree without a type in the app. - Parameter animated: true only
-    /// for the last of a chain.
+    /// Shows a page of the web site, for a node of the tree without a type in the app.
+    /// - Parameter animated: true only for the last of a chain.
     func show(_ page: DeepLinkPage, animated: Bool)
 }
 
 /// One screen of a chain.
 public protocol DeepLinkDestination<Coordinator>: Sendable {
     associatedtype Coordinator: DeepLinkCoordinator
-    /// Shows it above the previous one. - Parameter animated: true only for the last of a chain.
+    /// Shows it above the previous one.
+    /// - Parameter animated: true only for the last of a chain.
     @MainActor func show(in coordinator: Coordinator, animated: Bool)
 }
 

@@ -48,7 +48,8 @@ extension DeepLinkRouter {
 }
 
 extension DeepLinkReach {
-    /// The link's values for each of the screens. - Parameter push: the push with this link.
+    /// The link's values for each of the screens.
+    /// - Parameter push: the push with this link.
     func values(in link: DeepLink, of push: PushPayload?) -> [DeepLinkValues] {
         let written = WrittenLink(link.text)
         var parameters: [ExactText: String] = [:]

@@ -25,7 +25,8 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
     public var unreachable: [String] { Set(screens.keys).subtracting(tree.paths).sorted() }
 
     /// The screens of a link. An unknown child, or one that can't be shown, leads to its deepest known parent, and the
-    /// chain says why. - Throws: `DeepLinkError` when even the first screen is unknown.
+    /// chain says why.
+    /// - Throws: `DeepLinkError` when even the first screen is unknown.
     public func chain(_ link: String) throws(DeepLinkError) -> DeepLinkChain<Coordinator> { try chain(link, of: nil) }
 
     private func chain(_ link: String, of push: PushPayload?) throws(DeepLinkError) -> DeepLinkChain<Coordinator> {

@@ -25,7 +25,8 @@ public struct DeepLinkValues: Hashable, Sendable {
         return value
     }
 
-    /// The value of an optional query key. - Throws: when it has another type.
+    /// The value of an optional query key.
+    /// - Throws: when it has another type.
     public func queryIfPresent<Value: DeepLinkQueryValue>(
         _ key: String, as type: Value.Type = Value.self
     ) throws(DeepLinkError) -> Value? {

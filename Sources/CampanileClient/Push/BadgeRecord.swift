@@ -48,21 +48,23 @@ struct BadgeRecord: Codable, Equatable {
         return true
     }
 
-    /// Notes that the server has registered the device for the owner. - Returns: false when that was known and
-    /// answered.
+    /// Notes that the server has registered the device for the owner.
+    /// - Returns: false when that was known and answered.
     mutating func register(in session: Int) -> Bool {
         guard session == self.session, owner != .nobody, !isConfirmed else { return false }
         isRegistered = true
         return true
     }
 
-    /// Takes the number of a push, which doesn't name its user. - Returns: false if it changes nothing.
+    /// Takes the number of a push, which doesn't name its user.
+    /// - Returns: false if it changes nothing.
     mutating func hear(_ count: Int64, _ version: Int64) -> Bool {
         guard owner == .unknown || isConfirmed else { return false }
         return take(count, version)
     }
 
-    /// Takes the number of the server's answer to the owner. - Returns: false if it changes nothing.
+    /// Takes the number of the server's answer to the owner.
+    /// - Returns: false if it changes nothing.
     mutating func answer(_ badge: Badge, in session: Int) -> Bool {
         guard session == self.session, owner != .nobody else { return false }
         let isNews = isRegistered && !isConfirmed

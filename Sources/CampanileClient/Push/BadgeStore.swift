@@ -45,8 +45,8 @@ public final class BadgeStore: Sendable {
 
     // MARK: - The user
 
-    /// Sets the signed-in user, for `DeviceRegistration`. Another user than before begins with 0. - Returns: whether it
-    /// is another user.
+    /// Sets the signed-in user, for `DeviceRegistration`. Another user than before begins with 0.
+    /// - Returns: whether it is another user.
     @discardableResult
     func signedIn(_ user: String, at server: URL? = nil) -> Bool {
         change { $0.change(owner: .user(user, server: server?.absoluteString)) }
@@ -63,13 +63,14 @@ public final class BadgeStore: Sendable {
     var session: Int { record.session }
 
     /// Notes that the server pushes to this device for the session's user. From its next answer on pushes count; an
-    /// earlier one may be the former user's. - Returns: whether that answer is yet to come.
+    /// earlier one may be the former user's.
+    /// - Returns: whether that answer is yet to come.
     func registered(in session: Int) -> Bool { change { $0.register(in: session) } }
 
     // MARK: - Setting the number
 
-    /// Takes a pushed number with its version. - Returns: false if it changes nothing, because it is older or may be
-    /// another user's.
+    /// Takes a pushed number with its version.
+    /// - Returns: false if it changes nothing, because it is older or may be another user's.
     @discardableResult
     public func apply(count: Int64, version: Int64) -> Bool { change { $0.hear(count, version) } }
 
@@ -79,7 +80,8 @@ public final class BadgeStore: Sendable {
     public func apply(_ payload: PushPayload) -> Bool { change { $0.hear(payload) } }
 
     /// Takes the number of an answer to the user who is signed in now. If the user may have changed meanwhile, use
-    /// `update` and `follow`, which check that. - Returns: false for an older one, which changes nothing.
+    /// `update` and `follow`, which check that.
+    /// - Returns: false for an older one, which changes nothing.
     @discardableResult
     public func apply(_ badge: Badge) -> Bool { change { $0.answer(badge, in: $0.session) } }
 

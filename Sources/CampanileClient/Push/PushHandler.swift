@@ -62,9 +62,10 @@ public final class PushHandler {
         self.report = report
     }
 
-    /// Handles a tap on a push, with the app open, in the background, or not running. Marks the notification as read,
-    /// waiting at most `patience`, then opens the screen. A link to the inbox selects its tab and clears the badge. A
-    /// tap at a cold start waits until `screens` is set; a newer tap replaces it.
+    /// Handles a tap on a push, with the app open, in the background, or not running.
+    ///
+    /// Marks the notification as read, waiting at most `patience`, then opens the screen. A link to the inbox selects
+    /// its tab and clears the badge. A tap at a cold start waits until `screens` is set; a newer tap replaces it.
     /// - Parameter opened: called when the screen is open, or when the tap waits for `screens`. The server may take
     ///   longer: the method returns when it has answered, or can't be reached.
     public func tapped(_ payload: PushPayload, opened: @MainActor () -> Void = {}) async {
@@ -85,8 +86,8 @@ public final class PushHandler {
         }
     }
 
-    /// Handles the user's response to a push: a tap, or a dismissal, which opens and reads nothing. - Parameter answer:
-    /// tells the system that the app has finished.
+    /// Handles the user's response to a push: a tap, or a dismissal, which opens and reads nothing.
+    /// - Parameter answer: tells the system that the app has finished.
     func responded(to payload: PushPayload, isDismissed: Bool, answer: @MainActor () -> Void) async {
         guard !isDismissed else { return answer() }
         await tapped(payload, opened: answer)

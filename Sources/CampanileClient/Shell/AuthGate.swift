@@ -9,8 +9,8 @@ public final class AuthGate {
 
     public nonisolated init() {}
 
-    /// - Parameter reload: reloads the tab; called once after the sign-in. - Returns: true for the first, which
-    ///   presents the sign-in; false while another tab presents it.
+    /// - Parameter reload: reloads the tab; called once after the sign-in.
+    /// - Returns: true for the first, which presents the sign-in; false while another tab presents it.
     public func mayPresent(reload: @escaping @MainActor () -> Void = {}) -> Bool {
         waiting.append(reload)
         guard !isPresenting else { return false }

@@ -8,7 +8,9 @@ import Glibc
 /// known distances: one byte for a space or colon, two for CRLF, and the head ends two bytes after the last line. A
 /// bare LF leaves one byte, a NUL inside a value or a folded line leaves more or moves the field elsewhere, a line that
 /// begins with a NUL ends the library's header section early. The reader refuses any deviation. It compares only
-/// addresses. It can't see a NUL in the place of a CR, because the library overwrites the CR with a NUL.
+/// addresses.
+///
+/// It can't see a NUL in the place of a CR, because the library overwrites the CR with a NUL.
 struct HeadReader {
     let request: Request
     private let headAddress: UInt

@@ -63,7 +63,8 @@ struct Suspension {
         }
     }
 
-    /// Takes the work's answer. - Returns: whether the connection must be resumed.
+    /// Takes the work's answer.
+    /// - Returns: whether the connection must be resumed.
     mutating func finish(_ response: Response, ticket: UInt64) -> Bool {
         guard ticket == self.ticket else { return false }
         switch phase {
@@ -105,7 +106,8 @@ struct Suspension {
         }
     }
 
-    /// Ends the wait because the server stops. - Returns: whether the connection must be resumed.
+    /// Ends the wait because the server stops.
+    /// - Returns: whether the connection must be resumed.
     mutating func abort() -> Bool {
         guard case .suspended = phase else { return false }
         phase = .aborted

@@ -2,8 +2,9 @@ import CMicroHTTPD
 
 /// Checks the fields after a chunked body (RFC 9112, section 7.1.2). The application doesn't read them. But a trailer
 /// section that two parsers read differently ends in two places, and trailers share the connection's memory, and so the
-/// limits, with the header fields. The addresses show the same faults as in a head: see HeadReader. The reader can't
-/// see how the section's last line ended.
+/// limits, with the header fields. The addresses show the same faults as in a head: see HeadReader.
+///
+/// The reader can't see how the section's last line ended.
 struct TrailerReader {
     private let headEnd: UInt
     /// Fields of head and trailers that are still allowed, and their bytes.

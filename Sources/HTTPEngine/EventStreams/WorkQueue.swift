@@ -52,7 +52,8 @@ final class WorkQueue: Sendable {
         _ = write(bell, &one, 8)
     }
 
-    /// The loop calls it before it waits. - Returns: whether it may.
+    /// The loop calls it before it waits.
+    /// - Returns: whether it may.
     func fallAsleep() -> Bool {
         state.withLock { state in
             state.isAsleep = state.work.isEmpty && !state.isClosed
@@ -60,7 +61,8 @@ final class WorkQueue: Sendable {
         }
     }
 
-    /// The loop calls it when awake. - Returns: the queued work, and whether it is the last.
+    /// The loop calls it when awake.
+    /// - Returns: the queued work, and whether it is the last.
     func take() -> (work: [@Sendable () -> Void], isLast: Bool) {
         state.withLock { state in
             state.isAsleep = false

@@ -99,7 +99,8 @@ package final class APNsProviderTokens: Sendable {
         if let grant { done(grant) }
     }
 
-    /// Reacts to the provider's answer that the token is expired or invalid. - Parameter reason: the provider's reason.
+    /// Reacts to the provider's answer that the token is expired or invalid.
+    /// - Parameter reason: the provider's reason.
     package func refused(_ token: String, of key: APNsKey, reason: String) -> Advice {
         let now = world.monotonic()
         let (advice, work) = state.withLock { state -> (Advice, Work) in

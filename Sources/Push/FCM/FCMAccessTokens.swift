@@ -72,7 +72,8 @@ final class FCMAccessTokens: Sendable {
         return .failure(PushTrouble(outcome: .unprocessed, reason: trouble.reason))
     }
 
-    /// Reacts to FCM's 401 for a token. - Returns: whether to try another one.
+    /// Reacts to FCM's 401 for a token.
+    /// - Returns: whether to try another one.
     func refused(_ token: String) -> Bool {
         let now = world.monotonic()
         return state.withLock { state in

@@ -31,7 +31,8 @@ enum APNsRequestRules {
 
     private static let pathPrefix = "/3/device/"
 
-    /// Checks method and path, before the provider token. - Returns: the device token in lower case.
+    /// Checks method and path, before the provider token.
+    /// - Returns: the device token in lower case.
     static func deviceToken(_ request: SimulatedRequest) throws(APNsRefusal) -> String {
         guard request.path.hasPrefix(pathPrefix) else { throw APNsRefusal(.badPath) }
         guard request.method == "POST" else { throw APNsRefusal(.methodNotAllowed) }

@@ -8,8 +8,9 @@ package final class RequestFile: Sendable {
     private let path: String
     private let onFailure: @Sendable (String) -> Void
 
-    /// Keeps the file's content and appends to it. - Parameter onFailure: gets a sentence when a line can't be written.
-    /// A record with a gap is useless, so end the program then.
+    /// Keeps the file's content and appends to it.
+    /// - Parameter onFailure: gets a sentence when a line can't be written. A record with a gap is useless, so end the
+    ///   program then.
     package init(path: String, onFailure: @escaping @Sendable (String) -> Void) throws(OperatorError) {
         // Only the owner may read it: it holds device tokens and texts.
         descriptor = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)

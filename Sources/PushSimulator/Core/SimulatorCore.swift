@@ -148,7 +148,8 @@ final class SimulatorCore: Sendable {
 
     func closed() { state.withLock { $0.counters.openConnections -= 1 } }
 
-    /// Counts a stream opened above the limit. - Parameter isEarly: whether the client had not confirmed any limit yet.
+    /// Counts a stream opened above the limit.
+    /// - Parameter isEarly: whether the client had not confirmed any limit yet.
     func refusedStream(isEarly: Bool) {
         state.withLock { state in
             if isEarly { state.counters.earlyStreams += 1 } else { state.counters.streamLimitViolations += 1 }

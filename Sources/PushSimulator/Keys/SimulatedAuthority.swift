@@ -43,7 +43,8 @@ package struct SimulatedAuthority: Sendable {
             certificatePEM: certificate.serializeAsPEM().pemString, keyPEM: key.pemRepresentation)
     }
 
-    /// An existing one. - Throws: when a text can't be read or the key isn't the certificate's.
+    /// An existing one.
+    /// - Throws: when a text can't be read or the key isn't the certificate's.
     package init(certificatePEM: String, keyPEM: String) throws {
         let certificate = try Certificate(pemEncoded: certificatePEM)
         key = try P256.Signing.PrivateKey(pemRepresentation: keyPEM)
