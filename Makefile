@@ -69,7 +69,7 @@ QUICK_SUITES = Identifier Timestamp JSONValue DeepLinkForm DeepLinkTree DeepLink
 	Alert BusyDevice StoppedLane DeliveryLane DeviceRegistry DueLane Explanation LaneHealth OutcomePolicy PlaceInFlight DeadTokenGuard
 space := $(subst ,, )
 
-quick: ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's rules: under a minute when little was changed
+quick: setup ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's rules: under a minute when little was changed
 	@echo "==> quick: building"
 	$(SWIFT) build --build-tests
 	@echo "==> quick: some of the Swift tests"

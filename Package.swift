@@ -105,8 +105,9 @@ let package = Package(
         .executableTarget(
             name: "campanile",
             dependencies: [
-                "CampanileServer", "PushSimulator",
+                "CampanileServer", "PushSimulator", "CampanileCore",
                 server("ArgumentParser", "swift-argument-parser"),
+                server("Logging", "swift-log"),
             ],
             swiftSettings: strict),
         .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),

@@ -28,7 +28,7 @@ echo "==> ${scratch#.build/}: the Swift tests"
 findings=$PWD/$scratch/findings
 rm -f "$findings".*
 if [[ $sanitizer == thread ]]; then
-    # Only the tests get it: compilers and tools have no use for it.
+    # The build is over: what runs now is the tests and `swift test` itself.
     libraries=$("${swift}c" -print-target-info | sed -n 's/.*"runtimeResourcePath": "\(.*\)".*/\1/p')
     clang=$libraries/../../bin/clang
     "$clang" -shared -fPIC -O1 -Wall -Wextra -Werror -o "$scratch/mutex.so" "$lists/mutex.c"

@@ -3,9 +3,7 @@ import Glibc
 /// The system's error for a refused call.
 package struct SystemError: Error, CustomStringConvertible {
     /// As in `errno`.
-    package let code: Int32
-
-    package init(code: Int32) { self.code = code }
+    fileprivate let code: Int32
 
     package var description: String { String(cString: strerror(code)) }
 }

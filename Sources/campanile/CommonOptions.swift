@@ -29,7 +29,7 @@ struct CommonOptions: ParsableArguments {
 
     func load(_ flags: Configuration.Flags) throws -> Configuration {
         try Configuration.load(
-            file: config ?? "campanile.yaml", fileIsRequired: config != nil, environment: Environment.settings,
+            file: config ?? Configuration.defaultFile, fileIsRequired: config != nil, environment: Environment.settings,
             flags: flags)
     }
 

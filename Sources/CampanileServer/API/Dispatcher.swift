@@ -15,7 +15,7 @@ package struct Dispatcher: Sendable {
     /// - Throws: errors that `finish` turns into answers.
     package func answer(_ request: Request) throws -> Answer {
         switch router.find(request) {
-        case .found(let index, _): return try call(router.routes[index].handler, request)
+        case .found(let index): return try call(router.routes[index].handler, request)
         case .options(let allow): return .now(origins.preflight(request, allow: allow) ?? .options(allow: allow))
         case .methodNotAllowed(let allow): throw ClientError(.methodNotAllowed, remedy: .methods(allow))
         case .notFound: throw ClientError.notFound

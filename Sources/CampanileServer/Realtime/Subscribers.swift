@@ -8,8 +8,6 @@ struct Subscribers {
 
     var isEmpty: Bool { subscriberSets.allSatisfy(\.isEmpty) }
 
-    func hasListeners(_ kind: StreamKind) -> Bool { !subscriberSets[kind.rawValue].isEmpty }
-
     mutating func add(_ subscriber: any Subscriber, _ kind: StreamKind) {
         subscriberSets[kind.rawValue][ObjectIdentifier(subscriber)] = subscriber
     }
@@ -32,9 +30,9 @@ struct Subscribers {
 
     /// Holds a copy of the dictionary: a subscriber may leave meanwhile.
     private func tell(_ kind: StreamKind, _ messages: @autoclosure () -> [StreamMessage]) {
-        let subscriberSets = subscriberSets[kind.rawValue]
-        guard !subscriberSets.isEmpty else { return }
+        let subscribers = subscriberSets[kind.rawValue]
+        guard !subscribers.isEmpty else { return }
         let batch = EventBatch(kind, messages())
-        for subscriber in subscriberSets.values { subscriber.deliver(batch) }
+        for subscriber in subscribers.values { subscriber.deliver(batch) }
     }
 }

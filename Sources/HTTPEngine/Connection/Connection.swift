@@ -11,7 +11,6 @@ final class Connection: @unchecked Sendable {
     /// The address of the other end.
     let peerAddress: IPAddress?
     let number: UInt64
-    let startedAt: UInt64
     let engine: Engine
     let stages: StageClock
     let suspension = Mutex(Suspension())
@@ -33,7 +32,6 @@ final class Connection: @unchecked Sendable {
         self.socket = socket
         peerAddress = cmhd_peer(handle).flatMap { IPAddress($0) }
         self.number = number
-        self.startedAt = startedAt
         self.engine = engine
         stages = StageClock(now: startedAt)
         request = Request(fieldCapacity: engine.limits.headerCount)

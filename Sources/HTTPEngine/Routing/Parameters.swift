@@ -1,9 +1,9 @@
 /// The places of a path's parameters in the request. Fixed in size, so that matching allocates nothing.
-package struct Parameters: Sendable {
+struct Parameters: Sendable {
     static let capacity = 3
 
     private var ranges: (Range<Int>, Range<Int>, Range<Int>) = (0..<0, 0..<0, 0..<0)
-    package private(set) var count = 0
+    private(set) var count = 0
 
     mutating func append(_ range: Range<Int>) {
         switch count {

@@ -30,7 +30,7 @@ final class RouteTable: Sendable {
             guard candidate.matches(path, offset: offset, &parameters) else { continue }
             let entry = candidate.entry(for: request.method)
             request.matched(candidate.pattern, parameters)
-            if let entry { return .found(entry.index, parameters) }
+            if let entry { return .found(entry.index) }
             return request.method == .options
                 ? .options(allow: candidate.allow) : .methodNotAllowed(allow: candidate.allow)
         }

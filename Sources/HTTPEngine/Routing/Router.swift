@@ -42,7 +42,7 @@ package struct Router<Endpoint: Sendable>: Sendable {
 /// A router's result for a request.
 package enum RouteMatch: Sendable {
     /// The index of the route among the router's.
-    case found(Int, Parameters)
+    case found(Int)
     /// OPTIONS on a known path, or `OPTIONS *`: 204 with these methods.
     case options(allow: String)
     /// The path exists, the method doesn't: 405 with these methods.

@@ -17,7 +17,7 @@ enum SignedStreamName {
     struct Key: Sendable {
         /// The setting that it comes from.
         let setting: String
-        /// The digests that an application may sign with; the first is the one that we use.
+        /// The keys that an application may sign with; the first is the one that the server uses.
         fileprivate let candidates: [SymmetricKey]
 
         /// Turbo's `signed_stream_verifier_key`, the raw bytes of the text.
