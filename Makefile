@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios tour contract trust-short \
-	bench-short browser bench crash powerloss faults jitter restarts fuzz generators clean
+	bench-short browser bench parts crash powerloss faults jitter restarts fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -91,10 +91,12 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@echo "==> lint: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package.swift examples mends it"
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples bench/parts
 	@echo "==> lint: the scripts"
 	@$(PYTHON) -m ruff check --quiet
 	@$(PYTHON) -m mypy
+	@echo "==> lint: the patch that takes parts out applies"
+	@git apply --check bench/parts/without.patch
 	@for script in scripts/*.sh packaging/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode
@@ -168,6 +170,10 @@ bench: build ## Measure the release binary: against bare C, aioapns and nchan, a
 	python3 bench/streams.py --binary "$(RELEASE)" --results bench/results-streams.md || status=$$?; \
 	python3 bench/neighbours.py --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
 	exit $$status
+
+parts: ## What each hand-made part gains: with and without it, from a build of its own; half an hour, the first time
+	@echo "==> parts: the program with each part and without it; leave the machine alone meanwhile"
+	@python3 bench/parts.py
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"
