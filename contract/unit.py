@@ -78,7 +78,7 @@ def check_activation(report, user, binary, folder):
         activation.kill()
     said = (folder / "activation.log").read_text()
     report.check("activation", code == 0, f"exit status {code}: {said}")
-    report.check("activation", "handed down by the supervisor" in said and f"listens on http://127.0.0.1:{port}" in said, said)
+    report.check("activation", "The supervisor passed the listening socket" in said and f"listens on http://127.0.0.1:{port}" in said, said)
     print("activation: systemd-socket-activate started the server, and who came first was answered 200")
 
 

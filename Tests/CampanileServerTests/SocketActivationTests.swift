@@ -109,7 +109,7 @@ struct HandedDownSocketTests {
         let line = try #require(first.line(with: "Campanile listens on"))
         #expect(line.hasSuffix("http://127.0.0.1:\(socket.port)"))
         // The log is written by another thread: before the greeting or after it.
-        let warning = "The port that the configuration names isn't used"
+        let warning = "The configured port isn't used"
         #expect(first.lines.contains { $0.contains(warning) } || first.line(with: warning) != nil)
         let early = try socket.client()
         defer { close(early) }

@@ -122,7 +122,7 @@ import Testing
             let error = #expect(throws: OperatorError.self) { try providers.applyTrusting(apps) }
             let problems = try #require(error?.description.split(separator: "\n"))
             #expect(problems.count == 6)
-            #expect(problems[0].hasPrefix("apps.a.apns: The APNs key is no P-256 private key"))
+            #expect(problems[0].hasPrefix("apps.a.apns: The APNs key isn't a P-256 private key"))
             #expect(problems[1].hasPrefix("apps.a.fcm: "))
             #expect(problems[2].contains("https://"))
             #expect(problems[3].contains("private_key"))

@@ -159,7 +159,7 @@ import Testing
             ),
             (
                 "[{title: A, path: //a}]",
-                ["….settings.tabs[0].path must not begin with //: what follows would be taken for a host"]
+                ["….settings.tabs[0].path must not begin with //: browsers take the next part for a host"]
             ),
             (
                 "[{title: A, path: /a, selectedIcon: b}]",

@@ -156,7 +156,7 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
             .init(
                 "deep_links:\n  a: {web: home}\n  b: {web: '//x'}\n  c: {web: '/c/:id'}\n  d: {query: {x: number, y: {type: text}, z: [a]}}",
                 #"file:2: deep_links.a.web must be a path that begins with /, and is "home""#,
-                "file:3: deep_links.b.web must not begin with //: what follows would be taken for a host",
+                "file:3: deep_links.b.web must not begin with //: browsers take the next part for a host",
                 #"file:4: deep_links.c.web has ":id", which isn't a parameter of the screen's path"#,
                 #"file:5: deep_links.d.query.x must be string or integer or boolean, and is "number""#,
                 #"file:5: deep_links.d.query.y.type must be string or integer or boolean, and is "text""#,

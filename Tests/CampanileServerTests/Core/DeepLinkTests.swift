@@ -23,7 +23,7 @@ import Testing
         "what leads elsewhere or means two things is refused with a sentence that says what",
         arguments: [
             ("", "must not be empty."),
-            ("https://example.com/a", "what stands before its first : is a scheme"), ("javascript:alert(1)", "is a scheme"),
+            ("https://example.com/a", "the text before its first : is a scheme"), ("javascript:alert(1)", "is a scheme"),
             ("a:b", "is a scheme"), (":", "is a scheme"), ("tel:1?a/b", "is a scheme"),
             ("a\\b", "must not contain \\"), ("/\\evil.example", "must not contain \\"), ("a?b=\\", "must not contain \\"),
             ("//evil.example/a", "must not begin with //"),
