@@ -14,19 +14,24 @@ package enum File {
     /// - Parameter limit: the most bytes it may have.
     package static func read(_ path: String, limit: Int) throws(UnreadableFile) -> [UInt8] {
         var status = stat()
-        guard stat(path, &status) == 0 else { throw UnreadableFile(path: path, reason: "isn't there") }
+        guard stat(path, &status) == 0 else { throw UnreadableFile(path: path, reason: refusal(errno)) }
         guard status.st_mode & S_IFMT != S_IFDIR else { throw UnreadableFile(path: path, reason: "is a directory") }
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { throw UnreadableFile(path: path, reason: "can't be read") }
+        guard descriptor >= 0 else { throw UnreadableFile(path: path, reason: refusal(errno)) }
         defer { close(descriptor) }
         var bytes: [UInt8] = []
         var chunk = [UInt8](repeating: 0, count: min(limit + 1, 64 * 1_024))
         while true {
             let count = Glibc.read(descriptor, &chunk, chunk.count)
             if count == 0 { return bytes }
-            guard count > 0 || errno == EINTR else { throw UnreadableFile(path: path, reason: "can't be read") }
+            guard count > 0 || errno == EINTR else { throw UnreadableFile(path: path, reason: refusal(errno)) }
             bytes += chunk.prefix(max(0, count))
             guard bytes.count <= limit else { throw UnreadableFile(path: path, reason: "is larger than \(limit) bytes") }
         }
+    }
+
+    /// The system's reason for not opening or reading a file.
+    private static func refusal(_ code: Int32) -> String {
+        code == ENOENT || code == ENOTDIR ? "isn't there" : "can't be read: \(SystemError(code: code))"
     }
 }

@@ -3,7 +3,7 @@ import Glibc
 /// The system's error for a refused call.
 package struct SystemError: Error, CustomStringConvertible {
     /// As in `errno`.
-    fileprivate let code: Int32
+    let code: Int32
 
     package var description: String { String(cString: strerror(code)) }
 }

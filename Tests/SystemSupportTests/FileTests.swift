@@ -36,7 +36,7 @@ import Testing
         "what can't be read is told with its reason",
         arguments: [
             ("/no such folder/file", "isn't there"), ("/", "is a directory"), ("/dev/null/file", "isn't there"),
-            ("/proc/self/mem", "can't be read"),
+            ("/proc/self/mem", "can't be read: Input/output error"),
         ])
     func unreadable(path: String, told: String) {
         #expect(reading(path, limit: 100) == told)

@@ -5,9 +5,9 @@ import Glibc
 /// cost, its test, and the version that ends the quirk. "None up to 1.0.1" comes from reading the source of 1.0.1, not
 /// from running it.
 ///
-/// The engine reads or writes the library's own buffer only with a version whose parser is known. Every other
-/// workaround is harmless where it isn't needed, and applies to every version. `HTTPServer.untestedLibrary` reports
-/// another version at the start.
+/// The engine reads or writes the library's own buffer only with a version whose parser is known, and hides the cookies
+/// only where it can tell its own field from a client's. Every other workaround is harmless where it isn't needed, and
+/// applies to every version. `HTTPServer.untestedLibrary` reports another version at the start.
 ///
 /// Three quirks have their code elsewhere, because it is C or a whole file:
 ///
@@ -67,7 +67,7 @@ enum MicroHTTPD075 {
     ///   its table.
     /// - Cost: a search for the question mark.
     /// - Test: LimitTests.separators
-    /// - Ends: 1.0.0, which refuses; the workaround doesn't touch its parser.
+    /// - Ends: 1.0.0, which refuses such a query in its own words; the workaround doesn't touch its parser.
     static func hideQuery(_ target: UnsafeMutablePointer<CChar>) {
         guard meddlesWithQuery, let mark = strchr(target, Int32(UInt8(ascii: "?"))) else { return }
         mark[1] = 0
