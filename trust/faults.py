@@ -276,7 +276,7 @@ def removed(binary, folder, report, suffix):
         report.check("removed", not caller.create(), f"a create was taken after {suffix or 'the file'} was removed")
     caller.unready()
     caller.reads(f"after {suffix or 'the file'} was removed")
-    lines = server.log_tail(1 << 20).count("The database's files aren't those that were opened")
+    lines = server.log_tail(1 << 20).count("The database's files aren't the ones that the server opened")
     report.check("removed", lines == 1, f"the log says it {lines} times, not once")
     if suffix:
         server.kill()

@@ -34,7 +34,7 @@ import Testing
             ("a?b=%4z", "broken escape in “%4z”"),
             ("a%0Ab", "escaped control character"), ("a%00", "escaped control character"), ("a%7f", "escaped control"),
             ("a%C2%85", "escaped control"),
-            ("a%C0%AF", "must be UTF-8 when its escapes are read"), ("%ED%A0%80", "must be UTF-8"),
+            ("a%C0%AF", "must be UTF-8 after decoding"), ("%ED%A0%80", "must be UTF-8"),
             ("a\nb", "must not contain control characters"), ("a\u{7F}", "control characters"), ("a\u{85}", "control characters"),
             ("a?b=\t", "control characters"), ("a b", "must not contain spaces: write %20"), ("a?b= c", "spaces"),
             (" a", "spaces"),

@@ -205,7 +205,7 @@ private struct Workshop {
         try await Workshop.use { workshop in
             try workshop.write("no key at all")
             let error = #expect(throws: OperatorError.self) { try workshop.providers.apply(workshop.configuration()) }
-            #expect(error?.description.contains("no P-256 private key") == true, "\(String(describing: error))")
+            #expect(error?.description.contains("isn't a P-256 private key") == true, "\(String(describing: error))")
             #expect(workshop.isSandbox(Workshop.apns))
             try workshop.write(Workshop.key())
             let isChanged = try workshop.providers.apply(workshop.configuration())
