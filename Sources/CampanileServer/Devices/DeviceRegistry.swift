@@ -20,7 +20,7 @@ struct DeviceRegistry: Sendable {
             }
             // Always another time than before, whatever the clock says: see `DeliverySettlements`.
             let next = Timestamp(milliseconds: known.lastRegisteredAt.milliseconds + 1)
-            device = device.registered(at: max(transaction.now, next))
+            device = device.registered(at: transaction.now == known.lastRegisteredAt ? next : transaction.now)
             try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
             if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
             // Its owed pushes may now be due in another lane.

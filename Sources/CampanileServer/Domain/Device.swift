@@ -18,7 +18,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var sending: UUIDv7?
     /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
-    /// When the app last said that the token is its own. No two registrations of a device have the same time.
+    /// When the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
 
     var isInFlight: Bool { lease != 0 }

@@ -7,6 +7,18 @@ import Testing
 @Suite struct DeviceRegistryTests {
     private let bob = User(app: "default", userID: "bob")
 
+    @Test("a registration takes the time of a clock that was put right: by one far ahead a dead token would seem alive")
+    func afterAClockAhead() async throws {
+        let fixture = try Fixture()
+        fixture.clock.jump(seconds: 86_400)
+        try await fixture.register("a")
+        fixture.clock.jump(seconds: -86_400)
+        try await fixture.register("a")
+        #expect(try fixture.registry.list(fixture.alice).map(\.lastRegisteredAt) == [fixture.clock.now])
+        try await fixture.register("a")
+        #expect(try fixture.registry.list(fixture.alice).map(\.lastRegisteredAt) != [fixture.clock.now])
+    }
+
     @Test("registering again keeps one device and refreshes it; Apple's tokens are compared without case")
     func again() async throws {
         try await withServer { server in
