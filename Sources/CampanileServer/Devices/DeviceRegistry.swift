@@ -18,15 +18,20 @@ struct DeviceRegistry: Sendable {
                 try dropStalest(inbox: inbox, in: transaction)
                 return (device, true)
             }
-            // Always another time than before, whatever the clock says: see `DeliverySettlements`.
-            let next = Timestamp(milliseconds: known.lastRegisteredAt.milliseconds + 1)
-            device = device.registered(at: transaction.now == known.lastRegisteredAt ? next : transaction.now)
+            device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.lastRegisteredAt))
             try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
             if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
             // Its owed pushes may now be due in another lane.
             badgePushes.wakeDeliveryWorker(after: transaction)
             return (device, false)
         }
+    }
+
+    /// A time that no earlier registration of the device has: see `DeliverySettlements`. Times grow, but after a clock that was
+    /// far ahead they don't stay in the future: a token that dies later would seem to have been registered after that.
+    private static func registrationTime(now: Timestamp, after known: Timestamp) -> Timestamp {
+        let ahead = known.milliseconds - now.milliseconds
+        return (0...Limits.clockJumpMilliseconds).contains(ahead) ? Timestamp(milliseconds: known.milliseconds + 1) : now
     }
 
     /// Ends the old owner's pushes to it, and sets the icon to the new owner's number.
