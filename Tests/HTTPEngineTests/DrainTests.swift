@@ -53,7 +53,8 @@ struct DrainTests {
 
     @Test("who goes on sending a body that was refused is not waited for")
     func refused() async throws {
-        let outcome = try await withServer(clock: HandClock()) { _ in
+        let journal = Journal()
+        let outcome = try await withServer(clock: HandClock(), journal: journal) { _ in
             .now(Response(status: 200))
         } _: { server in
             let port = server.port
@@ -61,11 +62,13 @@ struct DrainTests {
                 let client = try RawClient(port: port)
                 client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\nabc")
                 let answers = RawClient.answers(in: client.readToEnd())
-                let open = server.statistics.connectionsOpen
-                return (answers.map(\.status), open, server.drain(within: Self.long), server.statistics.connectionsOpen)
+                let (open, reported) = (server.statistics.connectionsOpen, journal.all.map(\.status))
+                return (answers.map(\.status), open, reported, server.drain(within: Self.long))
             }
         }
-        #expect(outcome.result == ([413], 1, true, 0))
+        #expect(outcome.result == ([413], 1, [413], true))
+        #expect(outcome.statistics.isClean)
+        #expect(journal.all.map(\.status) == [413], "it is reported once, when it is refused")
     }
 
     @Test("who was accepted and sends nothing is not waited for beyond the grace")

@@ -30,6 +30,7 @@ extension Connection {
     /// - Returns: `.YES`, so that the library reads on.
     func refuseBody() -> MHD_Result {
         _ = refuse(.bodyTooLarge)
+        report(at: engine.clock())
         // The deadline stays that of the request.
         stages.enter(.refused, at: stages.current.since)
         // A client that reads to the end needn't wait for the deadline.

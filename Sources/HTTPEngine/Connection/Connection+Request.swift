@@ -93,8 +93,7 @@ extension Connection {
     /// The request is over: answered, refused by the library or left by the client.
     func completeRequest() {
         let now = engine.clock()
-        let status = current.takenStatus > 0 ? Int(current.takenStatus) : Int(cmhd_status(handle))
-        engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
+        if !current.isReported { report(at: now) }
         if current.hasWork {
             // Work that outlives its request still has to run, to release what it holds.
             for job in suspension.withLock({ $0.end() }) { globalConcurrentExecutor.enqueue(job) }
@@ -102,5 +101,12 @@ extension Connection {
         recycleRequest()
         stages.enter(.waiting, at: now)
         countEnded()
+    }
+
+    /// Tells the application that the request is over for it.
+    func report(at now: UInt64) {
+        current.isReported = true
+        let status = current.takenStatus > 0 ? Int(current.takenStatus) : Int(cmhd_status(handle))
+        engine.completed(request, status, now > request.receivedAt ? now - request.receivedAt : 0)
     }
 }

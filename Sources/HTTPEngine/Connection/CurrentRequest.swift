@@ -1,4 +1,4 @@
-/// A connection's state for its current request, beside the request itself. The next request replaces it as a whole.
+/// A connection's state for its current request, beside the request itself. It is replaced as a whole when the request is over.
 struct CurrentRequest {
     /// The library's next call. It differs from the stage of `StageClock`, which is for the deadlines: a refusal ends
     /// the progress and leaves the stage, and work that answers at once gets no stage of its own, to save a reading of
@@ -22,4 +22,6 @@ struct CurrentRequest {
     var isChunked = false
     /// The status of an answer that the library doesn't write; 0 without one.
     var takenStatus: UInt16 = 0
+    /// Whether the application has been told that the request is over. The rest of a refused body comes after that.
+    var isReported = false
 }
