@@ -171,9 +171,9 @@ bench: build ## Measure the release binary: against bare C, aioapns and nchan, a
 	python3 bench/neighbours.py --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
 	exit $$status
 
-parts: ## What each hand-made part gains: with and without it, from a build of its own; half an hour, the first time
+parts: setup ## What each hand-made part gains: with and without it, from a build of its own; half an hour, the first time
 	@echo "==> parts: the program with each part and without it; leave the machine alone meanwhile"
-	@python3 bench/parts.py
+	@python3 bench/parts.py --swift "$(SWIFT)"
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"

@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from harness import servers
+
 ROOT = pathlib.Path(__file__).resolve().parent
 
 
@@ -25,6 +27,14 @@ def pytest_runtest_setup(item):
     missing = sorted(program for program in wanted if not shutil.which(program, path=f"{os.environ['PATH']}:/usr/sbin"))
     if missing:
         pytest.exit(f"missing programs: apt-get install {' '.join(missing)}", 2)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.failed:
+        report.sections += [("the end of the server's log", server.log_tail()) for server in servers]
+    return report
 
 
 @pytest.fixture(scope="session")

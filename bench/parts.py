@@ -38,7 +38,7 @@ SECONDS = 4
 IDLE_STREAMS, TOLD_STREAMS, CHANGES = 9_000, 4_000, 10
 
 
-def build() -> Path:
+def build(swift: str) -> Path:
     """The folder of the two programs: campanile with switches, and streams-alone."""
     copy = PROJECT / ".build" / "parts"
     listed = subprocess.run(["git", "ls-files", "-z", "Package.swift", "Sources", "Tests", "migrations", "openapi.yaml", "bench/parts"],
@@ -52,7 +52,7 @@ def build() -> Path:
     subprocess.run(["git", "apply", str(HERE / "parts" / "without.patch")], cwd=copy, check=True,
                    env={**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)})
     for product in ("campanile", "streams-alone"):
-        subprocess.run(["swift", "build", "-c", "release", "--static-swift-stdlib", "--product", product], cwd=copy, check=True,
+        subprocess.run([swift, "build", "-c", "release", "--static-swift-stdlib", "--product", product], cwd=copy, check=True,
                        stdout=sys.stderr)
     return copy / ".build" / "release"
 
@@ -182,13 +182,14 @@ def thread_us(server: Server, name: str, loads: list[Load]) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--swift", default="swift", help="the program that builds them")
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--binaries", type=Path, help="the folder of the two programs; without it they are built")
     options = parser.parse_args()
     leave_when_told()
     need(("wrk", "wrk"), ("git", "git"))
     raise_files()
-    binaries = (options.binaries or build()).resolve()
+    binaries = (options.binaries or build(options.swift)).resolve()
     with tempfile.TemporaryDirectory(prefix="campanile-parts-", dir=PROJECT / ".build") as folder:
         parts = Parts(binaries, Path(folder), options.rounds)
         print("| part and measure | with | without | with / without |\n|---|---|---|---|", flush=True)

@@ -4,7 +4,7 @@ import os
 import pytest
 
 from fake_server import ASSETS
-from harness import serving
+from harness import HarnessError, serving
 from world import World, page_server
 
 
@@ -31,11 +31,15 @@ def world(kept_world, complaints):
     """Without a notification, a device or a page of the test before."""
     kept_world.empty()
     yield kept_world
+    campanile = kept_world.campanile
     try:
         kept_world.close(complaints)
     finally:
-        if kept_world.campanile.process.poll() is not None:
-            kept_world.campanile.start()
+        died = campanile.has_died and campanile.process.returncode
+        if campanile.process.poll() is not None:
+            campanile.start()
+        if died is not False:
+            raise HarnessError(f"the server exited {died} by itself")
 
 
 @pytest.fixture

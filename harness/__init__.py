@@ -13,6 +13,7 @@ from harness.campanile import (
     Answer,
     Campanile,
     Connection,
+    servers,
     serving,
     user_token,
 )
@@ -22,6 +23,6 @@ from harness.simulator import Simulator
 
 __all__ = [
     "JWT_SECRET", "METRICS_TOKEN", "REQUEST_SECONDS", "START_SECONDS", "STOP_SECONDS", "Answer", "Campanile", "Connection", "HarnessError",
-    "Report", "Simulator", "arguments", "begin", "c_compiler", "children", "die_with_parent", "free_port", "leave_when_told", "serving",
-    "temporary_folder", "user_token",
+    "Report", "Simulator", "arguments", "begin", "c_compiler", "children", "die_with_parent", "free_port", "leave_when_told", "servers",
+    "serving", "temporary_folder", "user_token",
 ]

@@ -181,6 +181,11 @@ class Campanile:
         if code != 0:
             raise HarnessError(f"the server exited {code} after SIGTERM:\n{self.log_tail()}")
 
+    @property
+    def has_died(self) -> bool:
+        """Whether it ended and nobody here ended it."""
+        return self.process in children and self.process.poll() is not None
+
     def log_tail(self, size: int = 3000) -> str:
         with contextlib.suppress(OSError):
             with open(self.log, "rb") as log:
@@ -188,19 +193,24 @@ class Campanile:
         return "(no log)"
 
 
+# What `serving` has started, for reports of failed tests.
+servers: list[Campanile] = []
+
+
 @contextlib.contextmanager
 def serving(binary: str, environment: dict[str, str] | None = None, configuration: str = "") -> Iterator[Campanile]:
     """A server with an empty database and, if it is given, a campanile.yaml, in a folder that is gone afterwards. For pytest's
-    fixtures: what it logged is printed at its end, which pytest shows with a test that failed."""
+    fixtures, and an error if it died meanwhile; what it logged stands in the report of a test that fails (conftest.py)."""
     with temporary_folder("campanile-test-") as folder:
         if configuration:
             with open(os.path.join(folder, "campanile.yaml"), "w", encoding="utf-8") as file:
                 file.write(configuration)
         server = Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder, environment)
         server.start()
+        servers.append(server)
         try:
             yield server
         finally:
-            print(server.log_tail())
-            if server.process.poll() is None:
+            servers.remove(server)
+            if server.process in children:
                 server.stop()

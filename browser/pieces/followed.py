@@ -36,9 +36,7 @@ def bearers(world):
 
 
 def test_versions_are_compared_within_a_connection_only(world):
-    page = world.open("badge.html")
-    world.server.tell(8, 2000)
-    page.wait(text_is("#one", "8"))
+    page = world.shows(8, 2000)
     # The database was restored, or somebody else has the cookie.
     world.server.change_unheard(1, 3)
     world.server.cut()

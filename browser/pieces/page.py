@@ -29,6 +29,13 @@ class World:
         page.go(f"{self.server.address}/pages/{name}")
         return page
 
+    def shows(self, count, version):
+        """A page of the badge that shows the number already."""
+        page = self.open("badge.html")
+        self.server.tell(count, version)
+        page.wait(text_is("#one", str(count)))
+        return page
+
     def close(self, expected):
         complaints = [one for page in self.pages for one in page.take_complaints(expected)]
         for page in self.pages:

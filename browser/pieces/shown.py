@@ -70,9 +70,7 @@ def test_a_value_an_address_or_a_token_makes_an_element_ours(world):
 
 
 def test_an_older_number_is_refused(world):
-    page = world.open("badge.html")
-    world.server.tell(3, 20)
-    page.wait(text_is("#one", "3"))
+    page = world.shows(3, 20)
     world.server.tell_late(7, 19)
     world.server.tell_late(8, 20)
     world.server.tell_late(4, 21)
@@ -83,9 +81,7 @@ def test_an_older_number_is_refused(world):
 
 
 def test_a_broken_connection_is_resumed(world):
-    page = world.open("badge.html")
-    world.server.tell(3, 20)
-    page.wait(text_is("#one", "3"))
+    page = world.shows(3, 20)
     world.server.change_unheard(5, 21)
     world.server.cut()
     page.wait(text_is("#one", "5"))
@@ -95,9 +91,7 @@ def test_a_broken_connection_is_resumed(world):
 
 @pytest.mark.complaints(*REFUSED)
 def test_a_refused_connection_is_tried_again(world):
-    page = world.open("badge.html")
-    world.server.tell(3, 20)
-    page.wait(text_is("#one", "3"))
+    page = world.shows(3, 20)
     world.server.stream_status = 503
     world.server.cut()
     world.server.wait(lambda server: sum(one["path"] == "/badge/stream" for one in server.asked) >= 4, "tries")
@@ -177,9 +171,7 @@ def test_another_user_does_not_see_the_number_of_the_one_before(world):
 
 
 def test_a_page_that_is_shown_again_is_right(world):
-    page = world.open("badge.html")
-    world.server.tell(3, 20)
-    page.wait(text_is("#one", "3"))
+    page = world.shows(3, 20)
     page.hide()
     world.server.tell(4, 21)
     page.wait(text_is("#one", "4"))
@@ -195,9 +187,7 @@ def test_a_page_that_is_shown_again_is_right(world):
 
 
 def test_a_page_that_was_loaded_in_the_background_trusts_no_connection_when_shown(world):
-    page = world.open("badge.html")
-    world.server.tell(3, 20)
-    page.wait(text_is("#one", "3"))
+    page = world.shows(3, 20)
     world.server.change_unheard(7, 22)
     # Shown for the first time: no event has told that it was hidden.
     page.evaluate("document.dispatchEvent(new Event('visibilitychange', { bubbles: true })), 0")
@@ -243,9 +233,7 @@ def test_the_icon_of_an_installed_page_tells_the_number(world):
 
 
 def test_a_page_that_comes_back_from_the_cache_is_right(world):
-    page = world.open("badge.html")
-    world.server.tell(3, 20)
-    page.wait(text_is("#one", "3"))
+    page = world.shows(3, 20)
     page.evaluate("window.isTheSame = true; dispatchEvent(new PageTransitionEvent('pagehide', { persisted: true }))")
     world.server.wait_for_streams(0)
     world.server.change_unheard(4, 21)
