@@ -73,7 +73,7 @@ struct Startup: Sendable {
         let health: HealthResource
     }
 
-    /// Makes the parts, and has them follow the database. Nothing runs yet.
+    /// Makes the parts, and has them follow the database. No part serves or sends yet.
     func wire(_ database: Database, _ state: State) async throws -> Parts {
         let sandbox = SandboxProvider(capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
         let providers = PushProviders(

@@ -105,20 +105,20 @@ package final class Database: Sendable {
         writer.close()
     }
 
-    /// Called with the rows that a transaction's writes changed (`Transaction.changed`), after its commit and before
+    /// Calls `watch` with the rows that a transaction's writes changed (`Transaction.changed`), after its commit and before
     /// their callers are answered, so that caches can forget them in time. On the writer's thread, which waits for it.
     package func onCommit(_ watch: @escaping @Sendable (_ changes: [Int64]) -> Void) {
         writer.watchCommits(watch)
     }
 
-    /// Called when the names lead to other files than the open ones, or when the disk failed to sync, with the error of
+    /// Calls `watch` when the names lead to other files than the open ones, or when the disk failed to sync, with the error of
     /// all writes from then on; and with nil when the files are back, or on the disk, and writing continues. On the
     /// writer's thread, before a transaction or, while there is a listener for foreign changes, within a second.
     package func onDisplacement(_ watch: @escaping @Sendable (SQLError?) -> Void) {
         writer.watchFiles(watch)
     }
 
-    /// Called when the log can't be copied and keeps growing, once in `DatabaseOptions.logNoticeMilliseconds`; and with
+    /// Calls `watch` when the log can't be copied and keeps growing, once in `DatabaseOptions.logNoticeMilliseconds`; and with
     /// nil when it can be copied again. On the writer's thread, after a commit.
     package func onLogTrouble(_ watch: @escaping @Sendable (LogTrouble?) -> Void) {
         writer.watchLog(watch)

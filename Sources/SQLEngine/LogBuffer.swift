@@ -63,7 +63,8 @@ enum LogBuffer {
             file.pointee.pMethods = nil
             return code
         }
-        // Without this flag SQLite writes padding after its last sync, for disks that can tear neighbouring bytes.
+        // Without this flag SQLite writes padding after its last sync, for disks that can tear neighbouring bytes:
+        // such a file stays with the system's VFS.
         let traits = own.pointee.xDeviceCharacteristics?(inner) ?? 0
         guard traits & SQLITE_IOCAP_POWERSAFE_OVERWRITE != 0 else {
             _ = own.pointee.xClose?(inner)

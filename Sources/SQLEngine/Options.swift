@@ -29,7 +29,7 @@ package struct DatabaseOptions: Sendable {
     package var walAutocheckpointPages = 1000
     /// How many times `walAutocheckpointPages` the log may grow during the copy; then the writer waits.
     package static let checkpointGrowth = 4
-    /// The background copy may leave one in so many of these pages to the writer.
+    /// The background copy may leave one in so many of `walAutocheckpointPages` to the writer.
     package static let checkpointRemainder = 12
     /// Milliseconds until the retry of a copy that failed or that a reader of an old state stopped.
     package var checkpointRetryMilliseconds = 1_000

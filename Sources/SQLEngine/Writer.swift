@@ -361,7 +361,8 @@ extension Writer {
     }
 
     /// Copies and syncs the whole log again after a failed sync. A second sync alone proves nothing, because Linux
-    /// takes the pages for written. All of them are in the log, which SQLite restarts only after a sync of the file.
+    /// takes the pages for written; copied anew, they are to be written again. All of them are in the log, which SQLite
+    /// restarts only after a sync of the file.
     private func copyAnew() {
         do {
             try connection.forgetCopied()

@@ -2,7 +2,8 @@ import Foundation
 import Testing
 
 /// The server's folders are layers (docs/architecture.md): a folder uses what those below it declare, types and the members that they
-/// add to others' types, and nothing of those above it. So there is no cycle among them.
+/// add to others' types, and nothing of those above it. So there is no cycle among them. Members are told by their names alone:
+/// added initialisers, and members added to other modules' types, aren't seen.
 @Suite struct LayerTests {
     /// From the bottom. The empty one is the root, which wires everything.
     static let layers = [

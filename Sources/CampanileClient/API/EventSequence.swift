@@ -29,7 +29,7 @@ public struct EventSequence<Element: Sendable>: AsyncSequence, Sendable {
         private var body: AsyncThrowingStream<Data, any Error>.Iterator?
         private var parser: EventStreamParser
         private var ready: ArraySlice<Element> = []
-        /// Connections in a row without an event.
+        /// Connections in a row that brought no byte.
         private var tries = 0
         private var wasOpen = false
         private var isOver = false

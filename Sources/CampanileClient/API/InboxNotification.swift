@@ -47,7 +47,7 @@ public struct InboxPage: Hashable, Sendable {
     }
 }
 
-/// The notifications of a list.
+/// Which notifications a list has.
 public enum InboxFilter: String, Sendable {
     case all, unread, read
 }

@@ -9,7 +9,7 @@ public struct RetryPolicy: Sendable {
     /// The number of tries in all; 1 repeats nothing.
     public var attempts = 4
     public var firstDelay: Duration = .milliseconds(500)
-    /// The longest wait. A server that asks for more ends the tries, because a person is waiting.
+    /// The longest wait of its own accord. A server that asks for more ends the tries, because a person is waiting.
     public var longestDelay: Duration = .seconds(20)
     /// Waits. A test doesn't.
     public var sleep: @Sendable (Duration) async throws -> Void
@@ -32,7 +32,7 @@ public struct RetryPolicy: Sendable {
         self.now = now
     }
 
-    /// The longest wait of a stream, whatever the server asked for: no clock holds 2^63 seconds.
+    /// The most that counts of what a server asks for: no clock holds 2^63 seconds.
     private static let longestFloor: Duration = .seconds(86_400)
 
     /// - Parameters:

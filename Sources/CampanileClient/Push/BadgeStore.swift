@@ -167,8 +167,8 @@ public final class BadgeStore: Sendable {
     // MARK: - Observers
 
     /// Calls `body` with the number, at once and each time it may have changed, until the observation is cancelled or
-    /// released. The calls come in order and one at a time, on the thread that changed the number. `body` may call the
-    /// store; observers get its changes after it has returned.
+    /// released. The calls come in order and one at a time, on any thread that changes the number or observes it: one of
+    /// them may deliver another's change. `body` may call the store; observers get its changes after it has returned.
     public func observe(_ body: @escaping @Sendable (Int) -> Void) -> BadgeObservation { observe(isIcon: false, body) }
 
     /// - Parameter isIcon: whether it is the icon's, which isn't called at once, nor with numbers that iOS has set.

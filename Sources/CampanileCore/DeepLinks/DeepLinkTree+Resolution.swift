@@ -112,7 +112,7 @@ extension DeepLinkTree {
             return nearest.count < DeepLinkTree.nearestShown
         }
         if let segment, !segment.text.isEmpty {
-            // The similar names at this place, then the equal ones elsewhere.
+            // The similar names at this place, then those anywhere.
             let likeness = NameLikeness(to: segment.text)
             let here = level.compactMap { node in likeness.distance(of: node.segment).map { ($0, node.segment) } }.sorted(by: <)
             _ =
@@ -126,7 +126,7 @@ extension DeepLinkTree {
         return .unknownSegment(segment?.text ?? "", below: below, nearest: nearest)
     }
 
-    /// Visits every node with its path, parents first, until the visitor ends it.
+    /// Visits every node with the path above it, parents first, until the visitor ends it.
     private static func walk(_ nodes: [Node], _ prefix: String, _ visit: (Node, String) -> Bool) -> Bool {
         nodes.allSatisfy { node in
             visit(node, prefix) && (node.children.isEmpty || walk(node.children, prefix + node.segment + "/", visit))

@@ -66,8 +66,8 @@ package struct BadgePushes: Sendable {
         return device.badgeDueAt.map { min($0, delayed) } ?? delayed
     }
 
-    /// Owes a push to every device that was told another number, after a change of the inbox's badge. - Parameter
-    /// except: the token of the acting device, which knows the number.
+    /// Owes a push to every device that was told another number, after a change of the inbox's badge.
+    /// - Parameter token: that of the acting device, which knows the number.
     func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: Transaction) throws {
         var isAnyOwed = false
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: transaction.connection) }

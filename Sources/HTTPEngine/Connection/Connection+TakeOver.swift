@@ -6,7 +6,7 @@ import Synchronization
 ///
 /// The library can't release a socket, but it closes its side without an answer when its handler says no. So the
 /// application gets a second descriptor of the same socket, and the library closes the first. Nothing may act on the
-/// socket itself meanwhile: no `shutdown` by the library (see `MicroHTTPD075.flags`) or by our sweeper.
+/// socket itself from then on: no `shutdown` by the library (see `MicroHTTPD075.flags`) or by our sweeper.
 extension Connection {
     /// The most meaningless bytes that a client may have sent besides its requests: empty lines before the request line
     /// (RFC 9112, section 2.2), and the end of the stream, which counts as one byte. A WebSocket client's frame has at

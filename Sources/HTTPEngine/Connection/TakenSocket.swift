@@ -4,7 +4,7 @@ import SystemSupport
 
 /// A TCP connection that belongs to the application: not blocking, closed at `exec`, and without Nagle's delay.
 ///
-/// Closes the descriptor once: at `close`, or when the last reference goes, unless `take` gave it away.
+/// Closes the descriptor once: at `close`, or when the last reference goes, unless `release` gave it away.
 package final class TakenSocket: Sendable {
     /// -1 when it was given away or closed.
     private let descriptor: Atomic<Int32>

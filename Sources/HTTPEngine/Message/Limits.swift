@@ -24,9 +24,9 @@ package struct Limits: Sendable {
     /// Memory the library may use for one connection: read buffer, header table and answer's head.
     ///
     /// It must hold a request at all three limits above, 64 bytes a field for the library's table, 144 for the field
-    /// that hides the cookies (`HeadReader.hideCookies`), and the head of the answer: the library answers a request
+    /// that hides the cookies (`MicroHTTPD075.hideCookies`), and the head of the answer: the library answers a request
     /// that doesn't fit itself, without a problem document. It should hold no more, because the library zeroes all of
-    /// it after every request (`MHD_pool_reset`): at the default of 32 KiB that takes a quarter of the time that a
+    /// it after every request (`MHD_pool_reset`): at the library's default of 32 KiB that takes a quarter of the time that a
     /// small request spends outside the kernel.
     package var connectionMemory = 26 * 1_024
 

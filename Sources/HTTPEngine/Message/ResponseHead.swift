@@ -1,4 +1,4 @@
-/// The head of an answer that the engine writes without the library.
+/// The head of an answer that the library doesn't write.
 package enum ResponseHead {
     /// The status line, the fields and the empty line.
     package static func bytes(status: Int, reason: String, _ headers: [Response.Header]) -> [UInt8] {

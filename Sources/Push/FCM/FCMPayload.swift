@@ -48,7 +48,7 @@ package enum FCMPayload {
     private static func androidAlert(_ message: PushMessage, _ alert: PushAlert) -> [JSONValue.Member] {
         var notification: [JSONValue.Member] = []
         if let sound = alert.sound { notification.append(.init("sound", .string(sound))) }
-        // If the app doesn't have the channel, Android uses its default one.
+        // If the app doesn't have the channel, Android uses the app's default channel.
         if let channel = alert.channelID ?? alert.category { notification.append(.init("channel_id", .string(channel))) }
         notification.append(.init("tag", .string(alert.collapseKey ?? alert.notificationID.description)))
         if message.badge.count > 0 {

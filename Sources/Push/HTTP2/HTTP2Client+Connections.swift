@@ -83,8 +83,8 @@ extension HTTP2Client {
         try channel.pipeline.syncOperations.addHandler(connection)
     }
 
-    /// Turns off NIOHTTP2's end of a connection whose peer resets many streams. Servers need that; here we choose the
-    /// peer, which resets streams to say that it is busy.
+    /// Raises the limits at which NIOHTTP2 closes a connection whose peer resets many streams. Servers need low ones; here we
+    /// choose the peer, which resets streams to say that it is busy.
     private static func framing() -> NIOHTTP2Handler {
         var connection = NIOHTTP2Handler.ConnectionConfiguration()
         connection.initialSettings = [

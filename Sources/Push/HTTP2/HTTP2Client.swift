@@ -171,7 +171,8 @@ package final class HTTP2Client: @unchecked Sendable {
         if !probes.isEmpty { connectIfNeeded(now: now) }
     }
 
-    /// Ten times a second while requests are under way, every five seconds while connections are idle.
+    /// Ten times a second while anything may run out of time (a connection that opens, a request, a PING), every five seconds
+    /// while connections are idle.
     func scheduleSweep() {
         let isBusy = !waiting.isEmpty || !probes.isEmpty || connections.contains { $0.isBusy }
         if sweepTask != nil, isSweepingOften || !isBusy { return }
@@ -212,7 +213,7 @@ package final class HTTP2Client: @unchecked Sendable {
 }
 
 extension HTTP2Connection {
-    /// Whether a request on it may run out of time.
+    /// Whether anything on it may run out of time: its opening, a request, a PING.
     fileprivate var isBusy: Bool {
         if case .connecting = phase { return true }
         return streams.count > 0 || pingSentAt != nil

@@ -141,7 +141,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         client.closed(self, reason: reason)
     }
 
-    /// Ends requests that took too long, and checks with a PING whether the connection still lives. Call it regularly.
+    /// Ends what took too long, its opening or requests, and checks with a PING whether the connection still lives. Call it regularly.
     func sweep(now: Int64) {
         switch phase {
         case .connecting:

@@ -26,7 +26,7 @@ struct ProviderTokens {
 
     /// One renewal clock per team, not per key.
     private struct Team {
-        /// The time of issue of the present token: milliseconds since 1970.
+        /// When the present token came, the first one when it was issued: milliseconds since 1970.
         var renewedAt: Int64
         /// The newest accepted ones: connections may keep an older token that is still young enough.
         var known: [Int64]

@@ -18,7 +18,7 @@ struct PhoneBook {
     /// Tokens that changed since the last query; kept while there are watchers.
     private var changed: Set<ExactText> = []
     private var isWatched = false
-    /// The most pushes in all histories.
+    /// Badges that were set although a newer version was on the icon.
     private(set) var olderBadges = 0
 
     init(knownOnly: Bool) { self.knownOnly = knownOnly }

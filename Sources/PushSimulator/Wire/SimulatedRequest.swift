@@ -45,6 +45,6 @@ struct ConnectionFacts {
     var unusableUntil: Int64?
     /// Whether a valid provider token or access token came: APNs then allows more than one stream.
     var isTrusted = false
-    /// Fast mode: the last valid `authorization`, and the end of its validity (milliseconds since 1970).
+    /// Fast mode: the last valid `authorization`, and when it is to be checked again (milliseconds since 1970).
     var goodAuthorization = (text: "", until: Int64.min)
 }

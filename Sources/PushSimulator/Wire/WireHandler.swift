@@ -28,8 +28,8 @@ final class WireHandler: ChannelDuplexHandler {
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
-    /// Ends the connection after the written bytes have arrived: closing a socket with unread bytes would drop answers
-    /// still on their way.
+    /// Ends the sending, and the connection half a second later: closing a socket with unread bytes would drop answers still
+    /// on their way.
     func leave(_ channel: any Channel) {
         guard !isDeaf else { return }
         isDeaf = true
