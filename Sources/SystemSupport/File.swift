@@ -10,6 +10,12 @@ package struct UnreadableFile: Error, CustomStringConvertible {
 }
 
 package enum File {
+    /// The bytes of a file; nil if it can't be looked at.
+    package static func size(_ path: String) -> Int? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int(status.st_size) : nil
+    }
+
     /// Reads a small file whole.
     /// - Parameter limit: the most bytes it may have.
     package static func read(_ path: String, limit: Int) throws(UnreadableFile) -> [UInt8] {

@@ -102,6 +102,24 @@ struct RouterTests {
         #expect(try find(.post, "/notifications/mark%5Fall%5fread") == "mark")
     }
 
+    @Test("A request knows the place of its pattern among the router's, where each path stands once")
+    func patternIndex() throws {
+        #expect(router.patterns.count == 6)
+        for (method, target) in [
+            (Method.get, "/notifications/42"), (.post, "/notifications"), (.get, "/notifications"), (.put, "/cache"),
+            (.options, "/v1/x/y/z"),
+        ] {
+            let request = try Request(method, target)
+            #expect(request.routePatternIndex == nil)
+            _ = router.find(request)
+            let index = try #require(request.routePatternIndex)
+            #expect("\(router.patterns[index])" == request.routePattern.map { "\($0)" }, "\(target)")
+        }
+        let stranger = try Request(.get, "/nowhere")
+        _ = router.find(stranger)
+        #expect(stranger.routePatternIndex == nil)
+    }
+
     @Test(
         "A parameter is decoded once; an escaped slash belongs to it",
         arguments: [

@@ -1,4 +1,6 @@
+import Glibc
 import HTTPEngine
+import Synchronization
 import TestSupport
 import Testing
 
@@ -194,6 +196,28 @@ struct ServerTests {
             }
         }
         #expect(outcome.result == "POST /x ab")
+    }
+
+    @Test("A request says which thread serves it: each thread has one number, and the numbers are fewer than the threads")
+    func workers() async throws {
+        let seen = Mutex<[Int: Set<pthread_t>]>([:])
+        let handler: Handler = { request in
+            seen.withLock { _ = $0[request.worker, default: []].insert(pthread_self()) }
+            return echo(request)
+        }
+        _ = try await withServer(threads: 3, handler: handler) { server in
+            let port = server.port
+            try await offThePool {
+                let clients = try (0..<9).map { _ in try RawClient(port: port) }
+                for client in clients + clients {
+                    client.send("GET /x HTTP/1.1\r\nHost: a\r\n\r\n")
+                    _ = client.answer()
+                }
+            }
+        }
+        let threads = seen.withLock { $0 }
+        #expect((1...3).contains(threads.count) && threads.keys.sorted() == Array(0..<threads.count))
+        #expect(threads.values.allSatisfy { $0.count == 1 } && Set(threads.values.flatMap(\.self)).count == threads.count)
     }
 
     @Test("Requests have names that differ, and a request outlives its connection")

@@ -43,4 +43,19 @@ import Testing
         let error = #expect(throws: UnreadableFile.self) { try File.read(path, limit: 100) }
         #expect(error?.description == "\(path) \(told).")
     }
+
+    @Test("a file's size is its bytes; what isn't there has none")
+    func size() throws {
+        #expect(File.size("/proc/self/no-such-file") == nil)
+        #expect(File.size(#filePath) == (try File.read(#filePath, limit: 1 << 20)).count)
+    }
+
+    @Test("the system says of this process what it has")
+    func process() {
+        let before = ProcessFigures()
+        let descriptor = open("/dev/null", O_RDONLY)
+        defer { close(descriptor) }
+        #expect(ProcessFigures().openDescriptors ?? 0 > 0 && before.descriptorLimit ?? 0 > 0)
+        #expect((before.residentBytes ?? 0) > 1_000_000 && ProcessFigures().cpuNanoseconds >= before.cpuNanoseconds)
+    }
 }

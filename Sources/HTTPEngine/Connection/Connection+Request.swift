@@ -12,6 +12,7 @@ extension Connection {
         let contents = request.contents
         contents.pointee.receivedAt = now
         contents.pointee.connectionNumber = number
+        contents.pointee.worker = worker
         contents.pointee.peerAddress = peerAddress
         contents.pointee.requestNumber = countBegun()
         let length = strlen(target)

@@ -11,6 +11,8 @@ final class Connection: @unchecked Sendable {
     /// The address of the other end.
     let peerAddress: IPAddress?
     let number: UInt64
+    /// The number of its daemon thread among the server's.
+    let worker: Int
     let engine: Engine
     let stages: StageClock
     let suspension = Mutex(Suspension())
@@ -27,11 +29,12 @@ final class Connection: @unchecked Sendable {
     private let begun = Atomic<UInt64>(0)
     private let ended = Atomic<UInt64>(0)
 
-    init(handle: OpaquePointer, socket: Int32, number: UInt64, startedAt: UInt64, engine: Engine) {
+    init(handle: OpaquePointer, socket: Int32, number: UInt64, worker: Int, startedAt: UInt64, engine: Engine) {
         self.handle = handle
         self.socket = socket
         peerAddress = cmhd_peer(handle).flatMap { IPAddress($0) }
         self.number = number
+        self.worker = worker
         self.engine = engine
         stages = StageClock(now: startedAt)
         request = Request(fieldCapacity: engine.limits.headerCount)

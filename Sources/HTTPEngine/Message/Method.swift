@@ -27,8 +27,8 @@ package enum Method: Hashable, Sendable {
         return left.code == right.code
     }
 
-    /// A number for each case.
-    private var code: UInt8 {
+    /// A number for each case, from 0 on; all of the client's own invention have the last.
+    package var code: Int {
         switch self {
         case .get: 0
         case .head: 1

@@ -17,6 +17,8 @@ package final class Request: @unchecked Sendable {
     /// The facts recorded about the request while it is handled.
     struct Notes: Sendable {
         var pattern: StaticString?
+        /// The pattern's place among the router's.
+        var patternIndex: Int?
         var parameters = Parameters()
     }
 
@@ -29,6 +31,8 @@ package final class Request: @unchecked Sendable {
         /// Number of the connection in this process and of the request on it: they name a request that has no name.
         var connectionNumber: UInt64 = 0
         var requestNumber: UInt64 = 0
+        /// The number of the connection's thread.
+        var worker = 0
         var peerAddress: IPAddress?
         /// The raw target, then the head.
         var storage = GrowingBytes()
@@ -73,6 +77,9 @@ extension Request {
 
     /// The address of the connection's other end: the client's, or that of the proxy in front.
     package var peerAddress: IPAddress? { contents.pointee.peerAddress }
+
+    /// The number of the thread that serves the request's connection, among the server's threads, from 0 on.
+    package var worker: Int { contents.pointee.worker }
 
     /// The target, then the head, as received, except that field names are in lower case.
     var storage: UnsafeRawBufferPointer { contents.pointee.storage.bytes }
@@ -190,6 +197,9 @@ extension Request {
         set { notes.withLock { $0.pattern = newValue } }
     }
 
+    /// The place of that pattern in the router's `patterns`; nil before a route was found.
+    package var routePatternIndex: Int? { notes.withLock { $0.patternIndex } }
+
     /// A path parameter by its place in the pattern, percent-decoded once: a `%2F` belongs to the parameter.
     /// - Returns: nil if there is no such parameter or its bytes aren't UTF-8.
     package func parameter(_ index: Int) -> String? {
@@ -198,9 +208,10 @@ extension Request {
 
     private var parameters: Parameters { notes.withLock { $0.parameters } }
 
-    func matched(_ pattern: StaticString, _ parameters: Parameters) {
+    func matched(_ pattern: StaticString, index: Int, _ parameters: Parameters) {
         notes.withLock {
             $0.pattern = pattern
+            $0.patternIndex = index
             $0.parameters = parameters
         }
     }

@@ -4,6 +4,9 @@ final class RouteTable: Sendable {
     private let paths: [Path]
     private let allMethods: String
 
+    /// The patterns of the paths, in the order of their search.
+    var patterns: [StaticString] { paths.map(\.pattern) }
+
     init(_ routes: [(method: Method, pattern: StaticString)]) {
         var entries: [(segments: [Segment], entries: [Path.Entry])] = []
         for (index, route) in routes.enumerated() {
@@ -17,7 +20,7 @@ final class RouteTable: Sendable {
         }
         // More specific paths first: at the first segment that differs in kind, the literal wins.
         paths = entries.sorted { Segment.isMoreSpecific($0.segments, than: $1.segments) }
-            .map { Path(segments: $0.segments, entries: $0.entries) }
+            .enumerated().map { Path(segments: $1.segments, entries: $1.entries, index: $0) }
         allMethods = Path.allow(routes.map(\.method))
     }
 
@@ -29,7 +32,7 @@ final class RouteTable: Sendable {
             var parameters = Parameters()
             guard candidate.matches(path, offset: offset, &parameters) else { continue }
             let entry = candidate.entry(for: request.method)
-            request.matched(candidate.pattern, parameters)
+            request.matched(candidate.pattern, index: candidate.index, parameters)
             if let entry { return .found(entry.index) }
             return request.method == .options
                 ? .options(allow: candidate.allow) : .methodNotAllowed(allow: candidate.allow)
@@ -49,12 +52,15 @@ final class Path: Sendable {
 
     private let segments: [Segment]
     let pattern: StaticString
+    /// Its place among the table's paths.
+    let index: Int
     private let entries: [Entry]
     let allow: String
 
-    init(segments: [Segment], entries: [Entry]) {
+    init(segments: [Segment], entries: [Entry], index: Int) {
         self.segments = segments
         self.entries = entries
+        self.index = index
         pattern = entries[0].pattern
         let methods = entries.map(\.method)
         precondition(Set(methods).count == methods.count, "Two routes for one method of \(entries[0].pattern).")

@@ -25,12 +25,15 @@ package struct Router<Endpoint: Sendable>: Sendable {
     /// All routes, as they were given.
     package let routes: [Route<Endpoint>]
     private let table: RouteTable
+    /// The pattern of each path, once; `Request.routePatternIndex` is a place in this list.
+    package let patterns: [StaticString]
 
     /// Misuse is fatal: a pattern that doesn't begin with `/`, has an empty segment or more parameters than fit,
     /// or two routes for the same method and path.
     package init(_ routes: [Route<Endpoint>]) {
         self.routes = routes
         table = RouteTable(routes.map { ($0.method, $0.pattern) })
+        patterns = table.patterns
     }
 
     /// Finds the index of the route in `routes`, and gives the request its pattern and parameters. Doesn't return the

@@ -20,9 +20,10 @@ enum Callbacks {
         switch code {
         case .CONNECTION_NOTIFY_STARTED:
             let engine = Unmanaged<Engine>.fromOpaque(engine).takeUnretainedValue()
-            let connection = engine.table.add { number in
+            let connection = engine.table.add { number, worker in
                 Connection(
-                    handle: handle, socket: cmhd_socket(handle), number: number, startedAt: engine.clock(), engine: engine)
+                    handle: handle, socket: cmhd_socket(handle), number: number, worker: worker, startedAt: engine.clock(),
+                    engine: engine)
             }
             context.pointee = Unmanaged.passRetained(connection).toOpaque()
         case .CONNECTION_NOTIFY_CLOSED:

@@ -9,6 +9,8 @@ final class ConnectionTable: Sendable {
     private struct Entries {
         var open: [Connection] = []
         var opened: UInt64 = 0
+        /// The library's threads, each in the place of its number.
+        var workers: [pthread_t] = []
         /// Counts of ended connections.
         var requestsBegun: UInt64 = 0
         var requestsEnded: UInt64 = 0
@@ -24,11 +26,15 @@ final class ConnectionTable: Sendable {
     func countAccepted() { accepted.add(1, ordering: .relaxed) }
     func countReleased() { accepted.subtract(1, ordering: .relaxed) }
 
-    /// Adds the connection that the closure makes from its number in this process.
-    func add(_ make: (UInt64) -> Connection) -> Connection {
+    /// Adds the connection that the closure makes from its number in this process and that of the calling thread, which is
+    /// the connection's for good.
+    func add(_ make: (_ number: UInt64, _ worker: Int) -> Connection) -> Connection {
         entries.withLock { entries in
             entries.opened += 1
-            let connection = make(entries.opened)
+            let thread = pthread_self()
+            let known = entries.workers.firstIndex(of: thread)
+            if known == nil { entries.workers.append(thread) }
+            let connection = make(entries.opened, known ?? entries.workers.count - 1)
             connection.slot = entries.open.count
             entries.open.append(connection)
             return connection
