@@ -113,7 +113,7 @@ let package = Package(
         .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "SystemSupportTests", dependencies: ["SystemSupport"], swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine", "TestSupport"], swiftSettings: strict),
-        .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite"], swiftSettings: strict),
+        .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite", "SystemSupport"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",
             dependencies: [
@@ -147,7 +147,7 @@ let package = Package(
         .testTarget(
             name: "CampanileServerTests",
             dependencies: [
-                "CampanileServer", "CampanileClient", "CSQLite", "Push", "PushSimulator", "TestSupport",
+                "CampanileServer", "CampanileClient", "CSQLite", "SystemSupport", "Push", "PushSimulator", "TestSupport",
                 server("Yams", "Yams"),
                 server("Crypto", "swift-crypto"),
                 server("JWTKit", "jwt-kit"),

@@ -61,6 +61,18 @@ package final class Database: Sendable {
         return result
     }
 
+    /// Runs several reads that look at much, as `snapshot` does, but on a connection of their own with a small cache: the
+    /// pages that they read push no other reader's out of memory, and stay in none. For background work: opening a
+    /// connection costs more than a small read.
+    package func survey<T>(_ body: (Connection) throws -> T) throws -> T {
+        let connection = try readers.open(cacheKibibytes: DatabaseOptions().readerCacheKibibytes)
+        defer { connection.close() }
+        try connection.begin(.deferred)
+        let result = Result { try body(connection) }
+        connection.rollback()
+        return try result.get()
+    }
+
     /// Runs `body` in a transaction on the writer's thread and returns after its commit.
     ///
     /// Other writes may be in the same transaction, before and after. When one throws, only its own changes are undone.
@@ -144,6 +156,9 @@ package final class Database: Sendable {
 
     /// The number of writes in the last transaction: a measure of how busy the writer is.
     package var lastGroup: Int { writer.lastGroup }
+
+    /// What the writer has done since the database was opened.
+    package var writerStatistics: WriterStatistics { writer.statistics }
 
     /// Writes that wait for the writer's thread now; see `DatabaseOptions.writerQueueLimit`.
     package var waitingWrites: Int {

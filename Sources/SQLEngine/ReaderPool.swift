@@ -47,6 +47,15 @@ final class ReaderPool: Sendable {
         return connection
     }
 
+    /// Opens a connection that isn't the pool's; its caller closes it.
+    func open(cacheKibibytes: Int32) throws -> Connection {
+        if state.withLock({ $0.isClosed }) { throw SQLError.closed }
+        if let displacement = files.displacement { throw displacement.error }
+        var options = options
+        options.readerCacheKibibytes = cacheKibibytes
+        return try Connection(path: files.file.path, access: .read, options: options)
+    }
+
     private func takeIdle() throws -> Connection? {
         let idle = try state.withLock { state in
             if state.isClosed { throw SQLError.closed }

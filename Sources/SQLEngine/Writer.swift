@@ -26,6 +26,10 @@ final class Writer: @unchecked Sendable {
     private var refusals = Refusals()
     private var thread: pthread_t = 0
 
+    // Recorded by the thread, read by all.
+    private let groupSizes = Histogram(WriterStatistics.sizeBounds)
+    private let commitTimes = Histogram(WriterStatistics.timeBounds)
+
     // The thread's own.
     private let connection: Connection
     private let transaction: Transaction
@@ -108,6 +112,10 @@ final class Writer: @unchecked Sendable {
     /// The number of writes in the last transaction.
     var lastGroup: Int {
         monitor.withLock { groupSize }
+    }
+
+    var statistics: WriterStatistics {
+        WriterStatistics(groupSizes: groupSizes.reading, commitNanoseconds: commitTimes.reading)
     }
 
     /// True on the writer's own thread, which must not wait for the writer.
@@ -225,6 +233,7 @@ extension Writer {
             groupSize = jobs.count
             return commitWatcher
         }
+        groupSizes.record(UInt64(jobs.count))
         if failure == nil { transaction.finish(telling: watcher) }
         for job in jobs { job.answer(failure) }
     }
@@ -250,7 +259,7 @@ extension Writer {
             }
             index += 1
         }
-        try connection.commit()
+        try commitTimed()
         return true
     }
 
@@ -288,7 +297,13 @@ extension Writer {
             }
             index += 1
         }
-        if isOpen { try connection.commit() }
+        if isOpen { try commitTimed() }
+    }
+
+    private func commitTimed() throws {
+        let begin = MonotonicClock.now()
+        try connection.commit()
+        commitTimes.record(MonotonicClock.now() &- begin)
     }
 
     /// - Returns: false when only this job failed.

@@ -77,6 +77,25 @@ struct DatabaseTests {
         #expect(newest == [1, 2])
     }
 
+    @Test("a survey sees one state, on a connection that nobody else gets and that is closed in any case")
+    func survey() throws {
+        let fixture = try Fixture()
+        let database = fixture.database
+        let seen = try database.survey { connection -> [Int64?] in
+            let first = try connection.first("SELECT count(*) FROM things") { $0.int(0) }
+            try database.writeBlocking { try insertThing($0.connection, "meanwhile") }
+            return [first, try connection.first("SELECT count(*) FROM things") { $0.int(0) }, try countThings(database)]
+        }
+        #expect(seen == [0, 0, 1])
+        #expect(throws: SQLError.self) { try database.survey { _ = try $0.run("DELETE FROM things") } }
+        #expect(try fixture.count == 1)
+        // A survey that still had the file open would keep the log from being emptied.
+        try database.checkpoint(truncate: true)
+        database.close()
+        #expect(throws: SQLError.closed) { try database.survey { _ in } }
+        #expect(fixture.folder.names == ["test.sqlite"])
+    }
+
     @Test("reads inside reads and reads inside writes get connections of their own")
     func nested() throws {
         let fixture = try Fixture()

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import SQLEngine
+import SystemSupport
 import Testing
 
 @Suite("The writer commits in groups")
@@ -33,6 +34,30 @@ struct WriterTests {
         #expect(results == Array(repeating: nil, count: 21))
         #expect(seen.current == 20)
         #expect(try fixture.names == (0...20).map { "\($0)" })
+    }
+
+    @Test("the sizes of groups and the times of commits are counted, also of a group that failed or went twice")
+    func statistics() async throws {
+        let fixture = try Fixture()
+        let before = fixture.database.writerStatistics
+        _ = await runGroup(
+            fixture.database, after: { try insertThing($0, "0") },
+            (1...4).map { number in { transaction in try insertThing(transaction.connection, "\(number)") } })
+        // The one that stood at the gate takes those that came meanwhile into its transaction.
+        let group = fixture.database.writerStatistics
+        #expect(group.groupSizes.count == before.groupSizes.count + 1 && group.groupSizes.sum == before.groupSizes.sum + 5)
+        #expect(group.groupSizes.counts[3] == before.groupSizes.counts[3] + 1, "five to eight writes")
+        #expect(group.commitNanoseconds.count == before.commitNanoseconds.count + 1)
+        #expect(group.commitNanoseconds.sum > before.commitNanoseconds.sum)
+        await #expect(throws: SQLError.self) {
+            try await fixture.database.write { transaction in
+                try insertThing(transaction.connection, "5")
+                try insertThing(transaction.connection, "5")
+            }
+        }
+        let failed = fixture.database.writerStatistics
+        #expect(failed.groupSizes.count == group.groupSizes.count + 1 && failed.groupSizes.sum == group.groupSizes.sum + 1)
+        #expect(failed.commitNanoseconds.count == group.commitNanoseconds.count, "nothing was committed")
     }
 
     @Test("a write that throws is undone alone, wherever it stands in its group", arguments: 0...4)
