@@ -116,6 +116,8 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@$(PYTHON) -m pytest contract/others_senders.py --binary "$(DEBUG)"
 	@echo "==> contract: the authorization matrix"
 	@$(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
+	@echo "==> contract: /metrics as prometheus-client and Prometheus read it; the queries of the dashboard"
+	@$(PYTHON) -m pytest contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
 	@$(PYTHON) -m pytest contract/generated_calls.py --binary "$(DEBUG)"
 	@echo "==> contract: a package that depends on CampanileClient alone"

@@ -240,6 +240,7 @@ EXPECTATIONS = {
     "getConsole": Case("/console"),
     "getHealth": Case("/healthz"),
     "getReadiness": Case("/readyz"),
+    "getMetrics": Case("/metrics"),
     "getContract": Case("/openapi.yaml"),
 }
 
@@ -390,6 +391,29 @@ class Matrix:
         for cell, token in (("operate key", credentials.operate), ("metrics.token", METRICS_TOKEN)):
             self.told(operation, cell, bearer(token), {"status", "reason_count", "reasons", "details"})
 
+    def watched(self, operation):
+        """For those who watch the server alone. What they see of whom: the Swift tests."""
+        path, credentials = EXPECTATIONS[operation.id].path, self.credentials
+        before = self.owners_things()
+        self.refused(operation, path, "none", None, 401)
+        for name, token in self.tokens.items():
+            self.refused(operation, path, f"malformed ({name})", bearer(token), 401)
+        for name, field in self.forms.items():
+            self.refused(operation, path, f"malformed ({name})", field, 401)
+        for name, token in (("expired", credentials.expired), ("revoked", credentials.revoked_operate),
+                            ("a longer metrics.token", METRICS_TOKEN + "x"), ("a shorter metrics.token", METRICS_TOKEN[:-1])):
+            self.refused(operation, path, name, bearer(token), 401)
+        for name, token in (("user", credentials.owner), ("producer", credentials.producer)):
+            self.refused(operation, path, f"wrong kind ({name})", bearer(token), 403)
+        for name, token in (("operate key", credentials.operate), ("metrics.token", METRICS_TOKEN)):
+            answer, head = (self.call(operation, path, f"bearer {token}", method) for method in ("GET", "HEAD"))
+            self.check(name, answer.status == head.status == 200 and answer.body and not head.body,
+                       f"GET got {answer.status}, HEAD {head.status} {head.body!r}")
+        for fields in ([bearer(METRICS_TOKEN), bearer("garbage")], [bearer("garbage"), bearer(METRICS_TOKEN)]):
+            answer = self.call(operation, path, fields)
+            self.check("two Authorization fields", answer.status in (400, 401), f"got {answer.status}, expected 400 or 401")
+        self.check("nothing changed", before == self.owners_things(), "the owner's things changed")
+
     def told(self, operation, cell, authorization, names):
         path = EXPECTATIONS[operation.id].path
         answer, head = (self.call(operation, path, authorization, method) for method in ("GET", "HEAD"))
@@ -463,6 +487,8 @@ class Matrix:
             self.cable(operation)
         elif operation.kind == "operateKey" and operation.is_open:
             self.told_more(operation)
+        elif operation.kind == "operateKey":
+            self.watched(operation)
         elif operation.kind is None:
             self.run_open(operation)
         elif operation.kind in ("userToken", "producerKey"):

@@ -209,6 +209,8 @@ def test_asking_for_health(world):
     assert (ready.status, ready.reason_count) == ("ready", 0), ready
     told = world.connect(world.operate_key).call("getReadiness").data
     assert (told.status, told.reasons, told.details) == ("ready", [], []), told
+    refusal(401, "unauthorized", anyone, "getMetrics")
+    refusal(403, "forbidden", world.producer, "getMetrics")
 
 
 # --- problems

@@ -66,8 +66,8 @@ class OpenAPIPythonClient:
     """The client that openapi-python-client makes: a module an operation, enumerations as classes."""
 
     PACKAGE = "campanile_client"
-    # It knows no YAML: who reads the contract with the client finds it in `content`.
-    LEFT_OUT = ["GET /openapi.yaml within operations"]
+    # It knows neither OpenMetrics nor YAML: who reads them with the client finds them in `content`.
+    LEFT_OUT = ["GET /metrics within operations", "GET /openapi.yaml within operations"]
     ENUMERATIONS = {"status": "ListNotificationsStatus", "environment": "EnvironmentType0"}
     DATA = "DataType0"
 

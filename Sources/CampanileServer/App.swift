@@ -9,38 +9,40 @@ package final class App: Sendable {
     package let configuration: Configuration
     /// The database as it was before this start migrated it, if it did.
     package let backupPath: String?
-    /// All routes.
-    let routes: [Route<Endpoint>]
+    /// All routes of the main port.
+    var routes: [Route<Endpoint>] { serving.routes }
 
     private let lock: ServerLock
     private let parts: Startup.Parts
-    private let server: HTTPServer
-    private let work: Startup.Work
+    private let serving: Startup.Serving
     private let sink: LogSink
     private let logger: Logger
 
     /// The time that a stop waits for pushes in flight.
     private static let drainNanoseconds: UInt64 = 8_000_000_000
     private static let deliveryStop = Duration.milliseconds(1_200)
+    private static let metricsDrainNanoseconds: UInt64 = 500_000_000
 
     /// Opens the database, brings it up to date and starts to serve.
     /// - Parameters:
     ///   - configuration: with a secret or a key set.
     ///   - durability: when a commit is on the disk.
     ///   - delayDivisor: divides the delays of retries; 1 but in measurements.
+    ///   - countsRequests: whether `/metrics` tells of requests; false in measurements of what counting costs.
     ///   - socket: a socket that listens already, instead of one on the configured host and port.
     ///   - provider: what pushes go to instead of the sandbox; for tests.
     package init(
         configuration: Configuration, world: World, sink: LogSink, logger: Logger, socket: Int32? = nil,
-        durability: Durability = .full, delayDivisor: Int64 = 1, provider: (any PushProvider)? = nil
+        durability: Durability = .full, delayDivisor: Int64 = 1, countsRequests: Bool = true,
+        provider: (any PushProvider)? = nil
     ) async throws {
         let startup = Startup(
             configuration: configuration, world: world, sink: sink, logger: logger, socket: socket, durability: durability,
-            delayDivisor: delayDivisor, provider: provider)
+            delayDivisor: delayDivisor, countsRequests: countsRequests, provider: provider)
         let (lock, database, backupPath) = try startup.open()
         let state = try await startup.prepare(database)
         parts = try await startup.wire(database, state)
-        (routes, server, work) = try startup.start(parts)
+        serving = try startup.start(parts)
         self.configuration = configuration
         self.backupPath = backupPath
         self.lock = lock
@@ -53,6 +55,10 @@ package final class App: Sendable {
     var realtime: Realtime { parts.realtime }
     package var host: String { server.host }
     package var port: UInt16 { server.port }
+    /// The port of `/metrics`, if it has one of its own.
+    package var metricsPort: UInt16? { serving.metricsServer?.port }
+    private var server: HTTPServer { serving.server }
+    private var work: Startup.Work { serving.work }
 
     /// Says that the HTTP library is another one than the hostile bytes were tried on.
     static func tell(untestedLibrary version: String?, _ logger: Logger) {
@@ -98,11 +104,13 @@ package final class App: Sendable {
         await realtime.stop()
         deliveryWorker.stop()
         work.upkeep.cancel()
+        work.recounts.cancel()
         work.credentials.cancel()
         // Leaves pushes that hang at a provider to their lease: the next process sends them again.
         if await !App.finish(work.all, within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }
+        _ = await serving.metricsServer?.shutDown(within: App.metricsDrainNanoseconds)
         // Every push has an answer then; the last ones are still to be settled.
         await parts.providers.shutDown()
         _ = await App.finish(work.all, within: App.deliveryStop)

@@ -14,6 +14,7 @@ struct Startup: Sendable {
     let socket: Int32?
     let durability: Durability
     let delayDivisor: Int64
+    let countsRequests: Bool
     let provider: (any PushProvider)?
 
     /// Locks the database, opens it and migrates it.
@@ -69,6 +70,7 @@ struct Startup: Sendable {
         let credentialWatch: CredentialWatch
         let authenticator: Authenticator
         let badgeCache: BadgeCache
+        let badgeDrift: BadgeDrift
         let realtime: Realtime
         let health: HealthResource
     }
@@ -96,6 +98,7 @@ struct Startup: Sendable {
                 streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
                 world: world),
             badgeCache: BadgeCache(capacity: Limits.rememberedBadges),
+            badgeDrift: BadgeDrift(database: database, logger: logger),
             realtime: try Realtime(
                 database: database, policy: state.badgePushes.policy, streams: configuration.streams,
                 cable: configuration.cable, world: world, logger: logger),
@@ -154,38 +157,63 @@ struct Startup: Sendable {
     struct Work: Sendable {
         let deliveries: Task<Void, Never>
         let upkeep: Task<Void, Never>
+        let recounts: Task<Void, Never>
         let credentials: Task<Void, Never>
 
-        var all: [Task<Void, Never>] { [deliveries, upkeep, credentials] }
+        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials] }
+    }
+
+    /// What a started server consists of, beside its parts.
+    struct Serving: Sendable {
+        let routes: [Route<Endpoint>]
+        let server: HTTPServer
+        /// That of `metrics.port`, if it is set.
+        let metricsServer: HTTPServer?
+        let work: Work
     }
 
     /// Serves, and begins the work beside the requests.
-    func start(_ parts: Parts) throws -> (routes: [Route<Endpoint>], server: HTTPServer, work: Work) {
+    func start(_ parts: Parts) throws -> Serving {
         let proxies = TrustedProxies(configuration.trustedProxies)
         let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
-        let routes = Routes(parts, origins, configuration, world: world).all
-        let server = server(routes, parts.authenticator, origins, proxies)
+        let options = HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket)
+        let counts = countsRequests ? RequestCounts(workers: options.threads) : nil
+        let all = Routes(parts, origins, configuration, ServerMetrics(parts, counts, configuration, world), world: world)
+        let routes = configuration.metrics.port == nil ? all.all + all.monitoring : all.all
+        let router = Router(routes)
+        counts?.name(router.patterns)
+        let server = server(router, options, counts, parts.authenticator, origins, proxies)
+        let metricsServer = configuration.metrics.port.map { port in
+            let options = HTTPServerOptions(
+                host: configuration.host, port: UInt16(port), threads: 1, connectionLimit: Limits.metricsConnections)
+            return self.server(Router(all.monitoring), options, nil, parts.authenticator, origins, proxies)
+        }
         parts.realtime.start()
         do {
+            try metricsServer?.start()
             try server.start()
         } catch {
+            metricsServer?.stop()
             parts.realtime.stopNow()
             throw error
         }
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
-        return (routes, server, work(parts))
+        return Serving(routes: routes, server: server, metricsServer: metricsServer, work: work(parts))
     }
 
+    /// - Parameter counts: where its requests are counted; nil: nowhere.
     private func server(
-        _ routes: [Route<Endpoint>], _ authenticator: Authenticator, _ origins: AllowedOrigins, _ proxies: TrustedProxies
+        _ router: Router<Endpoint>, _ options: HTTPServerOptions, _ counts: RequestCounts?, _ authenticator: Authenticator,
+        _ origins: AllowedOrigins, _ proxies: TrustedProxies
     ) -> HTTPServer {
-        let dispatcher = Dispatcher(
-            router: Router(routes), authenticator: authenticator, origins: origins, logger: logger)
+        let dispatcher = Dispatcher(router: router, authenticator: authenticator, origins: origins, logger: logger)
         let accessLog = AccessLog(sink: sink, world: world, proxies: proxies)
         return HTTPServer(
-            options: HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket),
-            handler: { try dispatcher.answer($0) }, finish: { dispatcher.finish($0, $1) },
-            completed: { accessLog.write($0, $1, $2) })
+            options: options, handler: { try dispatcher.answer($0) }, finish: { dispatcher.finish($0, $1) },
+            completed: { request, status, nanoseconds in
+                counts?.count(request, status, nanoseconds)
+                accessLog.write(request, status, nanoseconds)
+            })
     }
 
     private func work(_ parts: Parts) -> Work {
@@ -196,6 +224,7 @@ struct Startup: Sendable {
                 await recoverLeases(parts)
                 await housekeeping.run()
             },
+            recounts: Task { await parts.badgeDrift.run() },
             credentials: Task { await parts.credentialWatch.run() })
     }
 
@@ -246,8 +275,25 @@ extension UserTokenVerifier {
     }
 }
 
+extension ServerMetrics {
+    fileprivate init(_ parts: Startup.Parts, _ counts: RequestCounts?, _ configuration: Configuration, _ world: World) {
+        let lanes = configuration.apps.flatMap { name, app in
+            [app.apns.map { _ in DeviceProvider.apns }, app.fcm.map { _ in DeviceProvider.fcm }]
+                .compactMap(\.self).map { Lane(app: name, provider: $0) }
+        }
+        self.init(
+            requests: counts, database: parts.database, deliveryWorker: parts.deliveryWorker,
+            owed: OwedAlerts(database: parts.database, world: world), badgeDrift: parts.badgeDrift, realtime: parts.realtime,
+            configuredLanes: lanes,
+            isSandboxed: { [providers = parts.providers] in providers.isSandbox(app: $0.app, kind: $0.provider) },
+            startedAt: world.now(), world: world)
+    }
+}
+
 extension Routes {
-    fileprivate init(_ parts: Startup.Parts, _ origins: AllowedOrigins, _ configuration: Configuration, world: World) {
+    fileprivate init(
+        _ parts: Startup.Parts, _ origins: AllowedOrigins, _ configuration: Configuration, _ metrics: ServerMetrics, world: World
+    ) {
         let (database, badgePushes, realtime) = (parts.database, parts.state.badgePushes, parts.realtime)
         let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: parts.badgeCache)
         let nativeRequests = NativeRequests(configured: configuration.nativeUserAgents)
@@ -274,6 +320,6 @@ extension Routes {
             pathConfigurations: PathConfigurationResource(configuration),
             client: ClientResource(nativeRequests: nativeRequests),
             assets: AssetResource(console: configuration.console, nativeRequests: nativeRequests),
-            health: parts.health)
+            health: parts.health, metrics: MetricsResource(metrics: metrics))
     }
 }

@@ -49,6 +49,9 @@ enum Environment {
     /// Another switch, for the fault tests: divides the delays of retries, which would take minutes.
     static let unsafeRetryScale = "CAMPANILE_UNSAFE_RETRY_SCALE"
 
+    /// Another, for measuring what it costs to count requests.
+    static let unsafeUncounted = "CAMPANILE_UNSAFE_UNCOUNTED"
+
     static var all: [String: String] {
         var variables: [String: String] = [:]
         var entry = environ
@@ -60,7 +63,9 @@ enum Environment {
         return variables
     }
 
-    static var settings: [String: String] { all.filter { $0.key != unsafeSynchronous && $0.key != unsafeRetryScale } }
+    static var settings: [String: String] {
+        all.filter { ![unsafeSynchronous, unsafeRetryScale, unsafeUncounted].contains($0.key) }
+    }
 
     static func durability() throws -> Durability {
         guard let word = all[unsafeSynchronous] else { return .full }
@@ -68,6 +73,12 @@ enum Environment {
             throw OperatorError("\(unsafeSynchronous) must be full, normal or off.")
         }
         return value
+    }
+
+    static func countsRequests() throws -> Bool {
+        guard let text = all[unsafeUncounted] else { return true }
+        guard text == "1" else { throw OperatorError("\(unsafeUncounted) must be 1, or not be there.") }
+        return false
     }
 
     static func delayDivisor() throws -> Int64 {

@@ -36,7 +36,8 @@ struct Serve: AsyncParsableCommand {
         let isSecretMade = try configuration.makeSecretIfNone(world: .live)
         let app = try await App(
             configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
-            durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor())
+            durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor(),
+            countsRequests: try Environment.countsRequests())
         greet(app, isInherited: socket != nil, isSecretMade: isSecretMade, logger: logger)
         signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()
@@ -77,6 +78,7 @@ struct Serve: AsyncParsableCommand {
         } else {
             say("Pushes of \(named.keys.sorted().joined(separator: ", ")) go to their providers, of other apps to the sandbox.")
         }
+        if let port = app.metricsPort { say("The metrics: http://\(host):\(port)/metrics") }
         if app.configuration.console { say("The console: \(address)/console") }
         if isSecretMade {
             say("User tokens are signed with a new secret: \(LocalSecret.path(besideDatabase: app.configuration.database))")

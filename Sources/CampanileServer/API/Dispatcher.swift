@@ -28,6 +28,8 @@ package struct Dispatcher: Sendable {
         case .observer(let handler): return try handler(request, authenticator.insight(request))
         case .listener(let handler):
             return .later { try await handler(request, authenticator.listener(request)).response() }
+        case .watcher(let handler):
+            return .later { try await handler(request, authenticator.watcher(request)).response() }
         case .user, .producer:
             if let principal = authenticator.remembered(request) { return try call(endpoint, request, as: principal) }
             return .later { try await call(endpoint, request, as: authenticator.verify(request)).response() }
@@ -43,7 +45,7 @@ package struct Dispatcher: Sendable {
         case (.producer, .user): throw ClientError(.forbidden, detail: "This needs an API key, not a user token.")
         case (.user, .operate), (.producer, .operate):
             throw ClientError(.forbidden, detail: "This API key was made with --operate: it reads and creates nothing.")
-        case (.anyone, _), (.observer, _), (.listener, _): return try call(endpoint, request)
+        case (.anyone, _), (.observer, _), (.listener, _), (.watcher, _): return try call(endpoint, request)
         }
     }
 

@@ -15,6 +15,7 @@ struct Routes {
     let client: ClientResource
     let assets: AssetResource
     let health: HealthResource
+    let metrics: MetricsResource
 
     var all: [Route<Endpoint>] {
         [
@@ -61,5 +62,10 @@ struct Routes {
             Route(.get, "/readyz", operationID: "getReadiness", handler: .observer(health.readiness)),
             Route(.get, "/openapi.yaml", operationID: "getContract", handler: .anyone(health.description)),
         ]
+    }
+
+    /// Those of `metrics.port`, or of the main port without it.
+    var monitoring: [Route<Endpoint>] {
+        [Route(.get, "/metrics", operationID: "getMetrics", handler: .watcher(metrics.get))]
     }
 }

@@ -129,6 +129,20 @@ extension Authenticator {
     }
 }
 
+extension Authenticator {
+    /// Decides how much of the server's state the caller may see, where nobody else may see any.
+    /// - Throws: `ClientError` 401 without a valid credential, 403 for one of another kind.
+    func watcher(_ request: Request) async throws -> Insight {
+        let insight = insight(request)
+        if insight != .none { return insight }
+        let principal = if let known = remembered(request) { known } else { try await verify(request) }
+        guard case .operate(let app) = principal else {
+            throw ClientError(.forbidden, detail: "This needs metrics.token, or an API key made with --operate.")
+        }
+        return .app(app)
+    }
+}
+
 // MARK: - Streams
 
 extension Authenticator {

@@ -129,19 +129,9 @@ struct DeliverySettlements: Sendable {
     }
 
     static func json(_ answer: PushAnswer, at: Timestamp) -> JSONValue {
-        let outcome: JSONValue =
-            switch answer.outcome {
-            case .accepted, .acceptedElsewhere: "accepted"
-            case .deviceBusy, .unavailable: "retry"
-            case .unprocessed: "unprocessed"
-            case .unanswered: "unanswered"
-            case .tokenGone, .tokenForeign: "gone"
-            case .rejected: "rejected"
-            case .misconfigured: "misconfigured"
-            }
         let reason = answer.reason.map { String(decoding: $0.utf8.prefix(Limits.answerReasonBytes), as: UTF8.self) }
         return .object([
-            .init("at", .string(at.description)), .init("outcome", outcome),
+            .init("at", .string(at.description)), .init("outcome", .string(AnswerWord(answer.outcome).rawValue)),
             .init("status", answer.status.map { .integer(Int64($0)) } ?? .null),
             .init("reason", reason.map { .string($0) } ?? .null),
         ])

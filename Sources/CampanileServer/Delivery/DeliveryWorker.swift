@@ -9,6 +9,7 @@ import Synchronization
 package final class DeliveryWorker: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
+        var answers = PushAnswers()
         var lanes: LaneHealth
         /// Claimed by the transactions that created them, which are committed, and not sent yet.
         var handedOver: [ClaimedPush] = []
@@ -88,7 +89,16 @@ package final class DeliveryWorker: Sendable {
     /// The lanes that don't run, with a sentence each.
     var conditions: [(lane: Lane, condition: LaneCondition)] {
         state.withLock { $0.lanes.conditions }.map { (lane: $0.key, condition: $0.value) }
-            .sorted { ($0.lane.app, $0.lane.provider.rawValue) < ($1.lane.app, $1.lane.provider.rawValue) }
+            .sorted { $0.lane < $1.lane }
+    }
+
+    /// The lanes that anything went through since the start.
+    var laneReports: [Lane: LaneReport] {
+        let (lanes, answers) = state.withLock { ($0.lanes, $0.answers.byLane) }
+        var reports = answers.mapValues { LaneReport(answers: $0) }
+        for (lane, count) in lanes.inFlightByLane { reports[lane, default: LaneReport()].inFlight = count }
+        for (lane, condition) in lanes.conditions { reports[lane, default: LaneReport()].condition = condition }
+        return reports
     }
 
     // MARK: - From the one who creates
@@ -291,6 +301,7 @@ package final class DeliveryWorker: Sendable {
         let jitter = world.random()
         let change = state.withLock { state in
             state.answered.append(answered)
+            state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
             let change = state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
             state.note(change, push.lane)
             return change

@@ -38,6 +38,8 @@ struct LaneHealth: Sendable {
     }
 
     var conditions: [Lane: LaneCondition] { entries.compactMapValues(\.condition) }
+    /// The lanes that pushes went to since the start, each with the number in flight.
+    var inFlightByLane: [Lane: Int] { entries.mapValues(\.inFlight) }
 
     /// The number of pushes that a lane may have in flight beyond the present ones.
     func room(_ lane: Lane, now: Timestamp) -> Int {

@@ -10,6 +10,15 @@ package struct Lane: Hashable, Sendable {
         self.app = app
         self.provider = provider
     }
+
+    /// The lanes of a provider that nobody tells apart, because there are too many. No app's name has parentheses.
+    static func others(_ provider: DeviceProvider) -> Lane { Lane(app: "(other)", provider: provider) }
+}
+
+extension Lane: Comparable {
+    package static func < (left: Lane, right: Lane) -> Bool {
+        (left.app, left.provider.rawValue) < (right.app, right.provider.rawValue)
+    }
 }
 
 /// The reason why a lane doesn't run.

@@ -187,4 +187,12 @@ package enum Limits {
 
     // The housekeeping
     static let purgedRowsPerTransaction = 1_000
+    /// Inboxes whose counts are recounted in a minute.
+    static let recountedInboxes = 200
+
+    // The metrics
+    /// Lanes that have numbers of their own; those beyond share them.
+    static let namedLanes = 200
+    /// Open connections to `metrics.port`.
+    static let metricsConnections = 64
 }

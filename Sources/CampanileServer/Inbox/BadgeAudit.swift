@@ -10,6 +10,18 @@ package struct BadgeAudit: Sendable {
         package let counted: (unread: Int64, sinceCleared: Int64)
         /// Unread ones that the search for them would not find.
         package let overlooked: Int64
+
+        /// Nil when the kept counts are right.
+        init?(of id: InboxID, in connection: Connection) throws {
+            let state = try InboxRepository.state(id, in: connection)
+            let recount = try InboxRepository.recount(id, in: connection)
+            kept = (unread: state.unreadCount, sinceCleared: state.unreadSinceCleared)
+            counted = (unread: recount.unread, sinceCleared: recount.sinceCleared)
+            overlooked = recount.overlooked
+            let owner = try InboxRepository.owner(id, in: connection)
+            (app, userID) = (owner?.app ?? "", owner?.userID ?? "")
+            guard counted != kept || overlooked > 0 else { return nil }
+        }
     }
 
     package let inboxes: Int
@@ -25,16 +37,7 @@ package struct BadgeAudit: Sendable {
         try database.snapshot { connection in
             for id in try InboxRepository.ids(in: connection) {
                 inboxes += 1
-                let state = try InboxRepository.state(id, in: connection)
-                let counted = try InboxRepository.recount(id, in: connection)
-                let kept = (unread: state.unreadCount, sinceCleared: state.unreadSinceCleared)
-                guard (counted.unread, counted.sinceCleared) != kept || counted.overlooked > 0 else { continue }
-                let owner = try InboxRepository.owner(id, in: connection)
-                differences.append(
-                    Difference(
-                        app: owner?.app ?? "", userID: owner?.userID ?? "",
-                        kept: kept, counted: (counted.unread, counted.sinceCleared),
-                        overlooked: counted.overlooked))
+                if let difference = try Difference(of: id, in: connection) { differences.append(difference) }
             }
         }
         self.inboxes = inboxes

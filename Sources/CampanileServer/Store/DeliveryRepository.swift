@@ -64,6 +64,27 @@ enum DeliveryRepository {
         ) { $0.timeOrNil(0) } ?? nil
     }
 
+    /// The first device from one on that an alert is owed to, by id.
+    static func firstOwedDevice(from device: DeviceID, in connection: Connection) throws -> DeviceID? {
+        try connection.first(
+            "SELECT device_id FROM deliveries WHERE due_at IS NOT NULL AND device_id >= ?1 ORDER BY device_id LIMIT 1", device
+        ) { $0.device(0) }
+    }
+
+    /// What is owed to a range of devices: for each of them its lane, how many alerts, and the oldest one's notification. (The
+    /// join is a CROSS JOIN so that SQLite walks over what is owed, and not over the devices.)
+    static func owed(
+        to devices: ClosedRange<DeviceID>, in connection: Connection
+    ) throws -> [(lane: Lane, count: Int64, oldest: UUIDv7)] {
+        try connection.all(
+            """
+            SELECT t.app, t.provider, count(*), min(o.notification_id)
+            FROM deliveries o CROSS JOIN device_tokens t ON t.id = o.device_id
+            WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN ?1 AND ?2 GROUP BY o.device_id
+            """, devices.lowerBound, devices.upperBound
+        ) { (Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.int(2), $0.id(3)) }
+    }
+
     /// The clock was set back: waiting pushes come due that much earlier.
     static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
         _ = try transaction.connection.run(

@@ -95,6 +95,11 @@ enum InboxRepository {
         try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
     }
 
+    /// The next inboxes after one, in the order of their rows.
+    static func ids(after id: InboxID, limit: Int, in connection: Connection) throws -> [InboxID] {
+        try connection.all("SELECT id FROM inboxes WHERE id > ?1 ORDER BY id LIMIT ?2", id, limit) { $0.inbox(0) }
+    }
+
     /// A recount of one inbox from its notifications.
     struct Recount: Sendable {
         let unread: Int64

@@ -1,0 +1,75 @@
+import CampanileCore
+import SQLEngine
+import Synchronization
+
+/// The alerts that wait in the database, lane by lane: how many, and since when the oldest. Counted when somebody asks, beside
+/// the server's work.
+final class OwedAlerts: Sendable {
+    /// Of one lane.
+    struct Tally: Sendable, Equatable {
+        var count: Int64 = 0
+        /// When the notification of the oldest was created.
+        var oldest = Timestamp(milliseconds: .max)
+    }
+
+    private struct Look: Sendable {
+        let task: Task<[Lane: Tally], any Error>
+        /// By the monotonic clock; nil while it isn't over.
+        var endsAt: Int64?
+    }
+
+    /// Nanoseconds for which a count serves, and how many times as long as it took: so counting takes 2 % of the time at most.
+    private static let life: Int64 = 2_000_000_000
+    private static let rest: Int64 = 50
+    /// Devices that are looked at in one view of the database.
+    private static let devices: Int64 = 5_000
+
+    private let database: Database
+    private let world: World
+    private let look = Mutex<Look?>(nil)
+
+    init(database: Database, world: World) {
+        self.database = database
+        self.world = world
+    }
+
+    /// The lanes that anything is owed in, counted now or a moment ago. Callers that come together share a count.
+    func byLane() async throws -> [Lane: Tally] {
+        try await current().value
+    }
+
+    private func current() -> Task<[Lane: Tally], any Error> {
+        look.withLock { look in
+            if let look, look.endsAt.map({ $0 > world.monotonic() }) ?? true { return look.task }
+            let task = Task.detached { [self] in
+                let begin = world.monotonic()
+                let tallies = Result { try OwedAlerts.count(database) }
+                let now = world.monotonic()
+                // Who asks after a failure tries again.
+                let life = (try? tallies.get()) == nil ? 0 : max(OwedAlerts.life, (now - begin) * OwedAlerts.rest)
+                self.look.withLock { $0 = $0.map { Look(task: $0.task, endsAt: now + life) } }
+                return try tallies.get()
+            }
+            look = Look(task: task)
+            return task
+        }
+    }
+
+    /// Counts, a part of the devices at a time, so that no view of the database is kept for long.
+    static func count(_ database: Database) throws -> [Lane: Tally] {
+        var tallies: [Lane: Tally] = [:]
+        var next = DeviceID(0)
+        while let first = try database.read({ try DeliveryRepository.firstOwedDevice(from: next, in: $0) }) {
+            let last = DeviceID(first.rawValue + devices)
+            let owed = try database.survey { try DeliveryRepository.owed(to: first...last, in: $0) }
+            for (lane, count, oldest) in owed {
+                var tally = tallies[lane, default: Tally()]
+                tally.count += count
+                tally.oldest = min(tally.oldest, Timestamp(milliseconds: oldest.milliseconds))
+                tallies[lane] = tally
+            }
+            next = DeviceID(last.rawValue + 1)
+        }
+        return tallies
+    }
+}

@@ -1,0 +1,60 @@
+import CampanileCore
+import Push
+import Testing
+
+@testable import CampanileServer
+
+@Suite struct OwedAlertsTests {
+    private let shop = User(app: "shop", userID: "bob")
+
+    @Test("what waits is counted lane by lane, with the oldest one's creation; what was sent isn't")
+    func count() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.register("b")
+        try await fixture.register("c", shop, platform: .android)
+        #expect(try OwedAlerts.count(fixture.database) == [:])
+        let first = fixture.clock.now
+        try await fixture.create()
+        fixture.clock.advance(seconds: 60)
+        let second = fixture.clock.now
+        try await fixture.create()
+        try await fixture.create(shop)
+        let ios = Lane(app: "default", provider: .apns)
+        let android = Lane(app: "shop", provider: .fcm)
+        let tallies = try OwedAlerts.count(fixture.database)
+        #expect(tallies == [ios: .init(count: 4, oldest: first), android: .init(count: 1, oldest: second)])
+        // One that its provider can't take yet stays owed since its creation, whenever it is due.
+        let busy = PushAnswer(outcome: .deviceBusy(afterMilliseconds: 600_000), status: 429, reason: nil)
+        fixture.provider.answer { $0.app == "shop" ? .accepted : busy }
+        _ = try await fixture.sent()
+        #expect(try OwedAlerts.count(fixture.database) == [ios: .init(count: 4, oldest: first)])
+    }
+
+    @Test("a count serves for two seconds, and for those who come together")
+    func shared() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let owed = OwedAlerts(database: fixture.database, world: fixture.world)
+        #expect(try await owed.byLane() == [:])
+        try await fixture.create()
+        #expect(try await owed.byLane() == [:])
+        fixture.clock.advance(seconds: 2)
+        async let one = owed.byLane()
+        async let other = owed.byLane()
+        #expect(try await one.values.map(\.count) == [1])
+        #expect(try await other.values.map(\.count) == [1])
+    }
+
+    @Test("after a failure the next one counts again")
+    func failure() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        let owed = OwedAlerts(database: fixture.database, world: fixture.world)
+        try DisplacedFileTests.Deed.moved.do(fixture.folder)
+        await #expect(throws: (any Error).self) { try await owed.byLane() }
+        DisplacedFileTests.Deed.moved.undo(fixture.folder)
+        #expect(try await owed.byLane().values.map(\.count) == [1])
+    }
+}
