@@ -36,6 +36,7 @@ package final class App: Sendable {
         durability: Durability = .full, delayDivisor: Int64 = 1, countsRequests: Bool = true,
         provider: (any PushProvider)? = nil
     ) async throws {
+        sink.level = configuration.logLevel
         let startup = Startup(
             configuration: configuration, world: world, sink: sink, logger: logger, socket: socket, durability: durability,
             delayDivisor: delayDivisor, countsRequests: countsRequests, provider: provider)
@@ -85,9 +86,11 @@ package final class App: Sendable {
         return false
     }
 
-    /// Takes the credentials of another configuration in place of the present ones; everything else stays as it was started.
-    /// - Throws: sentences about what is wrong; then the present ones stay.
+    /// Takes the log level and the credentials of another configuration in place of the present ones; everything else stays as
+    /// it was started.
+    /// - Throws: sentences about what is wrong with the credentials; then the present ones stay.
     package func reload(_ configuration: Configuration) throws {
+        sink.level = configuration.logLevel
         try parts.credentialWatch.use(configuration)
     }
 

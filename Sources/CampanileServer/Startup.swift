@@ -211,8 +211,8 @@ struct Startup: Sendable {
         return HTTPServer(
             options: options, handler: { try dispatcher.answer($0) }, finish: { dispatcher.finish($0, $1) },
             completed: { request, status, nanoseconds in
-                counts?.count(request, status, nanoseconds)
                 accessLog.write(request, status, nanoseconds)
+                counts?.count(request, status, nanoseconds)
             })
     }
 

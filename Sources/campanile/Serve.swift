@@ -46,7 +46,7 @@ struct Serve: AsyncParsableCommand {
         withExtendedLifetime(signals) {}
     }
 
-    /// Reads the push credentials again, at SIGHUP. Other settings need a restart.
+    /// Reads the push credentials and the log level again, at SIGHUP. Other settings need a restart.
     private func reload(_ app: App, _ flags: Configuration.Flags, logger: Logger) {
         do {
             try app.reload(try common.load(flags))

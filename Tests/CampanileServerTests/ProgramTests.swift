@@ -127,6 +127,30 @@ struct ProgramTests {
         #expect(told.allSatisfy { !$0.contains("CAMPANILE_URL") && !$0.contains("CAMPANILE_KEY") && !$0.contains("10.96") })
     }
 
+    @Test("SIGHUP makes the log say less or more, and a configuration that can't be used changes nothing")
+    func logLevel() throws {
+        let file = folder.path + "/campanile.yaml"
+        func write(_ level: String) throws {
+            let text = "database: \(folder.database)\nlog_level: \(level)\n"
+            try text.write(toFile: file, atomically: true, encoding: .utf8)
+        }
+        try write("error")
+        let (running, address) = try serve(["--config", file])
+        defer { running.program.kill() }
+        let health = "\(try #require(address))/healthz"
+        #expect(try status(health) == "200")
+        try write("loud")
+        kill(running.program.id, SIGHUP)
+        #expect(running.line(with: "The configuration can't be used")?.contains("log_level must be") == true)
+        #expect(try status(health) == "200")
+        try write("info")
+        kill(running.program.id, SIGHUP)
+        #expect(running.line(with: "The push credentials were read again.") != nil)
+        #expect(!running.lines.contains { $0.contains("/healthz") || $0.contains("\"notice\",\"message\":\"Serving.") })
+        #expect(try status(health) == "200")
+        #expect(running.line(with: "/healthz") != nil)
+    }
+
     @Test("a command tells a variable that is no setting on standard error, and is silent about the clients' and Kubernetes'")
     func command() throws {
         let command = ["keys", "create", "shop", "--database", folder.database]

@@ -1,8 +1,9 @@
 package import CampanileCore
 package import Foundation
 package import HTTPEngine
+package import Logging
 
-/// All settings of a server, read once at start and never changed: the command line over the environment over the file
+/// All settings of a server, read at start: the command line over the environment over the file
 /// over the defaults here.
 ///
 /// A value that exists is valid:
@@ -39,6 +40,8 @@ package struct Configuration: Sendable, Equatable {
     /// Whether to serve the console's pages.
     package var console = false
     package var metrics = Metrics()
+    /// The least level of the log's lines.
+    package var logLevel = Logger.Level.info
     /// The environment's variables with the settings' prefix that aren't settings, for a notice to people.
     package var passedOver = PassedOver()
 

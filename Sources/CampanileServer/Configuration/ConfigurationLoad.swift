@@ -1,4 +1,5 @@
 import CampanileCore
+import Logging
 
 extension Configuration {
     /// The file to read when the command line names none. It may be missing.
@@ -49,6 +50,7 @@ extension Configuration {
         pathConfiguration = PathConfiguration(root.section("path_configuration"))
         root.value("console", .boolean).map { console = $0.value }
         metrics = Metrics(root.section("metrics"), mainPort: self.port)
+        root.value("log_level", .word(Logger.Level.self)).map { logLevel = $0.value }
         root.close()
     }
 

@@ -1,7 +1,7 @@
 import CampanileCore
 package import HTTPEngine
 
-/// One line a request: method, route pattern, status, duration, the client's address, request id. Never a path's values, a token
+/// One line a request, of the level `info`: method, route pattern, status, duration, the client's address, request id. Never a path's values, a token
 /// or a body.
 package struct AccessLog: Sendable {
     private let sink: LogSink
@@ -18,6 +18,7 @@ package struct AccessLog: Sendable {
     ///   - status: 0 when the client left before there was an answer.
     ///   - nanoseconds: from the request line to the end of the answer.
     package func write(_ request: Request, _ status: Int, _ nanoseconds: UInt64) {
+        guard sink.takesRequests else { return }
         let time = world.now()
         let client = proxies.clientAddress(of: request)
         sink.append(isUrgent: false) { line in

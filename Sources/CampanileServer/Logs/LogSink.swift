@@ -1,5 +1,6 @@
 import Dispatch
 import Glibc
+package import Logging
 import Synchronization
 
 /// Where log lines go: gathered in memory and written together, so that a line a request costs a copy and not a system
@@ -23,6 +24,8 @@ package final class LogSink: Sendable {
     }
 
     package let format: Format
+    /// The place of `level` among all levels.
+    private let levelIndex = Atomic<Int>(LogSink.place(of: .info))
     private let descriptor: Int32
     private let state = Mutex(State())
     /// The only place that writes, and that waits while no reader takes the lines.
@@ -33,6 +36,19 @@ package final class LogSink: Sendable {
         self.descriptor = descriptor
         self.format = format
     }
+
+    /// The least level of the lines that are written. It may change at any time.
+    package var level: Logger.Level {
+        get { Logger.Level.allCases[levelIndex.load(ordering: .relaxed)] }
+        set { levelIndex.store(Self.place(of: newValue), ordering: .relaxed) }
+    }
+
+    /// Whether the lines of requests are written, whose level is `info`.
+    var takesRequests: Bool { levelIndex.load(ordering: .relaxed) <= Self.requestPlace }
+
+    private static let requestPlace = place(of: .info)
+
+    private static func place(of level: Logger.Level) -> Int { Logger.Level.allCases.firstIndex(of: level) ?? 0 }
 
     /// Standard error: readable at a terminal, JSON otherwise.
     package static let standardError = LogSink(descriptor: 2, format: isatty(2) == 1 ? .text : .json)

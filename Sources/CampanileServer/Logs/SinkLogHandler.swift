@@ -4,7 +4,12 @@ package import Logging
 /// swift-log into the sink: everything but the requests, which have a writer of their own.
 package struct SinkLogHandler: LogHandler {
     package var metadata: Logger.Metadata = [:]
-    package var logLevel: Logger.Level = .info
+    /// The sink's, unless somebody gave this logger one of its own.
+    package var logLevel: Logger.Level {
+        get { ownLevel ?? sink.level }
+        set { ownLevel = newValue }
+    }
+    private var ownLevel: Logger.Level?
     private let sink: LogSink
     private let world: World
 

@@ -1,5 +1,6 @@
 import CampanileCore
 import Foundation
+import Logging
 import Push
 import Testing
 
@@ -219,6 +220,7 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
             "trusted_proxies", "trusted_proxies: [127.0.0.1, '2001:db8::/32']", "127.0.0.1/32|2001:db8::/32",
             ("CAMPANILE_TRUSTED_PROXIES", "10.0.0.0/8, ::1", "10.0.0.0/8|::1/128")
         ) { $0.trustedProxies.map { "\($0)" }.joined(separator: "|") },
+        .init("log_level", "log_level: warning", "warning", ("CAMPANILE_LOG_LEVEL", "debug", "debug")) { $0.logLevel.rawValue },
         .init("metrics.token", "metrics: {token: \(longA)}", longA, ("CAMPANILE_METRICS_TOKEN", longB, longB)) {
             $0.metrics.token?.exposed ?? "nil"
         },

@@ -6,7 +6,7 @@ import Testing
 
 /// `/metrics` of a running server. The whole output against a parser: contract/metrics.py.
 @Suite(.timeLimit(.minutes(2))) struct MetricsTests {
-    private static let token = "a-token-for-the-metrics"
+    static let token = "a-token-for-the-metrics"
 
     private static func configure(_ configuration: inout Configuration) { configuration.metrics.token = Secret(token) }
 
@@ -17,7 +17,7 @@ import Testing
     }
 
     /// Asks until a line is there: a request counts when it is over, which its client may see before.
-    private static func wait(for line: String, _ server: RunningServer) async throws {
+    static func wait(for line: String, _ server: RunningServer) async throws {
         while try await !text(server).split(separator: "\n").contains(Substring(line)) {}
     }
 
