@@ -94,6 +94,7 @@ CREATE TABLE deliveries (
     answers         TEXT,                    -- JSON array of the provider's answers; NULL: accepted at the first attempt, or none
     reason          TEXT,                    -- of device 0: push_false, expired, no_devices; of others: app_version (withheld),
                                              -- without_link (sent so), or NULL
+    traceparent     TEXT,                    -- W3C Trace Context: the trace that the producer created it in, if it named one
     PRIMARY KEY (notification_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_owed ON deliveries (device_id, due_at) WHERE due_at IS NOT NULL;

@@ -18,7 +18,8 @@ extension Explanation {
             .init("environment", optional(delivery.environment)), .init("state", .string(delivery.state.rawValue)),
             .init("reason", optional(delivery.reason?.rawValue)), .init("attempts", .integer(delivery.attempts)),
             .init("next_attempt_at", delivery.state == .owed ? optional(delivery.dueAt?.description) : .null),
-            .init("settled_at", optional(delivery.settledAt?.description)), .init("answers", answers),
+            .init("settled_at", optional(delivery.settledAt?.description)),
+            .init("traceparent", optional(delivery.trace?.description)), .init("answers", answers),
         ])
     }
 

@@ -14,7 +14,7 @@ struct NotificationResource: Sendable {
     func create(_ request: Request, _ producer: Producer) throws -> Answer {
         let key = try IdempotencyKey(of: request, from: producer)
         let object = try JSONObject(of: request)
-        let new: NewNotification
+        var new: NewNotification
         do {
             new = try NewNotification(from: object, rules: rules[producer.app])
         } catch let refusal as ClientError {
@@ -22,13 +22,14 @@ struct NotificationResource: Sendable {
             guard let key, let first = try publisher.firstAnswer(to: key, at: world.now()) else { throw refusal }
             return .now(first.response(isReplay: true))
         }
+        new.trace = request.traceParent
         guard let key else {
-            return .later {
+            return .later { [new] in
                 let created = try await publisher.publish(new, app: producer.app)
                 return IdempotentAnswer(created, isForMany: new.isForMany).response(isReplay: false)
             }
         }
-        return .later {
+        return .later { [new] in
             let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key) {
                 IdempotentAnswer($0, isForMany: new.isForMany)
             }

@@ -53,18 +53,20 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// The alert of a notification that is being created, for a device that nothing is owed to: owed and claimed in one.
-    /// - Parameter terms: those of the notification.
+    /// - Parameters:
+    ///   - terms: those of the notification.
+    ///   - trace: the producer's, if it named one.
     /// - Returns: nil when the alert doesn't go to an app so old; then nothing was written.
     func claim(
         _ device: Device, _ notification: Notification, _ terms: PushTerms, inbox: InboxID, app: String, userID: String,
-        badge: Badge, in transaction: Transaction
+        badge: Badge, trace: TraceParent?, in transaction: Transaction
     ) throws -> ClaimedPush? {
         guard let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
-        let delivery = Delivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0)
+        let delivery = Delivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0, trace: trace)
         try DeliveryRepository.insert(
             delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
-            reason: offer.reason, in: transaction)
+            reason: offer.reason, trace: trace, in: transaction)
         var schedule = device.schedule
         tellsNumber(&schedule, badge)
         try take(&schedule, sending: notification.id, in: transaction)

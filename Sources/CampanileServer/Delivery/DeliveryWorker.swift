@@ -368,12 +368,12 @@ package final class DeliveryWorker: Sendable {
         case .acceptedElsewhere: level = .notice
         case .deviceBusy, .tokenGone, .tokenForeign, .rejected: level = .warning
         }
-        logger.log(
-            level: level, "A push was not accepted as it was sent.",
-            metadata: [
-                "delivery": "\(answered.push.message.id)", "token": "\(DeliveryWorker.hint(answered.push.message.device.token))",
-                "outcome": "\(answered.answer.outcome)", "reason": "\(answered.answer.reason ?? "")",
-            ])
+        var metadata: Logger.Metadata = [
+            "delivery": "\(answered.push.message.id)", "token": "\(DeliveryWorker.hint(answered.push.message.device.token))",
+            "outcome": "\(answered.answer.outcome)", "reason": "\(answered.answer.reason ?? "")",
+        ]
+        if let trace = answered.push.delivery?.trace { metadata["trace_id"] = "\(trace.traceID)" }
+        logger.log(level: level, "A push was not accepted as it was sent.", metadata: metadata)
     }
 }
 

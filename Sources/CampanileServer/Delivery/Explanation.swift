@@ -79,7 +79,8 @@ package struct Explanation: Sendable {
         var next = ""
         if delivery.state == .owed, let dueAt = delivery.dueAt { next = ", next at \(dueAt)" }
         let reason = delivery.reason.map { ", \(Explanation.sentence($0))" } ?? ""
-        let head = "\(token)\(provider): \(delivery.state.rawValue), \(times)\(next)\(reason)"
+        let trace = delivery.trace.map { ", trace \($0.traceID)" } ?? ""
+        let head = "\(token)\(provider): \(delivery.state.rawValue), \(times)\(next)\(reason)\(trace)"
         guard case .array(let answers) = Explanation.answers(delivery) else { return [head] }
         return [head]
             + answers.map { answer in

@@ -26,6 +26,7 @@ struct Delivery: Sendable {
     let id: UUIDv7
     let inbox: InboxID
     let attempts: Int64
+    let trace: TraceParent?
 }
 
 /// A delivery that is due, with the notification that it shows.
@@ -50,4 +51,5 @@ struct DeliveryReport: Sendable {
     let settledAt: Timestamp?
     /// A JSON array as text.
     let answers: String?
+    let trace: TraceParent?
 }

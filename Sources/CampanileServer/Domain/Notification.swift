@@ -74,6 +74,8 @@ package struct NewNotification: Sendable {
     package let push: PushRequestOptions
     /// Whether `user_ids` was given, which decides the shape of the answer.
     package let isForMany: Bool
+    /// The producer's trace, if it named one.
+    package var trace: TraceParent?
 
     package init(userIDs: [String], content: NotificationContent, push: PushRequestOptions, isForMany: Bool) {
         self.userIDs = userIDs

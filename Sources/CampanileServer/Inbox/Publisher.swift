@@ -124,7 +124,8 @@ package struct Publisher: Sendable {
 
         let created = Created(userID: userID, notification: notification)
         if new.push.isOwed(at: transaction.now) {
-            try oweAlerts(created, inbox: inbox, app: app, badge: badge, mayClaim: !new.isForMany, in: transaction)
+            try oweAlerts(
+                created, inbox: inbox, app: app, badge: badge, trace: new.trace, mayClaim: !new.isForMany, in: transaction)
         } else {
             try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
             try DeliveryRepository.insertNone(
@@ -137,7 +138,8 @@ package struct Publisher: Sendable {
     /// now: that spares the delivery worker a transaction, and the device the wait for it.
     /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
     private func oweAlerts(
-        _ created: Created, inbox: InboxID, app: String, badge: Badge, mayClaim: Bool, in transaction: Transaction
+        _ created: Created, inbox: InboxID, app: String, badge: Badge, trace: TraceParent?, mayClaim: Bool,
+        in transaction: Transaction
     ) throws {
         let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: transaction.connection)
         if devices.isEmpty {
@@ -155,14 +157,15 @@ package struct Publisher: Sendable {
                     {
                         try deliveryWorker.claims.claim(
                             device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
-                            in: transaction)
+                            trace: trace, in: transaction)
                     })
             {
                 continue
             }
             isOwed = true
             try DeliveryRepository.insert(
-                ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: transaction.now, in: transaction)
+                ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: transaction.now,
+                trace: trace, in: transaction)
             // While a push is in flight, its answer looks what is owed next.
             guard !schedule.isInFlight, schedule.dueAt.map({ $0 > transaction.now }) ?? true else { continue }
             schedule.look(at: transaction.now)

@@ -1,8 +1,8 @@
 import CampanileCore
 package import HTTPEngine
 
-/// One line a request, of the level `info`: method, route pattern, status, duration, the client's address, request id. Never a path's values, a token
-/// or a body.
+/// One line a request, of the level `info`: method, route pattern, status, duration, the client's address, request id, and the id
+/// of the client's trace if it named one. Never a path's values, a token or a body.
 package struct AccessLog: Sendable {
     private let sink: LogSink
     private let world: World
@@ -45,6 +45,7 @@ package struct AccessLog: Sendable {
         if let client { client.append(to: &line) } else { append("-", &line) }
         append(" ", &line)
         line += request.id.utf8
+        request.appendTraceID(after: " trace ", to: &line)
     }
 
     private static func json(
@@ -64,6 +65,7 @@ package struct AccessLog: Sendable {
         client?.append(to: &line)
         append("\",\"request_id\":\"", &line)
         line += request.id.utf8
+        request.appendTraceID(after: "\",\"trace_id\":\"", to: &line)
         append("\"}", &line)
     }
 

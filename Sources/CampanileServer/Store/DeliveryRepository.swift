@@ -6,14 +6,14 @@ enum DeliveryRepository {
     /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
     static func insert(
         _ id: UUIDv7, notification: UUIDv7, device: DeviceID, inbox: InboxID, dueAt: Timestamp?,
-        reason: DeliveryReason? = nil, in transaction: Transaction
+        reason: DeliveryReason? = nil, trace: TraceParent?, in transaction: Transaction
     ) throws {
         _ = try transaction.connection.run(
             """
-            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason, traceparent)
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
             """, notification, device, id, inbox, dueAt == nil ? DeliveryState.sending.rawValue : DeliveryState.owed.rawValue,
-            dueAt == nil ? 1 : 0, dueAt, reason?.rawValue)
+            dueAt == nil ? 1 : 0, dueAt, reason?.rawValue, trace?.description)
     }
 
     /// A notification for which nothing is owed to anybody says why.
@@ -41,7 +41,7 @@ enum DeliveryRepository {
             SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
                 n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
                 iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
-                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
+                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
             FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
             WHERE a.device_id = ?1 AND a.due_at <= ?2 ORDER BY a.due_at, a.notification_id LIMIT 1
             """, device, transaction.now
@@ -53,7 +53,8 @@ enum DeliveryRepository {
         guard let id = row.idOrNil(first) else { return nil }
         return DueAlert(
             delivery: Delivery(
-                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.int(first + 3)),
+                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.int(first + 3),
+                trace: row.textOrNil(first + 16).flatMap { TraceParent($0) }),
             notification: row.isNull(first + 4) ? nil : NotificationRepository.record(row, id: id, from: first + 4))
     }
 
@@ -179,7 +180,8 @@ enum DeliveryRepository {
         try connection.all(
             """
             SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
-                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers, d.reason
+                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers, d.reason,
+                d.traceparent
             FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
             WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
@@ -188,7 +190,8 @@ enum DeliveryRepository {
                 id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
                 environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
                 reason: row.textOrNil(10).flatMap(DeliveryReason.init),
-                dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9))
+                dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9),
+                trace: row.textOrNil(11).flatMap { TraceParent($0) })
         }
     }
 

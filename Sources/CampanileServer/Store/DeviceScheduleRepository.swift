@@ -46,7 +46,7 @@ extension DeviceTokenRepository {
                 a.notification_id, a.id, a.inbox_id, a.attempts,
                 n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
                 iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
-                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, d.app_version
+                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent, d.app_version
             FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
             LEFT JOIN deliveries a ON a.device_id = d.id AND a.notification_id = (
                 SELECT f.notification_id FROM deliveries f
@@ -57,7 +57,7 @@ extension DeviceTokenRepository {
         ) { row in
             DueDevice(
                 schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 22), app: lane.app,
-                userID: row.text(16), target: target(row, from: 13), appVersion: row.textOrNil(38),
+                userID: row.text(16), target: target(row, from: 13), appVersion: row.textOrNil(39),
                 badge: InboxRepository.badge(row, from: 17, policy))
         }
     }

@@ -14,6 +14,7 @@ enum Migrations {
         Migration(version: 6, name: "m0006_unread_from", sql: text(PackageResources.m0006_unread_from_sql)),
         Migration(version: 7, name: "m0007_withheld", sql: text(PackageResources.m0007_withheld_sql)),
         Migration(version: 8, name: "m0008_key_kinds", sql: text(PackageResources.m0008_key_kinds_sql)),
+        Migration(version: 9, name: "m0009_traceparent", sql: text(PackageResources.m0009_traceparent_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

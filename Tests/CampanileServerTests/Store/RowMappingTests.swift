@@ -13,6 +13,7 @@ import Testing
     private static let unreadFrom = UUIDv7(high: 0x0190_0000_0005_7001, low: 0x8000_0000_0000_0005)
     private static let sending = UUIDv7(high: 0x0190_0000_0006_7001, low: 0x8000_0000_0000_0006)
     private static let lane = Lane(app: "shop", provider: .fcm)
+    private static let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
     private static func time(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }
 
@@ -43,9 +44,9 @@ import Testing
                 """, lease, sending)
             _ = try connection.run(
                 """
-                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason)
-                VALUES (?1, 51, ?2, 41, 'owed', 61, 1062, 'without_link')
-                """, notification, delivery)
+                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason, traceparent)
+                VALUES (?1, 51, ?2, 41, 'owed', 61, 1062, 'without_link', ?3)
+                """, notification, delivery, trace)
         }
     }
 
@@ -68,6 +69,7 @@ import Testing
     private static func check(_ alert: DueAlert?) {
         #expect(alert?.delivery.notificationID == notification && alert?.delivery.id == delivery)
         #expect(alert?.delivery.inbox == InboxID(41) && alert?.delivery.attempts == 61)
+        #expect(alert?.delivery.trace?.description == trace)
         check(alert?.notification)
     }
 
