@@ -13,6 +13,7 @@ package struct OperatorCommands: Sendable {
 
     package let schema: Schema
     private let database: Database
+    private let path: String
     private let badgePushes: BadgePushes
     private let world: World
 
@@ -25,6 +26,7 @@ package struct OperatorCommands: Sendable {
         }
         let (database, report) = try Store.open(configuration.database, world: world)
         self.database = database
+        path = configuration.database
         self.world = world
         badgePushes = BadgePushes(configuration.badge)
         schema = Schema(from: report.from, to: report.to, backupPath: report.backupPath)
@@ -111,6 +113,11 @@ package struct OperatorCommands: Sendable {
             throw OperatorError("There is no notification \(id), or it is so old that its deliveries were deleted.")
         }
         return explanation.lines
+    }
+
+    /// What there is, a line for each kind of thing.
+    package func stats() throws -> [String] {
+        try Glance(database, path: path, schema: schema.to, now: world.now()).lines
     }
 
     package func auditBadges() throws -> BadgeAudit { try BadgeAudit(database) }

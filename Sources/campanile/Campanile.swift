@@ -11,6 +11,6 @@ struct Campanile: AsyncParsableCommand {
         subcommands: [
             Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, StreamName.self, Notify.self,
             BadgeCommand.self,
-            Explain.self, Health.self, DeepLinksCommand.self, DoctorCommand.self, SimulatorCommand.self,
+            Explain.self, Stats.self, Health.self, DeepLinksCommand.self, DoctorCommand.self, SimulatorCommand.self,
         ])
 }

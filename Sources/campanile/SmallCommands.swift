@@ -43,7 +43,7 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
         @Argument(help: "What the key is for; unique among the valid ones.") var name: String
         @Option(help: "The app that the key is for.") var app = AppName.standard
-        @Flag(help: "A key that sees how the server does with the app (/readyz), and reads and creates nothing.")
+        @Flag(help: "A key that sees how the server does with the app (/metrics, /readyz), and reads and creates nothing.")
         var operate = false
 
         func run() async throws {
@@ -164,6 +164,19 @@ struct Explain: AsyncParsableCommand {
         let operations = try common.operations(try common.load(), isMade: false)
         defer { operations.close() }
         for line in try operations.explain(id) { print(line) }
+    }
+}
+
+struct Stats: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Say what there is, at a glance: inboxes, devices, the last hour's pushes, and what waits.")
+
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let operations = try common.operations(try common.load(), isMade: false)
+        defer { operations.close() }
+        for line in try operations.stats() { print(line) }
     }
 }
 

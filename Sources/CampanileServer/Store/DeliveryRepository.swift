@@ -86,6 +86,23 @@ enum DeliveryRepository {
         ) { (Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.int(2), $0.id(3)) }
     }
 
+    /// What became of the notifications created since a moment: how many there were, and the deliveries by state.
+    static func states(
+        since moment: Timestamp, in connection: Connection
+    ) throws -> (notifications: Int64, states: [(state: DeliveryState, count: Int64)]) {
+        let first = UUIDv7(high: UInt64(bitPattern: max(0, moment.milliseconds)) << 16, low: 0)
+        let notifications = try connection.first(
+            "SELECT count(DISTINCT notification_id) FROM deliveries WHERE notification_id >= ?1", first
+        ) { $0.int(0) }
+        let states = try connection.all(
+            """
+            SELECT state, count(*) FROM deliveries WHERE notification_id >= ?1 AND device_id <> 0
+            GROUP BY state ORDER BY state
+            """, first
+        ) { (state: $0.word(0, DeliveryState.self), count: $0.int(1)) }
+        return (notifications ?? 0, states)
+    }
+
     /// The clock was set back: waiting pushes come due that much earlier.
     static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
         _ = try transaction.connection.run(

@@ -93,6 +93,13 @@ enum DeviceTokenRepository {
         _ = try transaction.connection.run("UPDATE device_tokens SET environment = ?2 WHERE id = ?1", id, environment.rawValue)
     }
 
+    /// How many there are in each lane.
+    static func counts(in connection: Connection) throws -> [(lane: Lane, count: Int64)] {
+        try connection.all("SELECT app, provider, count(*) FROM device_tokens GROUP BY app, provider ORDER BY app, provider") {
+            (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.int(2))
+        }
+    }
+
     /// Whether an app has at least so many devices; looks at no more than that.
     static func has(_ count: Int, app: String, in connection: Connection) throws -> Bool {
         let found = try connection.first(

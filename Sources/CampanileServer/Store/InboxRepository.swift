@@ -95,6 +95,13 @@ enum InboxRepository {
         try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
     }
 
+    /// How many inboxes there are, how many have unread notifications, and how many notifications those are.
+    static func sums(in connection: Connection) throws -> (count: Int64, unread: Int64, notifications: Int64) {
+        try connection.first(
+            "SELECT count(*), count(*) FILTER (WHERE unread_count > 0), ifnull(sum(unread_count), 0) FROM inboxes"
+        ) { ($0.int(0), $0.int(1), $0.int(2)) } ?? (0, 0, 0)
+    }
+
     /// The next inboxes after one, in the order of their rows.
     static func ids(after id: InboxID, limit: Int, in connection: Connection) throws -> [InboxID] {
         try connection.all("SELECT id FROM inboxes WHERE id > ?1 ORDER BY id LIMIT ?2", id, limit) { $0.inbox(0) }

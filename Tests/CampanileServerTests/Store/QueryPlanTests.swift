@@ -17,6 +17,10 @@ struct QueryPlanTests {
         "SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider": "a row for each lane",
         "SELECT app, user_id, not_before FROM revocations WHERE not_before > ?1":
             "users that an operator signed out, after a change",
+        "SELECT count(*), count(*) FILTER (WHERE unread_count > 0), ifnull(sum(unread_count), 0) FROM inboxes":
+            "`stats` counts all",
+        "SELECT app, provider, count(*) FROM device_tokens GROUP BY": "`stats` counts all",
+        "SELECT state, count(*) FROM deliveries WHERE notification_id >= ?1": "`stats`, of an hour",
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'": "a row for each table that has sequences",
         "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2": "a clock that was set back",
         "UPDATE device_tokens SET due_at = max(?2, due_at - ?1)": "a clock that was set back",

@@ -1,0 +1,51 @@
+import CampanileCore
+import SQLEngine
+import SystemSupport
+
+/// `campanile stats`: what there is, at a glance. It counts every inbox and device, which takes a moment when there are many; a
+/// server beside it isn't held up.
+package struct Glance: Sendable {
+    package let lines: [String]
+
+    private static let hour: Int64 = 3_600_000
+
+    /// - Parameters:
+    ///   - path: the database's, as the operator knows it.
+    ///   - schema: its version.
+    init(_ database: Database, path: String, schema: Int32, now: Timestamp) throws {
+        let owed = try OwedAlerts.count(database)
+        lines = try database.survey { connection in
+            let inboxes = try InboxRepository.sums(in: connection)
+            let devices = try DeviceTokenRepository.counts(in: connection)
+            let since = Timestamp(milliseconds: now.milliseconds - Glance.hour)
+            let hour = try DeliveryRepository.states(since: since, in: connection)
+            let file = Glance.size(database.file.path)
+            let log = Glance.size(database.file.path + "-wal")
+            let pushes = hour.states.map { "\($0.count) \($0.state.rawValue)" }
+            let waiting = owed.sorted { $0.key < $1.key }.map { lane, tally in
+                "\(tally.count) of \(Glance.name(lane)), the oldest since \(tally.oldest)"
+            }
+            var lines = [
+                "database   \(path): \(file), its log \(log); schema \(schema)",
+                "inboxes    \(inboxes.count), \(inboxes.unread) with unread notifications: \(inboxes.notifications)",
+                "devices    " + Glance.list(devices.map { "\($0.count) of \(Glance.name($0.lane))" }),
+                "last hour  " + Glance.list(["\(hour.notifications) created"] + pushes),
+                "waiting    " + Glance.list(waiting),
+            ]
+            for (lane, condition) in try LaneConditionRepository.all(in: connection) {
+                lines.append("stopped    \(condition.sentence(lane)) Since \(condition.since).")
+            }
+            return lines
+        }
+    }
+
+    private static func name(_ lane: Lane) -> String { "\(lane.app) \(lane.provider.rawValue)" }
+
+    private static func list(_ parts: [String]) -> String { parts.isEmpty ? "none" : parts.joined(separator: ", ") }
+
+    private static func size(_ path: String) -> String {
+        guard let bytes = File.size(path) else { return "none" }
+        let tenths = (bytes * 10 + (1 << 19)) >> 20
+        return "\(tenths / 10).\(tenths % 10) MiB"
+    }
+}
