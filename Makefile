@@ -27,7 +27,7 @@ help: ## Say what there is
 setup: ## Install the system packages that are missing, and check that Swift is there
 	@SWIFT="$(SWIFT)" scripts/setup.sh
 
-setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy
+setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy, Prometheus
 	@SWIFT="$(SWIFT)" scripts/setup.sh tests
 
 build: setup ## Build the release binary

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""What it costs to count requests for /metrics: the instructions of a badge read, with counting and without
+(CAMPANILE_UNSAFE_UNCOUNTED), as callgrind counts them.
+
+A server under valgrind is asked for a badge some thousand times, over one connection. What its start costs cancels out between
+a short run and a long one. Exit code 1 if counting costs more than it may, 2 if something doesn't work.
+"""
+import argparse
+import contextlib
+import http.client
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness import JWT_SECRET, die_with_parent, free_port, user_token
+
+SHARE = 1.02          # how many instructions as without
+START_SECONDS = 120   # valgrind is slow
+SHORT, LONG = 1_000, 5_000
+
+
+class CostError(Exception):
+    """What keeps the script from measuring."""
+
+
+class Server:
+    """`campanile serve` under callgrind."""
+
+    def __init__(self, binary: str, folder: str, counts: bool) -> None:
+        self.port, self.log = free_port(), Path(folder, "log")
+        environment = {
+            "PATH": os.environ["PATH"], "HOME": folder, "CAMPANILE_JWT_SECRET": JWT_SECRET,
+            **({} if counts else {"CAMPANILE_UNSAFE_UNCOUNTED": "1"})}
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(
+                ["valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/callgrind.out", binary, "serve",
+                 "--port", str(self.port), "--database", f"{folder}/cost.sqlite"],
+                cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
+
+    def read_badges(self, count: int) -> None:
+        headers = {"Authorization": f"Bearer {user_token(JWT_SECRET, 'alice')}"}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
+        for _ in range(count):
+            connection.request("GET", "/badge", headers=headers)
+            response = connection.getresponse()
+            if (status := response.status) != 200:
+                raise CostError(f"GET /badge got {status} {response.read()!r}")
+            response.read()
+        connection.close()
+
+    def wait(self) -> None:
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline and self.process.poll() is None:
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=START_SECONDS)
+                connection.request("GET", "/healthz")
+                if connection.getresponse().status == 200:
+                    return
+            time.sleep(0.1)
+        raise CostError(f"the server doesn't answer:\n{self.log.read_text(errors='replace')[-2000:]}")
+
+    def stop(self) -> int:
+        """Ends the server. - Returns: the instructions of its life."""
+        self.process.terminate()
+        self.process.wait(START_SECONDS)
+        found = re.search(r"Collected : (\d+)", self.log.read_text(errors="replace"))
+        if found is None:
+            raise CostError(f"valgrind tells no sum:\n{self.log.read_text(errors='replace')[-2000:]}")
+        return int(found[1])
+
+
+def instructions(binary: str, counts: bool, reads: int) -> int:
+    with tempfile.TemporaryDirectory(prefix="campanile-cost-") as folder:
+        server = Server(binary, folder, counts)
+        try:
+            server.wait()
+            server.read_badges(reads)
+            return server.stop()
+        finally:
+            if server.process.poll() is None:
+                server.process.kill()
+
+
+def per_read(binary: str, counts: bool) -> float:
+    return (instructions(binary, counts, LONG) - instructions(binary, counts, SHORT)) / (LONG - SHORT)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--binary", required=True, help="the campanile program, of a release build")
+    binary = os.path.realpath(parser.parse_args().binary)
+    for program, package in (("valgrind", "valgrind"), ("strip", "binutils")):
+        if not shutil.which(program):
+            raise CostError(f"{program} is missing: apt-get install {package}")
+    with tempfile.TemporaryDirectory(prefix="campanile-cost-") as folder:
+        # Debian 12's valgrind gives up at the newer of DWARF's forms.
+        stripped = os.path.join(folder, "campanile")
+        subprocess.run(["strip", "--strip-debug", "-o", stripped, binary], check=True)
+        off, on = per_read(stripped, counts=False), per_read(stripped, counts=True)
+    print(f"a badge read: {off:,.0f} instructions without counting, {on:,.0f} with it: {on / off:.4f}, at most {SHARE}")
+    return 0 if on / off <= SHARE else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except CostError as error:
+        print(f"metrics_cost: {error}", file=sys.stderr)
+        sys.exit(2)
