@@ -335,11 +335,6 @@ extension Connection {
         _ = csqlite_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
-    /// Writes the committed state to a new file, which must be missing or empty. Not synced.
-    func copyDatabase(to target: String) throws {
-        try withControl { _ = try run("VACUUM INTO ?1", Files.plainName(target)) }
-    }
-
     private func control(_ sql: StaticString) throws {
         try withControl {
             let statement = try cachedControl(sql)

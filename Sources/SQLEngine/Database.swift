@@ -46,6 +46,13 @@ package final class Database: Sendable {
         return result
     }
 
+    /// Reads a file without serving it, and changes nothing in it.
+    package static func read<T>(path: String, _ body: (Connection) throws -> T) throws -> T {
+        let connection = try Connection(path: path, access: .read, options: DatabaseOptions())
+        defer { connection.close() }
+        return try body(connection)
+    }
+
     /// Runs several reads on the calling thread. All see the state committed when the first ran.
     @inlinable
     package func snapshot<T>(_ body: (Connection) throws -> T) throws -> T {
@@ -101,6 +108,28 @@ package final class Database: Sendable {
     /// keeps it until it is closed.
     package func onForeignChange(_ notify: @escaping @Sendable () -> Void) {
         writer.addListener(notify)
+    }
+
+    /// Copies the state committed at this moment into a new file, on a thread of its own; see `DatabaseCopy`.
+    ///
+    /// - Throws: as `DatabaseCopy.make`; `displaced` when the names lead to other files than the open ones.
+    nonisolated(nonsending)
+        package func copy(to target: String, progress: @escaping DatabaseCopy.Progress) async throws
+    {
+        try await withUnsafeThrowingContinuation { (continuation: UnsafeContinuation<Void, any Error>) in
+            do {
+                try EngineThread.start("sql-copy") { [writer, file] in
+                    continuation.resume(
+                        with: Result {
+                            try DatabaseCopy(of: file.path, to: target).make(
+                                check: { if let displacement = writer.files.displacement { throw displacement.error } },
+                                progress: progress)
+                        })
+                }
+            } catch {
+                continuation.resume(throwing: error)
+            }
+        }
     }
 
     /// Copies the write-ahead log into the file; with `truncate` waits for the readers and empties the log.

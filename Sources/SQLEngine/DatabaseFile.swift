@@ -61,6 +61,11 @@ package struct DatabaseFile: Sendable {
         identity = FileIdentity(status)
     }
 
+    /// Gives a closed database another name, which must not be taken, and syncs the folder.
+    package static func publish(_ draft: String, as name: String) throws {
+        try Files.publish(draft, as: name)
+    }
+
     /// The path of the file that a name leads to, even if the file doesn't exist yet. Nil: the name is a link that
     /// leads nowhere.
     package static func path(_ name: String) -> String? {

@@ -1,4 +1,5 @@
 import Glibc
+import SystemSupport
 
 /// The engine's own work on files.
 enum Files {
@@ -29,6 +30,13 @@ enum Files {
     static func sync(_ path: String) throws {
         try syncOne(path)
         try syncOne(folder(of: path))
+    }
+
+    /// Gives a file another name, which must not be taken, and syncs the folder.
+    static func publish(_ draft: String, as name: String) throws {
+        let reason = File.rename(draft, toNew: name)
+        guard reason == 0 else { throw SQLError(code: .cantOpen, message: "can't make \(name): \(describe(reason))") }
+        try syncOne(folder(of: name))
     }
 
     private static func syncOne(_ path: String) throws {

@@ -75,7 +75,7 @@ extension Migrator {
         do {
             let file = try recognise(connection)
             if file.version < migration.version {
-                if backup { backupPath = try copy(connection.path, options) }
+                if backup { backupPath = try copy(connection.path) }
                 try apply(migration, connection)
             }
             try connection.commit()
@@ -103,24 +103,16 @@ extension Migrator {
     }
 
     /// Copies the committed state to a new file beside the database, and returns its name once it is on the disk.
-    private func copy(_ path: String, _ options: DatabaseOptions) throws -> String {
+    private func copy(_ path: String) throws -> String {
         let name = "\(path).before-v\(newest)"
         var target = name
         var attempt = 1
-        while try !Files.createPrivate(target) {
+        while Files.exists(target) {
             attempt += 1
             target = "\(name).\(attempt)"
         }
-        do {
-            // On a connection of its own: the caller's is in a transaction, where VACUUM can't run.
-            let source = try Connection(path: path, access: .migrate, options: options)
-            defer { source.close() }
-            try source.copyDatabase(to: target)
-            try Files.sync(target)
-        } catch {
-            Files.remove(target)
-            throw error
-        }
+        // At once: all others wait for the migration.
+        try DatabaseCopy(of: path, to: target, isPaced: false, isVerified: false).make()
         return target
     }
 }
@@ -143,12 +135,17 @@ extension Migrator {
             throw MigrationError.foreign(path: path, program: program, applicationID: mark)
         }
         guard version <= newest else {
-            let backup = "\(path).before-v\(version)"
             throw MigrationError.newerSchema(
-                path: path, program: program, found: version, known: newest,
-                backup: Files.exists(backup) ? backup : nil)
+                path: path, program: program, found: version, known: newest, backup: backup(of: path, before: version))
         }
         return Content(version: version, isEmpty: isEmpty)
+    }
+
+    /// The copy that a newer program made before the first of its migrations that this one doesn't know: the later ones
+    /// are too new as well.
+    private func backup(of path: String, before version: Int32) -> String? {
+        // The number is the file's own, and needn't be a sensible one.
+        (newest + 1...version).prefix(1_000).lazy.map { "\(path).before-v\($0)" }.first(where: Files.exists)
     }
 
     /// The same in its own transaction, because another process may be migrating, and half of that must not be visible.

@@ -16,6 +16,20 @@ package enum File {
         return stat(path, &status) == 0 ? Int(status.st_size) : nil
     }
 
+    /// Gives a file another name, unless that is taken.
+    /// - Returns: 0, or the system's error: `EEXIST` when the name is taken.
+    package static func rename(_ path: String, toNew name: String) -> Int32 {
+        // rename(2) alone would replace a file that came meanwhile.
+        if link(path, name) == 0 {
+            unlink(path)
+            return 0
+        }
+        let reason = errno
+        // Some file systems, mostly others' shares, know no second name.
+        guard reason == EPERM || reason == EOPNOTSUPP || reason == ENOSYS, access(name, F_OK) != 0 else { return reason }
+        return Glibc.rename(path, name) == 0 ? 0 : errno
+    }
+
     /// Reads a small file whole.
     /// - Parameter limit: the most bytes it may have.
     package static func read(_ path: String, limit: Int) throws(UnreadableFile) -> [UInt8] {

@@ -163,6 +163,19 @@ struct MigratorTests {
         #expect(other?.description.hasSuffix("or restore a backup made before it was installed.") == true)
     }
 
+    @Test("of several copies that newer programs made, the one is named that this program can read")
+    func newerTwice() throws {
+        let path = try fileAtOne()
+        try migrator(first, second).migrate(path: path)
+        try migrator(first, second, third).migrate(path: path)
+        #expect(folder.names == ["test.sqlite", "test.sqlite.before-v2", "test.sqlite.before-v3"])
+        for (known, copy) in [(migrator(first), "before-v2"), (migrator(first, second), "before-v3")] {
+            let error = #expect(throws: MigrationError.self) { try known.migrate(path: path) }
+            #expect(error?.description.hasSuffix("or restore \(path).\(copy).") == true)
+            #expect(try known.pending(path: "\(path).\(copy)") == [])
+        }
+    }
+
     @Test("a database of another program is refused and not touched", arguments: [0, 99] as [Int32])
     func foreign(_ id: Int32) throws {
         let path = folder.file()

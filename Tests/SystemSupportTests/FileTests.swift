@@ -58,4 +58,19 @@ import Testing
         #expect(ProcessFigures().openDescriptors ?? 0 > 0 && before.descriptorLimit ?? 0 > 0)
         #expect((before.residentBytes ?? 0) > 1_000_000 && ProcessFigures().cpuNanoseconds >= before.cpuNanoseconds)
     }
+
+    @Test("a file gets a new name, and never one that is taken")
+    func rename() throws {
+        let folder = URL.temporaryDirectory.appending(path: "campanile-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let (old, new) = (folder.appending(path: "old"), folder.appending(path: "new"))
+        try Data("old".utf8).write(to: old)
+        #expect(File.rename(old.path(), toNew: new.path()) == 0)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path()) == ["new"])
+        try Data("mine".utf8).write(to: old)
+        #expect(File.rename(old.path(), toNew: new.path()) == EEXIST)
+        #expect(try String(contentsOf: new, encoding: .utf8) == "old" && String(contentsOf: old, encoding: .utf8) == "mine")
+        #expect(File.rename(folder.path() + "/none", toNew: folder.path() + "/other") == ENOENT)
+    }
 }
