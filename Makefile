@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios tour contract trust-short \
-	bench-short browser bench parts crash powerloss faults jitter restarts fuzz generators clean
+	bench-short browser bench parts crash powerloss faults jitter restarts backups fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -130,7 +130,7 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/unit.py --binary "$(DEBUG)"
 	@$(PYTHON) contract/stack.py
 
-trust-short: ## The short forms of crash, powerloss, faults, jitter and restarts, with the debug binary
+trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts and backups, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
 	@echo "==> trust: kill -9 under load, 2 rounds"
@@ -147,6 +147,8 @@ trust-short: ## The short forms of crash, powerloss, faults, jitter and restarts
 	@python3 trust/streams.py --short --binary "$(DEBUG)"
 	@echo "==> trust: restarts under load with a socket that is handed down, and without one, in short"
 	@python3 trust/restart.py --short --binary "$(DEBUG)"
+	@echo "==> trust: backups under load and a restore, in short"
+	@python3 trust/backups.py --short --binary "$(DEBUG)"
 
 bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
 	@echo "==> bench: a short run that judges no figure"
@@ -194,6 +196,10 @@ faults: build ## Full disk, failing disk, locked database; every fault of Apple 
 jitter: build ## 500 clients whose connections are cut: every notification seen, once, in order; with kill -9; on the cable
 	@echo "==> jitter: connections that are cut every 15 s, a server that is killed"
 	@python3 trust/streams.py --binary "$(RELEASE)" --results .build/streams.md
+
+backups: build ## 50 backups under load, each opened and compared with what was acknowledged; a restore that repeats nothing
+	@echo "==> backups: 50 under load, and a restore"
+	@python3 trust/backups.py --binary "$(RELEASE)"
 
 restarts: build ## 20 restarts under 300 requests/s by socket activation: nobody is refused, nothing is left without an answer
 	@echo "==> restarts: 20 by a socket that is handed down, under 300 requests a second; and the control"

@@ -93,7 +93,7 @@ CREATE TABLE deliveries (
     token           TEXT,                    -- kept when the device left, so that the delivery can still be explained
     answers         TEXT,                    -- JSON array of the provider's answers; NULL: accepted at the first attempt, or none
     reason          TEXT,                    -- of device 0: push_false, expired, no_devices; of others: app_version (withheld),
-                                             -- without_link (sent so), or NULL
+                                             -- without_link (sent so), restored (superseded), or NULL
     traceparent     TEXT,                    -- W3C Trace Context: the trace that the producer created it in, if it named one
     PRIMARY KEY (notification_id, device_id)
 ) STRICT, WITHOUT ROWID;
@@ -169,5 +169,6 @@ CREATE TABLE program_state (
     badge_policy          TEXT,                       -- the policy under which the versions were counted
     starts                INTEGER NOT NULL DEFAULT 1, -- how often the server was started: the lease of pushes in flight
     events_purged_through INTEGER NOT NULL DEFAULT 0, -- events up to this sequence are gone
-    stream_token_key      BLOB                        -- 32 random bytes that sign stream tokens
+    stream_token_key      BLOB,                       -- 32 random bytes that sign stream tokens
+    versions_from         INTEGER NOT NULL DEFAULT 0  -- the version of a badge that never changed; a restore raises it
 ) STRICT;

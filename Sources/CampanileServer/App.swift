@@ -109,6 +109,7 @@ package final class App: Sendable {
         work.upkeep.cancel()
         work.recounts.cancel()
         work.credentials.cancel()
+        work.backups.cancel()
         // Leaves pushes that hang at a provider to their lease: the next process sends them again.
         if await !App.finish(work.all, within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
@@ -119,7 +120,7 @@ package final class App: Sendable {
         _ = await App.finish(work.all, within: App.deliveryStop)
         do {
             try await database.write { try LaneConditionRepository.clear(in: $0) }
-            try database.checkpoint(truncate: true)
+            if configuration.databaseCheckpoints { try database.checkpoint(truncate: true) }
         } catch let error as SQLError where error.code == .displaced {
             // The log has it already.
         } catch {

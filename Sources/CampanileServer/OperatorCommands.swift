@@ -21,9 +21,7 @@ package struct OperatorCommands: Sendable {
     /// - Parameter isMade: whether a file that isn't there is made. Who only looks, or takes something away, has mistyped its
     ///   name.
     package init(_ configuration: Configuration, isMade: Bool = true, world: World) throws {
-        guard isMade || Store.exists(configuration.database) else {
-            throw OperatorError("There is no database \(configuration.database). Name it with --database.")
-        }
+        if !isMade { try Store.requireExisting(configuration.database) }
         let (database, report) = try Store.open(configuration.database, world: world)
         self.database = database
         path = configuration.database

@@ -10,7 +10,7 @@ import Synchronization
 /// file beside it: where another file was put into the place, the server that has the old one open still holds the log of that
 /// name, and a second one would write to it.
 final class ServerLock: Sendable {
-    /// The identity of the locked file.
+    /// The identity of the locked file; nil if only its place is locked.
     let identity: FileIdentity?
     private let descriptors: Mutex<[Int32]>
 
@@ -39,6 +39,15 @@ final class ServerLock: Sendable {
         }
         identity = FileIdentity(of: descriptor)
         descriptors = Mutex([descriptor, place])
+    }
+
+    /// Locks the place of a database alone, for a program that puts one there.
+    init(placeOf database: String) throws {
+        guard let path = DatabaseFile.path(database) else {
+            throw OperatorError("\(database) is a symbolic link to a file that isn't there.")
+        }
+        identity = nil
+        descriptors = Mutex([try ServerLock.lockPlace(path, database)])
     }
 
     private static func lockPlace(_ path: String, _ database: String) throws -> Int32 {

@@ -26,6 +26,12 @@ struct Startup: Sendable {
         options.writerCacheKibibytes = Limits.writerCacheKibibytes
         // Seldom: a page that changes with every commit is copied into the file once for all of them.
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
+        if !configuration.databaseCheckpoints {
+            // Two programs that copy the log at the same time delay each other, or worse (docs/operations.md). The other one
+            // locks the database while it copies.
+            options.walAutocheckpointPages = .max
+            options.busyTimeoutMilliseconds = Limits.replicatedBusyMilliseconds
+        }
         let lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options, world: world)
         guard database.file.identity == lock.identity else {
@@ -159,8 +165,9 @@ struct Startup: Sendable {
         let upkeep: Task<Void, Never>
         let recounts: Task<Void, Never>
         let credentials: Task<Void, Never>
+        let backups: Task<Void, Never>
 
-        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials] }
+        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups] }
     }
 
     /// What a started server consists of, beside its parts.
@@ -218,6 +225,7 @@ struct Startup: Sendable {
 
     private func work(_ parts: Parts) -> Work {
         let housekeeping = Housekeeping(database: parts.database, world: world, logger: logger)
+        let backups = BackupSchedule(database: parts.database, configuration: configuration, world: world, logger: logger)
         return Work(
             deliveries: Task { await parts.deliveryWorker.run() },
             upkeep: Task {
@@ -225,7 +233,7 @@ struct Startup: Sendable {
                 await housekeeping.run()
             },
             recounts: Task { await parts.badgeDrift.run() },
-            credentials: Task { await parts.credentialWatch.run() })
+            credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() })
     }
 
     private func recoverLeases(_ parts: Parts) async {

@@ -1,6 +1,7 @@
 package import CampanileCore
 import Glibc
 import SQLEngine
+import SystemSupport
 
 /// The signing secret of a server that was given none: 32 random bytes in a file beside the database that only its owner
 /// can read. Made once, so that tokens outlive a restart.
@@ -18,9 +19,30 @@ package enum LocalSecret {
     ) throws -> (secret: Secret, isNew: Bool) {
         let path = path(besideDatabase: database)
         if access(path, F_OK) == 0 { return (try read(path), false) }
-        // Writes it whole under another name and then links it: no reader ever sees half a secret, and of two programs
-        // that start at once one makes it and the other reads it.
         let secret = Base64URL.encode(world.randomBytes(32))
+        return try write(secret, to: path) ? (Secret(secret), true) : (try read(path), false)
+    }
+
+    /// What became of a copy.
+    enum Copy: Sendable {
+        /// There is none to copy: the secret is in the configuration.
+        case none
+        case made
+        /// The other file was there already, and stays.
+        case taken
+    }
+
+    /// Copies the secret from beside one database to beside another, for a backup or from one.
+    static func copy(from database: String, to other: String) throws -> Copy {
+        let source = path(besideDatabase: database)
+        guard access(source, F_OK) == 0 else { return .none }
+        return try write(read(source).exposed, to: path(besideDatabase: other)) ? .made : .taken
+    }
+
+    /// Writes a secret to a file, whole: under another name, which it then changes. No reader ever sees half a secret, and
+    /// of two programs that start at once one makes it and the other reads it.
+    /// - Returns: false when the file is there already.
+    private static func write(_ secret: String, to path: String) throws -> Bool {
         let draft = "\(path).\(getpid())"
         unlink(draft)
         let descriptor = open(draft, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
@@ -30,14 +52,14 @@ package enum LocalSecret {
             unlink(draft)
         }
         let text = Array((secret + "\n").utf8)
-        guard write(descriptor, text, text.count) == text.count, fsync(descriptor) == 0 else {
+        guard Glibc.write(descriptor, text, text.count) == text.count, fsync(descriptor) == 0 else {
             throw failure("The secret \(path) can't be written")
         }
-        guard link(draft, path) == 0 else {
-            guard errno == EEXIST else { throw failure("The secret \(path) can't be written") }
-            return (try read(path), false)
-        }
-        return (Secret(secret), true)
+        let reason = File.rename(draft, toNew: path)
+        if reason == EEXIST { return false }
+        errno = reason
+        guard reason == 0 else { throw failure("The secret \(path) can't be written") }
+        return true
     }
 
     private static func read(_ path: String) throws -> Secret {

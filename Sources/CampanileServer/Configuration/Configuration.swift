@@ -17,6 +17,8 @@ package struct Configuration: Sendable, Equatable {
     package var port = 3001
     /// The SQLite file.
     package var database = "data/campanile.sqlite"
+    /// Whether the server copies the database's log into its file. Another program may: one that replicates the log.
+    package var databaseCheckpoints = true
     package var jwt = JWT()
     /// Texts that mark a User-Agent as native if it contains them, beside `Hotwire Native` and `Turbo Native`.
     package var nativeUserAgents: [String] = []
@@ -42,6 +44,7 @@ package struct Configuration: Sendable, Equatable {
     package var metrics = Metrics()
     /// The least level of the log's lines.
     package var logLevel = Logger.Level.info
+    package var backup = Backup()
     /// The environment's variables with the settings' prefix that aren't settings, for a notice to people.
     package var passedOver = PassedOver()
 
@@ -235,6 +238,18 @@ package struct Configuration: Sendable, Equatable {
         package var token: Secret?
         /// A separate port for monitoring, on the same host, if set.
         package var port: Int?
+
+        package init() {}
+    }
+
+    /// The server's own backups.
+    package struct Backup: Sendable, Equatable {
+        /// The folder for them, if the server is to make any.
+        package var directory: String?
+        /// The time from one to the next.
+        package var everyMilliseconds: Int64 = 24 * 3_600_000
+        /// The number to keep, the newest.
+        package var keep = 7
 
         package init() {}
     }

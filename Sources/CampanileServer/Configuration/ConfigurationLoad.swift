@@ -34,6 +34,7 @@ extension Configuration {
         let port = root.value("port", .port, flag: .flag("--port", flags.port.map(String.init)))
         port.map { self.port = $0.value }
         root.value("database", .database, flag: .flag("--database", flags.database)).map { database = $0.value }
+        root.value("database_checkpoints", .boolean).map { databaseCheckpoints = $0.value }
         jwt = JWT(root.section("jwt"))
         root.list("native_user_agents", .text).map { nativeUserAgents = $0.value }
         badge = Badge(root.section("badge"))
@@ -51,6 +52,7 @@ extension Configuration {
         root.value("console", .boolean).map { console = $0.value }
         metrics = Metrics(root.section("metrics"), mainPort: self.port)
         root.value("log_level", .word(Logger.Level.self)).map { logLevel = $0.value }
+        backup = Backup(root.section("backup"))
         root.close()
     }
 

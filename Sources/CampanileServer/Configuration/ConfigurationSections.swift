@@ -178,6 +178,16 @@ extension Configuration.Metrics {
     }
 }
 
+extension Configuration.Backup {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        directory = section.value("directory", .directory)?.value
+        section.value("every", .duration(atLeast: ConfigurationLimits.backupMilliseconds)).map { everyMilliseconds = $0.value }
+        section.value("keep", .wholeNumber(1...10_000)).map { keep = $0.value }
+        section.close()
+    }
+}
+
 extension SettingType where Value == String {
     fileprivate static var appName: Self {
         refined { name in

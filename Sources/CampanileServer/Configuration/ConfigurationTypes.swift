@@ -26,6 +26,8 @@ enum ConfigurationLimits {
     /// Tabs and rules of one path configuration.
     static let pathTabs = 20
     static let pathRules = 500
+    /// Milliseconds from one backup to the next, at least.
+    static let backupMilliseconds: Int64 = 60_000
 }
 
 /// A complaint about a value: a predicate, such as "must be true or false", that follows the setting's name.
@@ -72,6 +74,16 @@ extension SettingType where Value == String {
             let exists = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
             let isTaken = exists && isDirectory.boolValue
             return isTaken ? "must be a file, and \(quotedForMessage(path: text)) is a directory" : nil
+        }
+    }
+
+    /// The path of a directory, which may be missing.
+    static var directory: Self {
+        refined { text in
+            var isDirectory: ObjCBool = false
+            let exists = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)
+            let isTaken = exists && !isDirectory.boolValue
+            return isTaken ? "must be a directory, and \(quotedForMessage(path: text)) is a file" : nil
         }
     }
 
@@ -184,6 +196,25 @@ extension SettingType where Value == Int {
 
     /// A TCP port; 0 means a free one of the system's choice.
     static var port: Self { wholeNumber(0...65_535) }
+}
+
+extension SettingType where Value == Int64 {
+    /// A length of time in milliseconds, written as a whole number with a unit: 30s, 15m, 24h, 7d.
+    static func duration(atLeast least: Int64) -> Self {
+        Self { scalar throws(SettingComplaint) in
+            let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000]
+            let rule = "must be a whole number with a unit (s, m, h or d), such as 24h or 30d"
+            guard let unit = scalar.text.last.flatMap({ units[$0] }),
+                scalar.text.dropLast().wholeMatch(of: #/[1-9][0-9]{0,5}/#) != nil, let count = Int64(scalar.text.dropLast())
+            else { throw SettingComplaint("\(rule), and is \(quotedForMessage(scalar.text))") }
+            guard count * unit >= least else {
+                let shortest = units.filter { least % $0.value == 0 }.max { $0.value < $1.value }
+                let words = shortest.map { "\(least / $0.value)\($0.key)" } ?? "\(least / 1_000)s"
+                throw SettingComplaint("must be at least \(words), and is \(quotedForMessage(scalar.text))")
+            }
+            return count * unit
+        }
+    }
 }
 
 extension SettingType where Value: RawRepresentable & CaseIterable & Sendable, Value.RawValue == String {

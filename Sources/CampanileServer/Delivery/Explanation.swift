@@ -69,6 +69,7 @@ package struct Explanation: Sendable {
         switch reason {
         case .appVersion: "because the app is too old for the screen of its deep link"
         case .withoutLink: "without its deep link, because the app is too old for the screen"
+        case .restored: "because the database was restored from a backup that was made while it was owed"
         }
     }
 

@@ -5,12 +5,14 @@ package enum DeliveryState: String, Sendable {
     case owed, sending, accepted, superseded, withheld, gone, rejected, failed
 }
 
-/// The effect of an app's version on a delivery.
+/// Why a delivery went another way than it was meant.
 enum DeliveryReason: String, Sendable {
     /// It was withheld: the app is too old for the screen of its deep link.
     case appVersion = "app_version"
     /// It went without its deep link, for the same cause.
     case withoutLink = "without_link"
+    /// It was owed when the backup was made from which the database was restored.
+    case restored
 }
 
 /// The reason why a notification owed no alert to any device.

@@ -40,6 +40,9 @@ package enum Limits {
     /// Larger `data` goes into another table, so that 50 rows without it stay on few pages of the database.
     static let dataInRowBytes = 256
 
+    /// How far ahead of the clock a restored database goes on with ids, versions and sequences: more than any clock is wrong.
+    static let restoreAheadMilliseconds: Int64 = 24 * 3_600_000
+
     // What is kept
     static let idempotencyKeyMilliseconds: Int64 = 24 * 3_600_000
     static let toldMilliseconds: Int64 = 24 * 3_600_000
@@ -181,6 +184,8 @@ package enum Limits {
     static let readerCacheKibibytes: Int32 = 32 * 1_024
     static let writerCacheKibibytes: Int32 = 24 * 1_024
     static let walAutocheckpointPages = 6_000
+    /// How long a statement waits for a program that replicates the log (`database_checkpoints: false`).
+    static let replicatedBusyMilliseconds: Int32 = 5_000
 
     // The program's own log
     static let logBufferBytes = 4 * 1_024 * 1_024

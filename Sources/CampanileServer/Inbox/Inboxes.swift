@@ -14,14 +14,16 @@ struct Inboxes: Sendable {
 
     /// The badge for a plain read: from memory, if it was read since its last change.
     func badge(_ user: User) throws -> Badge {
-        guard let inbox = try user.knownInbox ?? database.read({ try user.inbox(in: $0) }) else { return .none }
+        guard let inbox = try user.knownInbox ?? database.read({ try user.inbox(in: $0) }) else {
+            return try database.read { try InboxRepository.missingBadge(in: $0) }
+        }
         return try badgeCache.badge(inbox) {
             try database.read { try InboxRepository.badge(inbox, policy, in: $0) }
         }
     }
 
     func badge(_ user: User, in connection: Connection) throws -> Badge {
-        guard let inbox = try user.inbox(in: connection) else { return .none }
+        guard let inbox = try user.inbox(in: connection) else { return try InboxRepository.missingBadge(in: connection) }
         return try InboxRepository.badge(inbox, policy, in: connection)
     }
 
@@ -65,7 +67,9 @@ struct Inboxes: Sendable {
     /// - Returns: the badge that the answer shows.
     func acknowledge(_ visit: Visit, _ user: User, device: String?) async throws -> Badge {
         try await database.write { transaction in
-            guard let inbox = try user.inbox(in: transaction.connection) else { return Badge.none }
+            guard let inbox = try user.inbox(in: transaction.connection) else {
+                return try InboxRepository.missingBadge(in: transaction.connection)
+            }
             if case .open = visit { return try clear(inbox, acting: device, in: transaction) }
             let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
             if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction) }
@@ -130,7 +134,9 @@ struct Inboxes: Sendable {
         var marking = Marking(upTo: upTo)
         repeat {
             marking = try await database.write { [marking] transaction in
-                guard let inbox = try user.inbox(in: transaction.connection) else { return Marking(isDone: true) }
+                guard let inbox = try user.inbox(in: transaction.connection) else {
+                    return Marking(badge: try InboxRepository.missingBadge(in: transaction.connection), isDone: true)
+                }
                 return try mark(marking, inbox, device: device, in: transaction)
             }
         } while !marking.isDone

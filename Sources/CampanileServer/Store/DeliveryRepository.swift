@@ -193,6 +193,15 @@ enum DeliveryRepository {
             """, devices.lowerBound, devices.upperBound, lease, transaction.now, resends)
     }
 
+    /// Settles all that is owed or in flight, for the same reason.
+    /// - Returns: how many.
+    static func settleAll(_ reason: DeliveryReason, in transaction: Transaction) throws -> Int {
+        try transaction.connection.run(
+            """
+            UPDATE deliveries SET state = 'superseded', reason = ?1, due_at = NULL, settled_at = ?2 WHERE settled_at IS NULL
+            """, reason.rawValue, transaction.now)
+    }
+
     static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryReport] {
         try connection.all(
             """

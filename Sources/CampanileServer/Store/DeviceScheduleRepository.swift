@@ -155,6 +155,22 @@ extension DeviceTokenRepository {
             """, devices.lowerBound, devices.upperBound, lease, transaction.now, resends)
     }
 
+    // MARK: A restore
+
+    /// What the devices were told is unknown.
+    static func forgetTold(in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE device_tokens SET told_count = NULL, told_at = NULL")
+    }
+
+    /// Nothing is owed to any device, or in flight.
+    static func forgetOwed(in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
+            """
+            UPDATE device_tokens SET due_at = NULL, badge_due_at = NULL, badge_attempts = 0, lease = 0, sending_id = NULL,
+                busy_until = NULL
+            """)
+    }
+
     /// The clock was set back: what waits comes as much earlier, also a device's time to which nothing is owed.
     static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
         _ = try transaction.connection.run(

@@ -46,11 +46,11 @@ enum EventRepository {
     }
 
     static func range(inbox: InboxID, in connection: Connection) throws -> Range {
-        let last = try connection.first("SELECT seq FROM sqlite_sequence WHERE name = 'events'") { $0.int(0) }
+        let last = try lastSequence(in: connection)
         let purged = try connection.first("SELECT events_purged_through FROM program_state WHERE id = 1") { $0.int(0) }
         let from = try connection.first("SELECT listened_from FROM inboxes WHERE id = ?1", inbox) { $0.int(0) }
         let complete = max(from ?? 0, purged ?? 0)
-        return Range(completeFrom: complete, last: max(last ?? 0, complete))
+        return Range(completeFrom: complete, last: max(last, complete))
     }
 
     // MARK: Recording
@@ -88,6 +88,22 @@ enum EventRepository {
         let count = try transaction.connection.run("DELETE FROM events WHERE sequence <= ?1", last)
         _ = try transaction.connection.run("UPDATE program_state SET events_purged_through = ?1 WHERE id = 1", last)
         return count
+    }
+
+    /// Forgets all events, and numbers the next ones after a sequence. A client that names an earlier one is told to begin
+    /// anew.
+    static func begin(after sequence: Int64, in transaction: Transaction) throws {
+        let connection = transaction.connection
+        _ = try connection.run("DELETE FROM events")
+        if try connection.run("UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'events'", sequence) == 0 {
+            _ = try connection.run("INSERT INTO sqlite_sequence (name, seq) VALUES ('events', ?1)", sequence)
+        }
+        _ = try connection.run("UPDATE program_state SET events_purged_through = ?1 WHERE id = 1", sequence)
+    }
+
+    /// The newest sequence that was ever given out.
+    static func lastSequence(in connection: Connection) throws -> Int64 {
+        try connection.first("SELECT seq FROM sqlite_sequence WHERE name = 'events'") { $0.int(0) } ?? 0
     }
 }
 

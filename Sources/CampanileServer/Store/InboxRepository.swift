@@ -17,9 +17,17 @@ enum InboxRepository {
             """, app, userID
         ) { Inbox(id: $0.inbox(9), state: state($0), listenedUntil: $0.time(8)) }
         if let found { return found }
-        _ = try transaction.connection.run("INSERT INTO inboxes (app, user_id) VALUES (?1, ?2)", app, userID)
+        let version = try ProgramStateRepository.versionsFrom(in: transaction.connection)
+        _ = try transaction.connection.run(
+            "INSERT INTO inboxes (app, user_id, version) VALUES (?1, ?2, ?3)", app, userID, version)
         return Inbox(
-            id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
+            id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(version: version),
+            listenedUntil: Timestamp(milliseconds: 0))
+    }
+
+    /// The badge of a user without an inbox.
+    static func missingBadge(in connection: Connection) throws -> Badge {
+        InboxState(version: try ProgramStateRepository.versionsFrom(in: connection)).badge(.unread)
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
@@ -89,6 +97,18 @@ enum InboxRepository {
         }
         for (id, state) in changed { try store(state, id, in: transaction) }
         return changed.map(\.0)
+    }
+
+    /// Gives all inboxes one version, greater than those that they have.
+    static func raiseVersions(to version: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
+            "UPDATE inboxes SET version = ?1, updated_at = iif(updated_at IS NULL, NULL, ?2)", version, transaction.now)
+    }
+
+    /// The greatest version of all inboxes, and when one last changed.
+    static func newest(in connection: Connection) throws -> (version: Int64, change: Timestamp?) {
+        try connection.first("SELECT max(version), max(updated_at) FROM inboxes") { ($0.intOrNil(0) ?? 0, $0.timeOrNil(1)) }
+            ?? (0, nil)
     }
 
     static func ids(in connection: Connection) throws -> [InboxID] {

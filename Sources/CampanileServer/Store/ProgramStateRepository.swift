@@ -12,6 +12,15 @@ enum ProgramStateRepository {
         _ = try transaction.connection.run("UPDATE program_state SET ids_reserved_until = ?1 WHERE id = 1", milliseconds)
     }
 
+    /// The version of a badge that never changed: greater than any that a server gave out before a restore.
+    static func versionsFrom(in connection: Connection) throws -> Int64 {
+        try connection.first("SELECT versions_from FROM program_state WHERE id = 1") { $0.int(0) } ?? 0
+    }
+
+    static func beginVersions(from version: Int64, in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET versions_from = ?1 WHERE id = 1", version)
+    }
+
     static func badgePolicy(in connection: Connection) throws -> BadgePolicy? {
         let name = try connection.first("SELECT badge_policy FROM program_state WHERE id = 1") { $0.textOrNil(0) }
         return (name ?? nil).flatMap(BadgePolicy.init(rawValue:))

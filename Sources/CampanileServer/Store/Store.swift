@@ -25,6 +25,16 @@ enum Store {
         }
     }
 
+    /// Opens the copy of a backup, and brings its schema up to date. The backup itself is the copy of before.
+    static func openRestored(_ path: String, world: World) throws -> Database {
+        var options = commandOptions
+        options.clock = { world.now().milliseconds }
+        return try explaining(path) { [options] in
+            try Migrations.migrator.migrate(path: path, options: options, backup: false)
+            return try Database(path: path, options: options)
+        }
+    }
+
     /// The file under that name, which is made if it isn't there.
     static func find(_ path: String) throws -> DatabaseFile {
         try makeFolder(of: path)
@@ -36,11 +46,23 @@ enum Store {
         try explaining(path) { try Migrations.migrator.pending(path: path).map(\.name) }
     }
 
-    private static func explaining<T>(_ path: String, _ body: () throws -> T) throws -> T {
+    /// - Throws: when there certainly is no file: whoever only looks, or takes something away, has mistyped its name.
+    static func requireExisting(_ path: String) throws {
+        guard exists(path) else { throw OperatorError("There is no database \(path). Name it with --database.") }
+    }
+
+    /// Names the database in the error of an operation on it.
+    static func explaining<T>(_ path: String, _ body: () throws -> T) throws -> T {
         do {
             return try body()
         } catch let error as SQLError {
             throw OperatorError("The database \(path) can't be used: \(error.message).")
+        } catch MigrationError.newerSchema(_, let program, let found, let known, let backup) {
+            throw OperatorError(
+                "The database \(path) was written by a newer \(program) (schema \(found), this program knows \(known)), and was "
+                    + "not changed. Install that version again. Or go back, without what was written since: move the database "
+                    + "away, with its -wal and -shm, and run: campanile restore "
+                    + (backup ?? "BACKUP, with a backup made before that version was installed"))
         }
     }
 

@@ -89,7 +89,7 @@ struct SettingSample: Sendable, CustomTestStringConvertible {
     static let longB = String(repeating: "b", count: 32)
 
     /// A sample for every setting that the reader knows, which a test holds it to.
-    static let all: [SettingSample] = server + apps + features + screens + trees
+    static let all: [SettingSample] = server + apps + features + screens + trees + keeping
 
     private static let server: [SettingSample] = [
         .init("host", "host: 0.0.0.0", "0.0.0.0", ("CAMPANILE_HOST", "::1", "::1")) { $0.host },

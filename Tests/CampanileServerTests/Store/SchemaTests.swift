@@ -189,6 +189,15 @@ struct SchemaTests {
         #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("watch".utf8), in: $0) }?.kind == .operate)
     }
 
+    @Test("the program's newest schema is that of its last migration, with the badges of users who never had any at version 0")
+    func newest() throws {
+        let path = try migrated(through: .max)
+        let database = try Database(path: path)
+        defer { database.close() }
+        #expect(try database.read { try InboxRepository.missingBadge(in: $0) } == .none)
+        #expect(try Store.pendingMigrations(path) == [])
+    }
+
     private static func id(_ number: UInt64) -> UUIDv7 { UUIDv7(high: number << 16 | 0x7000, low: 1 << 63) }
 
     private static func insertDelivery(_ state: String, _ connection: Connection) throws -> Int {

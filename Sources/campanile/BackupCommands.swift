@@ -1,0 +1,68 @@
+import ArgumentParser
+import CampanileCore
+import CampanileServer
+import Synchronization
+
+struct Backup: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Copy the database, also beside a running server, to a file that `restore` takes. Prints the file's name.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The new file, or a folder in which it is named by the time: campanile-20261122T171500Z.sqlite.")
+    var path: String
+
+    func run() async throws {
+        let configuration = try common.load()
+        let target = DatabaseBackup.target(path, now: World.live.now())
+        let interruption = Interruption()
+        let progress = ProgressLine("Copying")
+        try DatabaseBackup(of: configuration.database).make(at: target) { done, all in
+            progress.show(done, of: all)
+            if interruption.isAsked { throw OperatorError("Stopped: nothing was made.") }
+        }
+        progress.end()
+        print(target)
+        say("The copy was read again and is sound.")
+    }
+}
+
+struct Restore: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: "Put a backup in the place of a database that is gone. It overwrites nothing, and no server may run.")
+
+    @OptionGroup var common: CommonOptions
+    @Argument(help: "The backup.") var path: String
+    @Flag(help: "Send the pushes that were owed when the backup was made, which the lost server has probably sent.")
+    var pushOwed = false
+    @Option(help: "A newer file of the same database that can still be read: says which keys and users changed since.")
+    var newer: String?
+
+    func run() async throws {
+        let configuration = try common.load()
+        let interruption = Interruption()
+        let progress = ProgressLine("Restoring")
+        let restore = DatabaseRestore(of: path, to: configuration.database, world: .live)
+        let report = try restore.run(pushesOwed: pushOwed, newer: newer) { done, all in
+            progress.show(done, of: all)
+            if interruption.isAsked { throw OperatorError("Stopped: nothing was restored.") }
+        }
+        progress.end()
+        say("\(path) is restored to \(configuration.database).")
+        for line in report.lines { say(line) }
+    }
+}
+
+/// Notices SIGINT and SIGTERM, so that a command can stop in order.
+private final class Interruption: Sendable {
+    private let signals = TerminationSignals()
+    private let asked = Atomic(false)
+
+    var isAsked: Bool { asked.load(ordering: .relaxed) }
+
+    init() {
+        Task { [self] in
+            _ = await signals.first()
+            asked.store(true, ordering: .relaxed)
+        }
+    }
+}

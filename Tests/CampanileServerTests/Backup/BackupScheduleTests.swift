@@ -1,0 +1,108 @@
+import CampanileCore
+import Foundation
+import Logging
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite("Scheduled backups", .timeLimit(.minutes(1))) struct BackupScheduleTests {
+    private static func schedule(_ fixture: Fixture, keep: Int = 3) -> BackupSchedule {
+        var configuration = Configuration()
+        configuration.database = fixture.folder.database
+        configuration.backup.directory = fixture.folder.path + "/backups"
+        configuration.backup.keep = keep
+        return BackupSchedule(
+            database: fixture.database, configuration: configuration, world: fixture.world,
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+    }
+
+    private static func names(_ fixture: Fixture) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: fixture.folder.path + "/backups").sorted()
+    }
+
+    @Test("the first is due at once, the next when its time has come, also for another start of the server")
+    func due() async throws {
+        let fixture = try Fixture()
+        let first = try await Self.schedule(fixture).makeIfDue()
+        #expect(first == fixture.folder.path + "/backups/campanile-20261118T110640Z.sqlite")
+        fixture.clock.advance(seconds: 24 * 3_600 - 1)
+        #expect(try await Self.schedule(fixture).makeIfDue() == nil)
+        fixture.clock.advance(seconds: 1)
+        #expect(try await Self.schedule(fixture).makeIfDue() != nil)
+        #expect(try Self.names(fixture) == ["campanile-20261118T110640Z.sqlite", "campanile-20261119T110640Z.sqlite"])
+    }
+
+    @Test("as many are kept as wanted, the newest, with their secrets, and files of others stay")
+    func kept() async throws {
+        let fixture = try Fixture()
+        _ = try LocalSecret.readOrMake(besideDatabase: fixture.folder.database, world: fixture.world)
+        let schedule = Self.schedule(fixture, keep: 2)
+        _ = try await schedule.makeIfDue()
+        for name in ["notes.txt", "campanile-1.sqlite", "campanile-20261118T110640Z.sqlite.old"] {
+            try Data().write(to: URL(filePath: fixture.folder.path + "/backups/" + name))
+        }
+        for _ in 0..<3 {
+            fixture.clock.advance(seconds: 24 * 3_600)
+            _ = try await schedule.makeIfDue()
+        }
+        #expect(
+            try Self.names(fixture) == [
+                "campanile-1.sqlite", "campanile-20261118T110640Z.sqlite.old", "campanile-20261120T110640Z.sqlite",
+                "campanile-20261120T110640Z.sqlite.jwt_secret", "campanile-20261121T110640Z.sqlite",
+                "campanile-20261121T110640Z.sqlite.jwt_secret", "notes.txt",
+            ])
+    }
+
+    @Test("a clock that was set back stops no backups, and takes away none of those that seem to come later")
+    func clockSetBack() async throws {
+        let fixture = try Fixture()
+        let schedule = Self.schedule(fixture, keep: 1)
+        _ = try await schedule.makeIfDue()
+        fixture.clock.jump(seconds: -3_600)
+        #expect(try await schedule.makeIfDue() != nil)
+        #expect(try await schedule.makeIfDue() == nil, "one is enough")
+        #expect(try Self.names(fixture) == ["campanile-20261118T100640Z.sqlite", "campanile-20261118T110640Z.sqlite"])
+    }
+
+    @Test("what a crash left of a copy goes with the next backup, but not a copy that is being made")
+    func abandoned() async throws {
+        let fixture = try Fixture()
+        let folder = fixture.folder.path + "/backups"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        for name in ["old", "new"] {
+            let path = "\(folder)/campanile-20261101T000000Z.sqlite.partial-\(name)"
+            try Data().write(to: URL(filePath: path))
+            let changed = Date(timeIntervalSinceNow: name == "old" ? -90_000 : -60)
+            try FileManager.default.setAttributes([.modificationDate: changed], ofItemAtPath: path)
+        }
+        _ = try await Self.schedule(fixture).makeIfDue()
+        #expect(
+            try Self.names(fixture) == [
+                "campanile-20261101T000000Z.sqlite.partial-new", "campanile-20261118T110640Z.sqlite",
+            ])
+    }
+
+    @Test("without a folder none is made; a server with one makes its first at the start")
+    func server() async throws {
+        let clock = HandClock()
+        let folder = TemporaryFolder()
+        let server = try await RunningServer(folder: folder, clock: clock) {
+            $0.backup.directory = folder.path + "/backups"
+        }
+        try await stopping(server) { _ in
+            let file = folder.path + "/backups/" + DatabaseBackup.name(at: clock.now)
+            while !Store.exists(file) {
+                try Task.checkCancellation()
+                await Task.yield()
+            }
+        }
+        try await withServer { server in
+            let schedule = BackupSchedule(
+                database: server.app.database, configuration: server.app.configuration, world: server.world,
+                logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            let made = try await schedule.makeIfDue()
+            #expect(made == nil)
+        }
+    }
+}
