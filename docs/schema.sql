@@ -74,6 +74,7 @@ CREATE TABLE device_tokens (
     lease              INTEGER NOT NULL DEFAULT 0, -- the start of the server whose push is in flight; 0: none is
     sending_id         BLOB,                 -- the notification whose alert is in flight; NULL: a badge push, or nothing
     busy_until         INTEGER,              -- the provider wants to hear nothing of the device before; it may be over
+    seen_at            INTEGER,              -- when it last named itself with X-Device-Token, noted once a day; NULL: not since it registered
     UNIQUE (app, token)
 ) STRICT;
 CREATE INDEX device_tokens_inbox ON device_tokens (inbox_id);

@@ -53,9 +53,9 @@ package struct RestoreReport: Sendable {
     private var unknownLines: [String] {
         let valid = keys.filter { $0.revokedAt == nil }
         return [
-            "Keys made later are gone, and keys revoked later are valid again; revoke them again. Valid in it:",
+            "Keys made later are gone, and keys revoked later are valid again; revoke them again. Valid in it:"
         ] + list(valid.map(RestoreReport.line)) + [
-            "Users revoked later aren't revoked any more; revoke them again. Revoked in it:",
+            "Users revoked later aren't revoked any more; revoke them again. Revoked in it:"
         ] + list(revocations.map(RestoreReport.line))
     }
 

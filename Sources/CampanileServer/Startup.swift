@@ -79,6 +79,10 @@ struct Startup: Sendable {
         let badgeDrift: BadgeDrift
         let realtime: Realtime
         let health: HealthResource
+
+        func inboxes(_ world: World) -> Inboxes {
+            Inboxes(database: database, world: world, badgePushes: state.badgePushes, badgeCache: badgeCache)
+        }
     }
 
     /// Makes the parts, and has them follow the database. No part serves or sends yet.
@@ -166,8 +170,9 @@ struct Startup: Sendable {
         let recounts: Task<Void, Never>
         let credentials: Task<Void, Never>
         let backups: Task<Void, Never>
+        let retention: Task<Void, Never>
 
-        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups] }
+        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention] }
     }
 
     /// What a started server consists of, beside its parts.
@@ -224,7 +229,8 @@ struct Startup: Sendable {
     }
 
     private func work(_ parts: Parts) -> Work {
-        let housekeeping = Housekeeping(database: parts.database, world: world, logger: logger)
+        let housekeeping = Housekeeping(
+            database: parts.database, settings: configuration.retention, world: world, logger: logger)
         let backups = BackupSchedule(database: parts.database, configuration: configuration, world: world, logger: logger)
         return Work(
             deliveries: Task { await parts.deliveryWorker.run() },
@@ -233,7 +239,8 @@ struct Startup: Sendable {
                 await housekeeping.run()
             },
             recounts: Task { await parts.badgeDrift.run() },
-            credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() })
+            credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() },
+            retention: Task { await housekeeping.runRetention(parts.inboxes(world)) })
     }
 
     private func recoverLeases(_ parts: Parts) async {
@@ -303,7 +310,7 @@ extension Routes {
         _ parts: Startup.Parts, _ origins: AllowedOrigins, _ configuration: Configuration, _ metrics: ServerMetrics, world: World
     ) {
         let (database, badgePushes, realtime) = (parts.database, parts.state.badgePushes, parts.realtime)
-        let inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: parts.badgeCache)
+        let inboxes = parts.inboxes(world)
         let nativeRequests = NativeRequests(configured: configuration.nativeUserAgents)
         let streamInboxes = StreamInboxes(database: database, world: world)
         self.init(

@@ -45,6 +45,7 @@ package struct Configuration: Sendable, Equatable {
     /// The least level of the log's lines.
     package var logLevel = Logger.Level.info
     package var backup = Backup()
+    package var retention = Retention()
     /// The environment's variables with the settings' prefix that aren't settings, for a notice to people.
     package var passedOver = PassedOver()
 
@@ -250,6 +251,20 @@ package struct Configuration: Sendable, Equatable {
         package var everyMilliseconds: Int64 = 24 * 3_600_000
         /// The number to keep, the newest.
         package var keep = 7
+
+        package init() {}
+    }
+
+    /// How long what is kept.
+    package struct Retention: Sendable, Equatable {
+        /// The age at which a notification goes; nil: never.
+        package var notificationsMilliseconds: Int64?
+        /// How many notifications an inbox keeps, the newest; nil: all.
+        package var perInbox: Int?
+        /// The age of a notification at which its settled deliveries go.
+        package var deliveriesMilliseconds: Int64 = 30 * 24 * 3_600_000
+        /// For how long a device wasn't seen whose token goes; nil: none goes.
+        package var deviceTokensMilliseconds: Int64? = 270 * 24 * 3_600_000
 
         package init() {}
     }

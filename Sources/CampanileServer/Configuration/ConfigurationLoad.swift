@@ -53,6 +53,7 @@ extension Configuration {
         metrics = Metrics(root.section("metrics"), mainPort: self.port)
         root.value("log_level", .word(Logger.Level.self)).map { logLevel = $0.value }
         backup = Backup(root.section("backup"))
+        retention = Retention(root.section("retention"))
         root.close()
     }
 

@@ -188,6 +188,18 @@ extension Configuration.Backup {
     }
 }
 
+extension Configuration.Retention {
+    init(_ section: ConfigurationSection) {
+        self.init()
+        let (hour, day) = (ConfigurationLimits.retentionMilliseconds, ConfigurationLimits.deviceRetentionMilliseconds)
+        section.value("notifications", .never(or: .duration(atLeast: hour))).map { notificationsMilliseconds = $0.value }
+        section.value("per_inbox", .never(or: .wholeNumber(1...10_000_000))).map { perInbox = $0.value }
+        section.value("deliveries", .duration(atLeast: hour)).map { deliveriesMilliseconds = $0.value }
+        section.value("device_tokens", .never(or: .duration(atLeast: day))).map { deviceTokensMilliseconds = $0.value }
+        section.close()
+    }
+}
+
 extension SettingType where Value == String {
     fileprivate static var appName: Self {
         refined { name in

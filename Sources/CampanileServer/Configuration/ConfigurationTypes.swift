@@ -28,6 +28,9 @@ enum ConfigurationLimits {
     static let pathRules = 500
     /// Milliseconds from one backup to the next, at least.
     static let backupMilliseconds: Int64 = 60_000
+    /// Milliseconds that notifications and deliveries are kept, at least; and device tokens, which are seen once a day.
+    static let retentionMilliseconds: Int64 = 3_600_000
+    static let deviceRetentionMilliseconds: Int64 = 2 * 24 * 3_600_000
 }
 
 /// A complaint about a value: a predicate, such as "must be true or false", that follows the setting's name.
@@ -213,6 +216,20 @@ extension SettingType where Value == Int64 {
                 throw SettingComplaint("must be at least \(words), and is \(quotedForMessage(scalar.text))")
             }
             return count * unit
+        }
+    }
+}
+
+extension SettingType {
+    /// A value, or the word `never`.
+    static func never<Kept>(or type: SettingType<Kept>) -> Self where Value == Kept? {
+        Self { scalar throws(SettingComplaint) in
+            guard scalar.text != "never" else { return nil }
+            do throws(SettingComplaint) {
+                return try type.parse(scalar)
+            } catch {
+                throw SettingComplaint("\(error.text); never is a value too")
+            }
         }
     }
 }

@@ -135,6 +135,7 @@ package struct BadgePushes: Sendable {
             device.badgeAttempts = 0
         }
         try DeviceTokenRepository.store(device, in: transaction)
+        try DeviceTokenRepository.noteSeen(id, in: transaction)
     }
 
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
@@ -145,13 +146,21 @@ package struct BadgePushes: Sendable {
         device.toldCount = nil
         device.toldAt = nil
         try DeviceTokenRepository.store(device, in: transaction)
+        try DeviceTokenRepository.noteSeen(id, in: transaction)
+    }
+
+    /// A device named itself, and nothing else is to be noted of it.
+    func noteSeen(_ token: String, inbox: InboxID, in transaction: Transaction) throws {
+        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection) else { return }
+        try DeviceTokenRepository.noteSeen(id, in: transaction)
     }
 
     /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
     func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in connection: Connection) throws -> Bool {
-        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: connection),
-            let device = try DeviceTokenRepository.schedule(id, in: connection)
-        else { return false }
+        guard let device = try DeviceTokenRepository.acquaintance(token: token, inbox: inbox, in: connection) else {
+            return false
+        }
+        if now.milliseconds - device.seenAt.milliseconds >= Limits.seenMilliseconds { return true }
         guard let at = device.toldAt, device.toldCount == count else { return true }
         return now.milliseconds - at.milliseconds > Limits.toldMilliseconds / 2
     }

@@ -46,7 +46,8 @@ package enum Limits {
     // What is kept
     static let idempotencyKeyMilliseconds: Int64 = 24 * 3_600_000
     static let toldMilliseconds: Int64 = 24 * 3_600_000
-    static let settledDeliveryMilliseconds: Int64 = 30 * 24 * 3_600_000
+    /// How often it is noted that a device named itself.
+    static let seenMilliseconds: Int64 = 24 * 3_600_000
     static let sandboxPushes = 1_000
     static let rememberedTokens = 65_536
     /// As many tokens of 1 KiB, which few are.
@@ -191,9 +192,18 @@ package enum Limits {
     static let logBufferBytes = 4 * 1_024 * 1_024
 
     // The housekeeping
-    static let purgedRowsPerTransaction = 1_000
     /// Inboxes whose counts are recounted in a minute.
     static let recountedInboxes = 200
+    static let purgedRowsPerTransaction = 200
+    /// Notifications that retention deletes in one transaction, and how many of them the change of an inbox counts for.
+    static let expiredPerTransaction = 200
+    static let expiryCost = 10
+    /// Inboxes, or device tokens, that retention looks at in one go, and the device tokens that it removes in one transaction.
+    static let retentionLook: Int64 = 100
+    static let removedDevicesPerTransaction = 20
+    /// The pause between two of its transactions, in which the syncs of the last ones go.
+    static let retentionPauseMilliseconds: Int64 = 20
+    static let retentionPeriodMilliseconds: Int64 = 6 * 3_600_000
 
     // The metrics
     /// Lanes that have numbers of their own; those beyond share them.

@@ -126,6 +126,38 @@ struct Inboxes: Sendable {
         }
     }
 
+    /// Notifications of an inbox that have had their time: the oldest, up to one.
+    struct Expiry: Sendable {
+        let inbox: InboxID
+        let through: UUIDv7
+    }
+
+    /// Deletes notifications that have had their time, as their users would, in as many as one transaction may delete.
+    /// - Returns: those that are left for the next, and how many were deleted.
+    func delete(_ expiries: [Expiry], in transaction: Transaction) throws -> (left: [Expiry], deleted: Int) {
+        var budget = Limits.expiredPerTransaction
+        var deleted = 0
+        for (index, expiry) in expiries.enumerated() {
+            guard budget > 0 else { return (Array(expiries[index...]), deleted) }
+            let (inbox, limit) = (expiry.inbox, budget)
+            let oldest = try NotificationRepository.oldest(
+                through: expiry.through, limit: limit, inbox: inbox, in: transaction.connection)
+            guard let last = oldest.last else { continue }
+            try NotificationRepository.deleteOldest(through: last.id, inbox: inbox, in: transaction)
+            let found = try InboxRepository.found(inbox, in: transaction.connection)
+            for entry in oldest.dropLast() { try found.record(.deleted(entry.id), badgeChanged: false, in: transaction) }
+            _ = try change(
+                inbox, .deleted(last.id), acting: nil, isTold: false, tellsOthers: false, in: transaction
+            ) { state in
+                for entry in oldest { state.deleted(entry.id, wasUnread: entry.isUnread) }
+            }
+            deleted += oldest.count
+            if oldest.count == limit { return (Array(expiries[index...]), deleted) }
+            budget -= oldest.count + Limits.expiryCost
+        }
+        return ([], deleted)
+    }
+
     /// Marks everything read that is there when it begins, the oldest first.
     ///
     /// A large inbox takes several transactions, so that others write in between. Each leaves what marking up to its last
@@ -207,6 +239,8 @@ struct Inboxes: Sendable {
                 try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction)
             } else if badge.count != before.count(policy) {
                 try badgePushes.forgetTold(device, inbox: inbox, in: transaction)
+            } else {
+                try badgePushes.noteSeen(device, inbox: inbox, in: transaction)
             }
         }
         let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)

@@ -178,6 +178,17 @@ enum DeliveryRepository {
             """, device, token, transaction.now)
     }
 
+    /// Settles a part of what is owed to a device that leaves.
+    /// - Returns: how many; fewer than the limit when nothing more is owed.
+    static func settleGone(device: DeviceID, token: String, limit: Int, in transaction: Transaction) throws -> Int {
+        try transaction.connection.run(
+            """
+            UPDATE deliveries SET state = 'gone', token = ?2, due_at = NULL, settled_at = ?3
+            WHERE (notification_id, device_id) IN (
+                SELECT notification_id, device_id FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL LIMIT ?4)
+            """, device, token, transaction.now, limit)
+    }
+
     /// The alerts that an earlier start of the server had in flight, to the devices of a range of ids: they go again.
     /// - Parameter resends: false settles them instead, because they may have arrived.
     static func release(
@@ -226,15 +237,24 @@ enum DeliveryRepository {
         try connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = ?1 LIMIT 1", id) { $0.inbox(0) }
     }
 
-    /// Forgets settled deliveries of notifications older than a moment.
-    /// - Returns: how many.
-    static func purge(before: Timestamp, limit: Int, in transaction: Transaction) throws -> Int {
-        let bound = UUIDv7(high: UInt64(bitPattern: before.milliseconds) << 16, low: 0)
-        return try transaction.connection.run(
+    /// Forgets the settled deliveries of as many notifications as one transaction may look at.
+    /// - Parameters:
+    ///   - from: the first notification; those before were looked at.
+    ///   - end: the first one that is young enough.
+    /// - Returns: where to go on; nil at the end.
+    static func purge(
+        from: UUIDv7, before end: UUIDv7, limit: Int, in transaction: Transaction
+    ) throws -> UUIDv7? {
+        let next = try transaction.connection.first(
             """
-            DELETE FROM deliveries WHERE (notification_id, device_id) IN (
-                SELECT notification_id, device_id FROM deliveries
-                WHERE notification_id < ?1 AND settled_at IS NOT NULL LIMIT ?2)
-            """, bound, limit)
+            SELECT notification_id FROM deliveries WHERE notification_id >= ?1 AND notification_id < ?2
+            ORDER BY notification_id LIMIT 1 OFFSET ?3
+            """, from, end, limit
+        ) { $0.id(0) }
+        _ = try transaction.connection.run(
+            """
+            DELETE FROM deliveries WHERE notification_id >= ?1 AND notification_id < ?2 AND settled_at IS NOT NULL
+            """, from, next ?? end)
+        return next
     }
 }

@@ -25,6 +25,48 @@ enum DeviceTokenRepository {
         ) { $0.device(0) }
     }
 
+    /// What an inbox' device that names itself was told, and when it was seen.
+    static func acquaintance(
+        token: String, inbox: InboxID, in connection: Connection
+    ) throws -> (toldCount: Int64?, toldAt: Timestamp?, seenAt: Timestamp)? {
+        try connection.first(
+            """
+            SELECT told_count, told_at, max(last_registered_at, coalesce(seen_at, 0)) FROM device_tokens
+            WHERE inbox_id = ?1 AND (token = ?2 OR (provider = 'apns' AND token = lower(?2)))
+            ORDER BY token = ?2 DESC LIMIT 1
+            """, inbox, token
+        ) { ($0.intOrNil(0), $0.timeOrNil(1), $0.time(2)) }
+    }
+
+    /// Notes that a device named itself, unless that was noted lately.
+    static func noteSeen(_ id: DeviceID, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
+            """
+            UPDATE device_tokens SET seen_at = ?2
+            WHERE id = ?1 AND max(last_registered_at, coalesce(seen_at, 0)) <= ?3
+            """, id, transaction.now, transaction.now.milliseconds - Limits.seenMilliseconds)
+    }
+
+    /// The devices of a range of ids that were not seen since a time.
+    static func unseen(
+        _ devices: ClosedRange<Int64>, since time: Timestamp, in connection: Connection
+    ) throws -> [DeviceID] {
+        try connection.all(
+            """
+            SELECT id FROM device_tokens
+            WHERE id BETWEEN ?1 AND ?2 AND last_registered_at < ?3 AND coalesce(seen_at, 0) < ?3 ORDER BY id
+            """, devices.lowerBound, devices.upperBound, time
+        ) { $0.device(0) }
+    }
+
+    static func isUnseen(_ id: DeviceID, since time: Timestamp, in connection: Connection) throws -> Bool {
+        try connection.first(
+            """
+            SELECT 1 FROM device_tokens WHERE id = ?1 AND last_registered_at < ?2 AND coalesce(seen_at, 0) < ?2
+            """, id, time
+        ) { _ in true } ?? false
+    }
+
     static func insert(_ device: DeviceToken, app: String, inbox: InboxID, in transaction: Transaction) throws -> DeviceID {
         _ = try transaction.connection.run(
             """

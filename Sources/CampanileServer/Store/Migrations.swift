@@ -16,6 +16,7 @@ enum Migrations {
         Migration(version: 8, name: "m0008_key_kinds", sql: text(PackageResources.m0008_key_kinds_sql)),
         Migration(version: 9, name: "m0009_traceparent", sql: text(PackageResources.m0009_traceparent_sql)),
         Migration(version: 10, name: "m0010_restore", sql: text(PackageResources.m0010_restore_sql)),
+        Migration(version: 11, name: "m0011_seen", sql: text(PackageResources.m0011_seen_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -43,7 +43,8 @@ import Testing
         #expect(DatabaseBackup.time(ofName: DatabaseBackup.name(at: now)) == Timestamp(milliseconds: 1_795_000_000_000))
         for other in [
             "campanile.sqlite", "campanile-20261118T110640Z.sqlite.jwt_secret", "campanile-20261318T110640Z.sqlite",
-            "campanile-20261118-110640Z.sqlite", "campanile-20261118T110640Z.sqlite.partial-1", "campanile-é0261118T110640Z.sqlite",
+            "campanile-20261118-110640Z.sqlite", "campanile-20261118T110640Z.sqlite.partial-1",
+            "campanile-é0261118T110640Z.sqlite",
         ] {
             #expect(DatabaseBackup.time(ofName: other) == nil, "\(other)")
         }

@@ -128,7 +128,8 @@ struct ConfigurationExampleTests {
             "jwt", "badge", "apps", "apps.*", "apps.*.apns", "apps.*.fcm", "push", "streams", "cable", "deep_links", "categories",
             "categories.*.android",
             "path_configuration", "path_configuration.ios", "path_configuration.android", "path_configuration.ios.*.rules",
-            "path_configuration.android.*.rules", "metrics", "backup", "apps.*.path_configuration.ios", "apps.*.path_configuration.android",
+            "path_configuration.android.*.rules", "metrics", "backup", "retention", "apps.*.path_configuration.ios",
+            "apps.*.path_configuration.android",
         ]
         let settings = try known().shapes.subtracting(sections)
         #expect(settings.subtracting(SettingSample.all.map(\.setting)) == [])

@@ -14,6 +14,21 @@ extension SettingSample {
             "\($0.backup.everyMilliseconds)"
         },
         .init("backup.keep", "backup: {keep: 3}", "3", ("CAMPANILE_BACKUP_KEEP", "30", "30")) { "\($0.backup.keep)" },
+        .init(
+            "retention.notifications", "retention: {notifications: 1h}", "3600000",
+            ("CAMPANILE_RETENTION_NOTIFICATIONS", "never", "nil")
+        ) { $0.retention.notificationsMilliseconds.map { "\($0)" } ?? "nil" },
+        .init("retention.per_inbox", "retention: {per_inbox: 5}", "5", ("CAMPANILE_RETENTION_PER_INBOX", "never", "nil")) {
+            $0.retention.perInbox.map { "\($0)" } ?? "nil"
+        },
+        .init(
+            "retention.deliveries", "retention: {deliveries: 1h}", "3600000",
+            ("CAMPANILE_RETENTION_DELIVERIES", "2h", "7200000")
+        ) { "\($0.retention.deliveriesMilliseconds)" },
+        .init(
+            "retention.device_tokens", "retention: {device_tokens: 2d}", "172800000",
+            ("CAMPANILE_RETENTION_DEVICE_TOKENS", "never", "nil")
+        ) { $0.retention.deviceTokensMilliseconds.map { "\($0)" } ?? "nil" },
     ]
 }
 
@@ -30,6 +45,16 @@ struct KeepingSettingsTests {
             WrongFile(
                 "backup: {directory: '{dir}/key.p8'}",
                 "file:1: backup.directory must be a directory, and \"{dir}/key.p8\" is a file"),
+            WrongFile(
+                "retention: {notifications: always}",
+                "file:1: retention.notifications \(rule), and is \"always\"; never is a value too"),
+            WrongFile(
+                "retention: {per_inbox: 0}",
+                "file:1: retention.per_inbox must be a whole number from 1 to 10000000, and is \"0\"; never is a value too"),
+            WrongFile("retention: {deliveries: never}", "file:1: retention.deliveries \(rule), and is \"never\""),
+            WrongFile(
+                "retention: {device_tokens: 1d}",
+                "file:1: retention.device_tokens must be at least 2d, and is \"1d\"; never is a value too"),
         ]
 
     @Test("what is wrong is said, with what would be right", arguments: wrong)

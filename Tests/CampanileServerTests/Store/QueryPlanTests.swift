@@ -29,6 +29,8 @@ struct QueryPlanTests {
         "UPDATE deliveries SET state = 'superseded', reason = ?1": "a restore",
         "UPDATE device_tokens SET told_count = NULL, told_at = NULL": "a restore",
         "UPDATE device_tokens SET due_at = NULL, badge_due_at = NULL": "a restore",
+        "SELECT told_count, told_at, max(last_registered_at, coalesce(seen_at, 0)) FROM device_tokens WHERE inbox_id = ?1":
+            "a user has 50 devices at most",
         "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2": "a clock that was set back",
         "UPDATE device_tokens SET due_at = max(?2, due_at - ?1)": "a clock that was set back",
         "SELECT max(sequence), count(*) FROM (SELECT sequence, created_at FROM events ORDER BY sequence LIMIT ?2)": "limited",
@@ -79,7 +81,10 @@ struct QueryPlanTests {
             ("SET read_at = ?4 WHERE inbox_id = ?1 AND id >= ?2", "PRIMARY KEY (inbox_id=? AND id>? AND id<?)"),
             ("SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", "PRIMARY KEY (inbox_id=? AND id=?)"),
             ("DELETE FROM idempotency_keys", "INDEX idempotency_keys_created (created_at<?)"),
-            ("DELETE FROM deliveries WHERE (notification_id, device_id)", "PRIMARY KEY (notification_id=? AND device_id=?)"),
+            ("DELETE FROM deliveries WHERE notification_id >= ?1", "PRIMARY KEY (notification_id>? AND notification_id<?)"),
+            ("DELETE FROM notifications WHERE inbox_id = ?1 AND id <= ?2", "PRIMARY KEY (inbox_id=? AND id<?)"),
+            ("SELECT 1 FROM notifications WHERE inbox_id = ?1", "PRIMARY KEY (inbox_id=? AND id<?)"),
+            ("AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", "PRIMARY KEY (inbox_id=? AND id<?)"),
             ("ORDER BY a.due_at, a.notification_id LIMIT 1", "INDEX deliveries_owed (device_id=? AND due_at<?)"),
             ("FROM events WHERE inbox_id = ?1", "INDEX events_inbox (inbox_id=? AND sequence>?)"),
         ])

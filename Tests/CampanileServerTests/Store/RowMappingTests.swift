@@ -38,9 +38,9 @@ import Testing
                 """
                 INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
                     last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id,
-                    busy_until)
+                    busy_until, seen_at)
                 VALUES (51, 'shop', 'token', 41, 'ios', 'fcm', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, ?1,
-                    ?2, 1060)
+                    ?2, 1060, 1063)
                 """, lease, sending)
             _ = try connection.run(
                 """
@@ -118,6 +118,8 @@ import Testing
             let listed = try #require(try DeviceTokenRepository.list(inbox: InboxID(41), in: connection).first)
             #expect(
                 listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
+            let named = try DeviceTokenRepository.acquaintance(token: "token", inbox: InboxID(41), in: connection)
+            #expect(named?.toldCount == 54 && named?.toldAt == Self.time(1055) && named?.seenAt == Self.time(1063))
             #expect(listed.appVersion == "5.2" && listed.locale == "de" && listed.lastRegisteredAt == Self.time(1053))
         }
     }

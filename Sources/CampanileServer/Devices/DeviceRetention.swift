@@ -1,0 +1,55 @@
+import CampanileCore
+import SQLEngine
+
+/// Removes device tokens that weren't seen for long: their apps are gone, and their provider didn't say so.
+struct DeviceRetention: Sendable {
+    let database: Database
+    /// For how long a device wasn't seen that goes; nil: none goes.
+    let ageMilliseconds: Int64?
+    let pause: Duration
+
+    /// Walks over all devices once.
+    /// - Returns: how many were removed.
+    func run(now: Timestamp) async throws -> Int {
+        guard let ageMilliseconds else { return 0 }
+        let time = Timestamp(milliseconds: now.milliseconds - ageMilliseconds)
+        let end = try database.read { try DeviceTokenRepository.lastID(in: $0) }
+        var first: Int64 = 1
+        var removed = 0
+        while first <= end, !Task.isCancelled {
+            let range = first...(first + Limits.retentionLook - 1)
+            first = range.upperBound + 1
+            var unseen = try database.read { try DeviceTokenRepository.unseen(range, since: time, in: $0) }[...]
+            while !unseen.isEmpty, !Task.isCancelled {
+                let done = try await database.write { [unseen] in try remove(unseen, since: time, in: $0) }
+                removed += done.removed
+                unseen = done.left
+                try await Task.sleep(for: pause)
+            }
+            await Task.yield()
+        }
+        return removed
+    }
+
+    /// Removes as many as one transaction may, and settles what was owed to them.
+    private func remove(
+        _ devices: ArraySlice<DeviceID>, since time: Timestamp, in transaction: Transaction
+    ) throws -> (left: ArraySlice<DeviceID>, removed: Int) {
+        var budget = Limits.purgedRowsPerTransaction
+        var removed = 0
+        for (index, device) in zip(devices.indices, devices) {
+            guard budget > 0, removed < Limits.removedDevicesPerTransaction else { return (devices[index...], removed) }
+            // It may have come back meanwhile.
+            guard try DeviceTokenRepository.isUnseen(device, since: time, in: transaction.connection),
+                let token = try DeviceTokenRepository.token(device, in: transaction.connection)
+            else { continue }
+            let limit = budget
+            let settled = try DeliveryRepository.settleGone(device: device, token: token, limit: limit, in: transaction)
+            if settled == limit { return (devices[index...], removed) }
+            budget -= settled
+            try DeviceTokenRepository.remove(device, in: transaction)
+            removed += 1
+        }
+        return ([], removed)
+    }
+}

@@ -1,0 +1,172 @@
+import CampanileCore
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite("Retention of notifications") struct InboxRetentionTests {
+    private static let day: Int64 = 24 * 3_600_000
+
+    /// - Parameter days: the age at which a notification goes.
+    private static func run(
+        _ fixture: Fixture, days: Int64? = nil, perInbox: Int? = nil, step: () async throws -> Void = {}
+    ) async throws -> Int {
+        try await InboxRetention(
+            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: days.map { $0 * day }, perInbox: perInbox,
+            pause: .zero
+        ).run(now: fixture.clock.now, step: step)
+    }
+
+    private static func ids(_ fixture: Fixture, _ user: User? = nil) throws -> [UUIDv7] {
+        try fixture.database.read { connection in
+            guard let inbox = try (user ?? fixture.alice).inbox(in: connection) else { return [] }
+            return try NotificationRepository.oldest(through: .greatest, limit: 10_000, inbox: inbox, in: connection).map(\.id)
+        }
+    }
+
+    @Test("what is older than the age goes, read or not, and the badge is counted anew")
+    func age() async throws {
+        let fixture = try Fixture()
+        let old = try await fixture.tell(3, to: "a")
+        _ = try await fixture.inboxes.setRead(true, old[1], fixture.alice, device: nil)
+        fixture.clock.advance(milliseconds: 1)
+        let young = try await fixture.create()
+        fixture.clock.advance(milliseconds: 7 * Self.day - 1)
+        #expect(try await Self.run(fixture, days: 7) == 0, "as old as the limit isn't older")
+        fixture.clock.advance(milliseconds: 1)
+        let before = try fixture.badge()
+        #expect(try await Self.run(fixture, days: 7) == 3)
+        #expect(try Self.ids(fixture) == [young])
+        let after = try fixture.badge()
+        #expect(before.count == 3 && after.count == 1 && after.unreadCount == 1 && after.version > before.version)
+        #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+    }
+
+    @Test("an unread one that goes is told like a deletion: a sync after two seconds, or a clearing at once")
+    func told() async throws {
+        let fixture = try Fixture()
+        try await fixture.tell(1, to: "a", "b")
+        fixture.clock.advance(milliseconds: 10 * Self.day)
+        try await fixture.create()
+        _ = try await fixture.sent()
+        #expect(try await Self.run(fixture, days: 7) == 1)
+        #expect(try await fixture.sent() == [])
+        fixture.clock.advance(seconds: 2)
+        #expect(try await fixture.sent() == ["badge a 1", "badge b 1"])
+        fixture.clock.advance(milliseconds: 8 * Self.day)
+        #expect(try await Self.run(fixture, days: 7) == 1)
+        #expect(try await fixture.sent() == ["badge a 0", "badge b 0"])
+    }
+
+    @Test("one that is read goes without a push, and without a new version")
+    func read() async throws {
+        let fixture = try Fixture()
+        let ids = try await fixture.tell(2, to: "a")
+        _ = try await fixture.inboxes.markAllRead(upTo: ids[1], fixture.alice, device: nil)
+        _ = try await fixture.sent()
+        let badge = try fixture.badge()
+        fixture.clock.advance(milliseconds: 8 * Self.day)
+        #expect(try await Self.run(fixture, days: 7) == 2)
+        #expect(try fixture.badge() == badge)
+        fixture.clock.advance(seconds: 10)
+        #expect(try await fixture.sent() == [])
+    }
+
+    @Test("an inbox keeps as many as it may, the newest, and either rule is enough")
+    func perInbox() async throws {
+        let fixture = try Fixture()
+        let bob = User(app: "default", userID: "bob")
+        for _ in 0..<3 { try await fixture.create() }
+        fixture.clock.advance(milliseconds: 8 * Self.day)
+        for _ in 0..<3 { try await fixture.create() }
+        for _ in 0..<4 { try await fixture.create(bob) }
+        let (alices, bobs) = (try Self.ids(fixture), try Self.ids(fixture, bob))
+        #expect(try await Self.run(fixture, perInbox: 4) == 2)
+        #expect(try Self.ids(fixture) == Array(alices.suffix(4)))
+        #expect(try Self.ids(fixture, bob) == bobs)
+        #expect(try await Self.run(fixture, days: 7, perInbox: 3) == 2)
+        #expect(try Self.ids(fixture) == Array(alices.suffix(3)) && Self.ids(fixture, bob) == Array(bobs.suffix(3)))
+        #expect(try fixture.badge().unreadCount == 3 && BadgeAudit(fixture.database).differences.isEmpty)
+    }
+
+    @Test("without a rule nothing goes")
+    func off() async throws {
+        let fixture = try Fixture()
+        try await fixture.create()
+        fixture.clock.advance(milliseconds: 10_000 * Self.day)
+        let settings = Configuration.Retention()
+        #expect(settings.notificationsMilliseconds == nil && settings.perInbox == nil)
+        #expect(try await Self.run(fixture) == 0)
+        #expect(try Self.ids(fixture).count == 1)
+    }
+
+    @Test("large data goes with its notification")
+    func data() async throws {
+        let fixture = try Fixture()
+        for _ in 0..<2 {
+            try await fixture.create(data: "{\"text\":\"\(String(repeating: "x", count: 1_000))\"}")
+            fixture.clock.advance(milliseconds: 8 * Self.day)
+        }
+        #expect(try await Self.run(fixture, days: 10) == 1)
+        let left = try fixture.database.read { try $0.first("SELECT count(*) FROM notification_data") { $0.int(0) } }
+        #expect(left == 1)
+    }
+
+    @Test("streams hear of every one that goes")
+    func events() async throws {
+        let fixture = try Fixture()
+        let ids = [try await fixture.create(), try await fixture.create()]
+        fixture.clock.advance(milliseconds: 8 * Self.day)
+        try await fixture.database.write { transaction in
+            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: transaction).id
+            try EventRepository.listen(inbox, in: transaction)
+        }
+        #expect(try await Self.run(fixture, days: 7) == 2)
+        let events = try fixture.database.read {
+            try EventRepository.after(0, inbox: 1, limit: 10, in: $0).events.map(\.event)
+        }
+        #expect(events == [.deleted(ids[0]), .deleted(ids[1]), .badge])
+    }
+
+    @Test(
+        "at every step of a run over many inboxes each badge is a recount, and no step deletes more than it may",
+        arguments: BadgePolicy.allCases)
+    func everyStep(_ policy: BadgePolicy) async throws {
+        let fixture = try Fixture(policy)
+        var chance = SplitMix(state: 14)
+        let users = (0..<30).map { User(app: "default", userID: "user\($0)") }
+        for round in 0..<2 {
+            for (index, user) in users.enumerated() {
+                // One inbox is larger than a transaction.
+                for _ in 0..<(index == 7 ? 450 : Int.random(in: 0...20, using: &chance)) {
+                    let id = try await fixture.create(user)
+                    if Int.random(in: 0..<3, using: &chance) == 0 {
+                        _ = try await fixture.inboxes.setRead(true, id, user, device: nil)
+                    }
+                    if Int.random(in: 0..<15, using: &chance) == 0 { try await fixture.open(user) }
+                }
+            }
+            if round == 0 { fixture.clock.advance(milliseconds: 8 * Self.day) }
+        }
+        func count() throws -> Int64 {
+            try fixture.database.read { try $0.first("SELECT count(*) FROM notifications") { $0.int(0) } } ?? 0
+        }
+        var last = try count()
+        let before = last
+        var steps = 0
+        let deleted = try await Self.run(fixture, days: 7, perInbox: 15) {
+            steps += 1
+            let now = try count()
+            #expect(last - now <= Int64(Limits.expiredPerTransaction) && now <= last)
+            last = now
+            #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+        }
+        #expect(steps > 5 && Int64(deleted) == before - last && deleted > 800)
+        let bound = UUIDv7.last(before: Timestamp(milliseconds: fixture.clock.now.milliseconds - 7 * Self.day))
+        for user in users {
+            let ids = try Self.ids(fixture, user)
+            #expect(ids.count <= 15 && ids.allSatisfy { $0 > bound })
+        }
+        #expect(try await Self.run(fixture, days: 7, perInbox: 15) == 0)
+    }
+}
