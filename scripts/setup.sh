@@ -41,7 +41,7 @@ install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
     # Debian starts what it installs. Here only the programs are wanted.
     local service
-    for service in nginx caddy; do
+    for service in nginx caddy prometheus; do
         [[ " $* " == *" $service "* && -d /run/systemd/system ]] || continue
         "${as_root[@]}" systemctl disable --now "$service"
     done
