@@ -29,6 +29,7 @@ final class Writer: @unchecked Sendable {
     // Recorded by the thread, read by all.
     private let groupSizes = Histogram(WriterStatistics.sizeBounds)
     private let commitTimes = Histogram(WriterStatistics.timeBounds)
+    private let holdTimes = Histogram(WriterStatistics.holdBounds)
 
     // The thread's own.
     private let connection: Connection
@@ -115,7 +116,8 @@ final class Writer: @unchecked Sendable {
     }
 
     var statistics: WriterStatistics {
-        WriterStatistics(groupSizes: groupSizes.reading, commitNanoseconds: commitTimes.reading)
+        WriterStatistics(
+            groupSizes: groupSizes.reading, commitNanoseconds: commitTimes.reading, holdNanoseconds: holdTimes.reading)
     }
 
     /// True on the writer's own thread, which must not wait for the writer.
@@ -309,7 +311,9 @@ extension Writer {
     /// - Returns: false when only this job failed.
     /// - Throws: when SQLite has rolled back the whole transaction by itself.
     private func attempt(_ job: any WriteJob) throws -> Bool {
+        let begin = MonotonicClock.now()
         let failure = perform(job)
+        holdTimes.record(MonotonicClock.now() &- begin)
         if let cause = connection.rollbackCause { throw cause }
         if failure != nil {
             transaction.undoLast()
@@ -436,7 +440,9 @@ extension Writer {
         // If it can't be read now, the next check reads it.
         guard let current, current != dataVersion else { return }
         dataVersion = current
+        let begin = MonotonicClock.now()
         for listener in monitor.withLock({ listeners }) { listener() }
+        holdTimes.record(MonotonicClock.now() &- begin)
     }
 
     /// Checks for a foreign change now, on the writer's thread, without waiting for the next poll.

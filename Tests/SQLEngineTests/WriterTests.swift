@@ -36,7 +36,7 @@ struct WriterTests {
         #expect(try fixture.names == (0...20).map { "\($0)" })
     }
 
-    @Test("the sizes of groups and the times of commits are counted, also of a group that failed or went twice")
+    @Test("sizes of groups, times of commits and of the writes' statements are counted, also of a group that failed or went twice")
     func statistics() async throws {
         let fixture = try Fixture()
         let before = fixture.database.writerStatistics
@@ -49,6 +49,8 @@ struct WriterTests {
         #expect(group.groupSizes.counts[3] == before.groupSizes.counts[3] + 1, "five to eight writes")
         #expect(group.commitNanoseconds.count == before.commitNanoseconds.count + 1)
         #expect(group.commitNanoseconds.sum > before.commitNanoseconds.sum)
+        #expect(group.holdNanoseconds.count == before.holdNanoseconds.count + 5)
+        #expect(group.holdNanoseconds.sum > before.holdNanoseconds.sum)
         await #expect(throws: SQLError.self) {
             try await fixture.database.write { transaction in
                 try insertThing(transaction.connection, "5")
@@ -58,6 +60,7 @@ struct WriterTests {
         let failed = fixture.database.writerStatistics
         #expect(failed.groupSizes.count == group.groupSizes.count + 1 && failed.groupSizes.sum == group.groupSizes.sum + 1)
         #expect(failed.commitNanoseconds.count == group.commitNanoseconds.count, "nothing was committed")
+        #expect(failed.holdNanoseconds.count > group.holdNanoseconds.count, "it held the writer all the same")
     }
 
     @Test("a write that throws is undone alone, wherever it stands in its group", arguments: 0...4)

@@ -19,6 +19,8 @@ final class PrincipalCache: Sendable {
         var entries: [Int: Entry] = [:]
         /// Bytes of the tokens.
         var bytes = 0
+        /// Forgotten and not freed yet.
+        var forgotten: [[Int: Entry]] = []
         /// The number of times that everything was forgotten.
         var generation = 0
 
@@ -66,11 +68,26 @@ final class PrincipalCache: Sendable {
         }
     }
 
+    /// Nothing that was found before is found again. The memory is freed on another thread: the writer's calls this, and to free
+    /// 65,536 entries takes longer than a write.
     func forgetAll() {
-        state.withLock { state in
-            state.clear()
+        let isFirst = state.withLock { state in
             state.generation += 1
+            guard !state.entries.isEmpty else { return false }
+            state.forgotten.append(state.entries)
+            state.entries = [:]
+            state.bytes = 0
+            return state.forgotten.count == 1
         }
+        if isFirst { Task { self.free() } }
+    }
+
+    private func free() {
+        var forgotten = state.withLock { state in
+            defer { state.forgotten = [] }
+            return state.forgotten
+        }
+        forgotten.removeAll()
     }
 
     private static func hash(_ token: UnsafeRawBufferPointer) -> Int {

@@ -85,6 +85,10 @@ struct ServerMetrics: Sendable {
             "campanile_writer_commit_duration_seconds", .histogram, unit: "seconds",
             "Time of the commits, most of it the disk's.")
         text.add([], writer.commitNanoseconds, perUnit: 1_000_000_000)
+        text.family(
+            "campanile_writer_hold_duration_seconds", .histogram, unit: "seconds",
+            "Time that one write held the writer with its own statements, without the commit.")
+        text.add([], writer.holdNanoseconds, perUnit: 1_000_000_000)
         text.family("campanile_writer_waiting", .gauge, "Writes that wait for the writer.")
         text.add([], database.waitingWrites)
         text.family("campanile_writer_refusals", .counter, "Writes that failed because the database couldn't be written.")
