@@ -100,6 +100,16 @@ CREATE TABLE deliveries (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_owed ON deliveries (device_id, due_at) WHERE due_at IS NOT NULL;
 
+-- Devices that left an inbox while more was owed to them than one transaction settles. What is left of it counts as settled when they
+-- left, and is settled part by part; the row goes with the last.
+CREATE TABLE departed_devices (
+    device_id   INTEGER NOT NULL,
+    inbox_id    INTEGER NOT NULL,            -- the inbox that it left: the device may be another user's now, or gone
+    token       TEXT    NOT NULL,
+    departed_at INTEGER NOT NULL,
+    PRIMARY KEY (device_id, inbox_id)
+) STRICT, WITHOUT ROWID;
+
 -- The lanes (app and provider) that don't run.
 CREATE TABLE lane_conditions (
     app       TEXT    NOT NULL,

@@ -44,9 +44,10 @@ package struct DeliveryClaims: Sendable {
     func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: Transaction) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
+        var budget = Limits.pointlessAlerts
         let due = try DeviceTokenRepository.due(lane, limit: looks, policy: badgePushes.policy, in: transaction)
         for device in due {
-            let push = try claim(device, &terms, maySend: claimed.count < limit, in: transaction)
+            let push = try claim(device, &terms, &budget, maySend: claimed.count < limit, in: transaction)
             if let push { claimed.append(push) }
         }
         return claimed
@@ -78,13 +79,16 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
-    /// - Parameter maySend: false leaves pushes due.
+    /// - Parameters:
+    ///   - budget: how many pointless alerts may still be settled in this transaction.
+    ///   - maySend: false leaves pushes due.
     private func claim(
-        _ device: DueDevice, _ terms: inout RememberedTerms, maySend: Bool, in transaction: Transaction
+        _ device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, maySend: Bool, in transaction: Transaction
     ) throws -> ClaimedPush? {
         var schedule = device.schedule
         var isOvertaken = false
-        if let (delivery, offer) = try nextAlert(of: device, &terms, isOvertaken: &isOvertaken, in: transaction) {
+        let next = try nextAlert(of: device, &terms, &budget, isOvertaken: &isOvertaken, in: transaction)
+        if case .alert(let delivery, let offer) = next {
             guard maySend else { return nil }
             try DeliveryRepository.claim(
                 notification: delivery.notificationID, device: schedule.id, reason: offer.reason, in: transaction)
@@ -99,6 +103,11 @@ package struct DeliveryClaims: Sendable {
         if isOvertaken {
             schedule.badgeAttempts = 0
             badgePushes.owe(&schedule, device.badge, notBefore: nil, now: transaction.now)
+        }
+        // It stays due: the next transaction goes on.
+        if case .tooMany = next {
+            if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
+            return nil
         }
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= transaction.now,
             badgePushes.owes(schedule, device.badge, now: transaction.now)
@@ -118,26 +127,37 @@ package struct DeliveryClaims: Sendable {
         return nil
     }
 
+    private enum NextAlert {
+        case alert(Delivery, Offer)
+        case none
+        /// More are pointless than this transaction may settle.
+        case tooMany
+    }
+
     /// The first of a device's due alerts that isn't pointless; settles those before it.
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
-        of device: DueDevice, _ terms: inout RememberedTerms, isOvertaken: inout Bool, in transaction: Transaction
-    ) throws -> (delivery: Delivery, offer: Offer)? {
+        of device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, isOvertaken: inout Bool,
+        in transaction: Transaction
+    ) throws -> NextAlert {
         let id = device.schedule.id
         var next = device.alert
         while let due = next {
+            // Looking whether one is pointless settles it if it is.
+            guard budget > 0 else { return .tooMany }
             if due.delivery.inbox != device.schedule.inbox {
                 // The token moved while a push of its old owner's was under way: it must not go to the new one.
                 try DeliveryRepository.settle(
                     notification: due.delivery.notificationID, device: id, .gone, answer: nil, in: transaction)
             } else if let offer = try offer(due, to: device, &terms, in: transaction) {
-                return (due.delivery, offer)
+                return .alert(due.delivery, offer)
             } else {
                 isOvertaken = true
             }
+            budget -= 1
             next = try DeliveryRepository.nextDue(device: id, in: transaction)
         }
-        return nil
+        return .none
     }
 
     /// An alert with a number replaces the owed badge push. Its answer decides what is owed if it fails.

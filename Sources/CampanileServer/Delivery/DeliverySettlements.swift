@@ -33,7 +33,8 @@ struct DeliverySettlements: Sendable {
         // The device may have been deleted meanwhile: then nothing is owed.
         guard let device else { return }
         if decision == .dropDevice {
-            try DeviceTokenRepository.remove(push.device, in: transaction)
+            // Many may die in one transaction.
+            try DeviceTokenRepository.remove(push.device, limit: Limits.goneAlertsPerAnswer, in: transaction)
             return
         }
         if case .acceptedElsewhere(let environment) = answered.answer.outcome, !isRegisteredAnew {
@@ -113,7 +114,8 @@ struct DeliverySettlements: Sendable {
     ) throws {
         let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: transaction.connection)
         let isAlertDue = alertDueAt.map { $0 <= transaction.now } ?? false
-        if !isAlertDue {
+        // What is due may be left of another user's, which doesn't go.
+        if try !isAlertDue || DepartedDeviceRepository.isLeft(of: schedule.id, in: transaction.connection) {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
             badgePushes.owe(&schedule, badge, notBefore: notBefore, now: transaction.now)

@@ -160,6 +160,7 @@ package final class DeliveryWorker: Sendable {
         var lookAgainAt: Timestamp?
         do {
             try await noticeClock()
+            let hasSettled = try await settleDeparted()
             let (plan, next) = try lookAround()
             if hasAnswered || !plan.isEmpty {
                 let claimed = try await exchange(plan)
@@ -168,6 +169,7 @@ package final class DeliveryWorker: Sendable {
                 await giveWay()
                 return true
             }
+            if hasSettled { return true }
             lookAgainAt = next
         } catch {
             logger.error(
@@ -197,6 +199,14 @@ package final class DeliveryWorker: Sendable {
             try DeviceTokenRepository.comeEarlier(by: back, after: now, in: transaction)
             try DeliveryRepository.comeEarlier(by: back, after: now, in: transaction)
         }
+    }
+
+    /// Settles a part of what was owed to devices that left. It isn't sent in any case (`DeliveryClaims`).
+    /// - Returns: whether there was any.
+    private func settleDeparted() async throws -> Bool {
+        guard !isStopping, try database.read({ try DepartedDeviceRepository.isAny(in: $0) }) else { return false }
+        try await database.write { try DepartedDeviceRepository.settleSome(in: $0) }
+        return true
     }
 
     /// - Returns: what may be claimed now, and when there may be more without anybody waking the delivery worker.
@@ -384,9 +394,12 @@ extension DeliveryWorker {
     package func sendDue() async throws {
         while true {
             try await noticeClock()
+            let hasSettled = try await settleDeparted()
             let (plan, _) = try lookAround()
             if hasAnswered || !plan.isEmpty {
                 send(try await exchange(plan))
+            } else if hasSettled {
+                continue
             } else if isIdle {
                 return
             } else {

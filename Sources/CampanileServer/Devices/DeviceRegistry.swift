@@ -9,22 +9,33 @@ struct DeviceRegistry: Sendable {
     /// Registers a device, or says that it is still there. Under another user it moves.
     /// - Returns: the device with the time at which it was registered, and whether its token was not known before.
     func register(_ device: DeviceToken, _ user: User) async throws -> (device: DeviceToken, isNew: Bool) {
-        try await database.write { transaction in
-            var device = device.registered(at: transaction.now)
-            let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
-            guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection)
-            else {
-                _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
-                try dropStalest(inbox: inbox, in: transaction)
-                return (device, true)
-            }
-            device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.lastRegisteredAt))
-            try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
-            if known.inbox != inbox { try move(known.id, device.token, to: inbox, in: transaction) }
-            // Its owed pushes may now be due in another lane.
-            badgePushes.wakeDeliveryWorker(after: transaction)
-            return (device, false)
+        while true {
+            if let registered = try await database.write({ try register(device, user, in: $0) }) { return registered }
         }
+    }
+
+    /// - Returns: nil when the device was this user's once, left, and comes back before all that was owed to it then is settled: a
+    ///   part of that was, and the device is where it was. Otherwise what was settled by its leaving would be its user's again.
+    func register(
+        _ device: DeviceToken, _ user: User, in transaction: Transaction
+    ) throws -> (device: DeviceToken, isNew: Bool)? {
+        var device = device.registered(at: transaction.now)
+        let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
+        guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection)
+        else {
+            _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
+            try dropStalest(inbox: inbox, in: transaction)
+            return (device, true)
+        }
+        let moves = known.inbox != inbox
+        if moves, try !DepartedDeviceRepository.settleSome(of: known.id, from: inbox, in: transaction) { return nil }
+        let schedule = moves ? try DeviceTokenRepository.schedule(known.id, in: transaction.connection) : nil
+        device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.lastRegisteredAt))
+        try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
+        if let schedule { try move(schedule, device.token, to: inbox, in: transaction) }
+        // Its owed pushes may now be due in another lane.
+        badgePushes.wakeDeliveryWorker(after: transaction)
+        return (device, false)
     }
 
     /// A time that no earlier registration of the device has: see `DeliverySettlements`. Times grow, but after a clock that was
@@ -35,11 +46,12 @@ struct DeviceRegistry: Sendable {
     }
 
     /// Ends the old owner's pushes to it, and sets the icon to the new owner's number.
-    private func move(_ id: DeviceID, _ token: String, to inbox: InboxID, in transaction: Transaction) throws {
+    /// - Parameter before: the device as it was the old owner's.
+    private func move(_ before: DeviceSchedule, _ token: String, to inbox: InboxID, in transaction: Transaction) throws {
         try dropStalest(inbox: inbox, in: transaction)
-        guard var schedule = try DeviceTokenRepository.schedule(id, in: transaction.connection) else { return }
-        try DeliveryRepository.settleGone(
-            device: id, token: token, sending: schedule.sending, in: transaction)
+        try DeviceTokenRepository.settleGone(before, token: token, in: transaction)
+        // With its new platform.
+        guard var schedule = try DeviceTokenRepository.schedule(before.id, in: transaction.connection) else { return }
         schedule.sending = nil
         let badge = try InboxRepository.badge(inbox, badgePushes.policy, in: transaction.connection)
         // The old owner's app may have shown any number, from the server or not.
@@ -56,6 +68,7 @@ struct DeviceRegistry: Sendable {
         let stale = try DeviceTokenRepository.stalest(
             inbox: inbox, beyond: Limits.devicesPerUser, in: transaction.connection)
         for id in stale { try DeviceTokenRepository.remove(id, in: transaction) }
+        if !stale.isEmpty { badgePushes.wakeDeliveryWorker(after: transaction) }
     }
 
     func list(_ user: User) throws -> [DeviceToken] {
@@ -72,6 +85,7 @@ struct DeviceRegistry: Sendable {
                 let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection)
             else { throw ClientError.notFound }
             try DeviceTokenRepository.remove(id, in: transaction)
+            badgePushes.wakeDeliveryWorker(after: transaction)
         }
     }
 }

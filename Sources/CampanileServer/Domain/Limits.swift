@@ -98,6 +98,8 @@ package enum Limits {
     /// Devices claimed, and answers settled, in one transaction.
     static let claimedDevices = 256
     static let settledAnswers = 512
+    /// Alerts that have become pointless, settled in one transaction.
+    static let pointlessAlerts = 200
     /// Writes in one transaction from which on the delivery worker makes pauses.
     static let busyWriter = 8
     static let deliveryPauseMilliseconds: Int64 = 10
@@ -201,6 +203,9 @@ package enum Limits {
     /// Inboxes, or device tokens, that retention looks at in one go, and the device tokens that it removes in one transaction.
     static let retentionLook: Int64 = 100
     static let removedDevicesPerTransaction = 20
+    /// Alerts that one transaction settles because their device left; and those of a token that its provider calls dead.
+    static let goneAlertsPerTransaction = 200
+    static let goneAlertsPerAnswer = 10
     /// The pause between two of its transactions, in which the syncs of the last ones go.
     static let retentionPauseMilliseconds: Int64 = 20
     static let retentionPeriodMilliseconds: Int64 = 6 * 3_600_000

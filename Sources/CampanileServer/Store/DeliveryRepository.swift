@@ -158,35 +158,43 @@ enum DeliveryRepository {
             """, notification, device, dueAt, answer, !isCounted, Limits.answersPerDelivery)
     }
 
-    /// Settles what is owed to a device that leaves its user, also what is in flight: that can't be recalled, but whatever its
-    /// answer is, nothing more comes of it.
-    /// - Parameter sending: the notification whose alert is in flight.
+    /// Settles what is in flight to a device that leaves its user: it can't be recalled, but whatever its answer is, nothing more
+    /// comes of it.
+    /// - Parameter sending: the notification whose alert that is.
     static func settleGone(
-        device: DeviceID, token: String, sending: UUIDv7?, in transaction: Transaction
+        sending: UUIDv7, device: DeviceID, token: String, in transaction: Transaction
     ) throws {
-        if let sending {
-            _ = try transaction.connection.run(
-                """
-                UPDATE deliveries SET state = 'gone', token = ?3, settled_at = ?4
-                WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
-                """, sending, device, token, transaction.now)
-        }
         _ = try transaction.connection.run(
             """
-            UPDATE deliveries SET state = 'gone', token = ?2, due_at = NULL, settled_at = ?3
-            WHERE device_id = ?1 AND due_at IS NOT NULL
-            """, device, token, transaction.now)
+            UPDATE deliveries SET state = 'gone', token = ?3, settled_at = ?4
+            WHERE notification_id = ?1 AND device_id = ?2 AND settled_at IS NULL
+            """, sending, device, token, transaction.now)
     }
 
-    /// Settles a part of what is owed to a device that leaves.
+    /// Settles what is owed to a device that leaves, or a part of it. (The list is one of notifications, and not of pairs: a pair
+    /// would be held against all deliveries of its notification.)
     /// - Returns: how many; fewer than the limit when nothing more is owed.
     static func settleGone(device: DeviceID, token: String, limit: Int, in transaction: Transaction) throws -> Int {
         try transaction.connection.run(
             """
             UPDATE deliveries SET state = 'gone', token = ?2, due_at = NULL, settled_at = ?3
-            WHERE (notification_id, device_id) IN (
-                SELECT notification_id, device_id FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL LIMIT ?4)
+            WHERE device_id = ?1 AND notification_id IN (
+                SELECT notification_id FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL ORDER BY due_at LIMIT ?4)
             """, device, token, transaction.now, limit)
+    }
+
+    /// Settles a part of what was owed to a device when it left an inbox. What is owed to it now comes later in the index.
+    /// - Returns: how many; fewer than the limit when nothing more is left.
+    static func settleGone(
+        _ departed: DepartedDeviceRepository.Departed, limit: Int, in transaction: Transaction
+    ) throws -> Int {
+        try transaction.connection.run(
+            """
+            UPDATE deliveries SET state = 'gone', token = ?3, due_at = NULL, settled_at = ?4
+            WHERE device_id = ?1 AND notification_id IN (
+                SELECT notification_id FROM deliveries
+                WHERE device_id = ?1 AND due_at IS NOT NULL AND inbox_id = ?2 ORDER BY due_at LIMIT ?5)
+            """, departed.device, departed.inbox, departed.token, departed.at, limit)
     }
 
     /// The alerts that an earlier start of the server had in flight, to the devices of a range of ids: they go again.
@@ -216,10 +224,13 @@ enum DeliveryRepository {
     static func list(notification: UUIDv7, in connection: Connection) throws -> [DeliveryReport] {
         try connection.all(
             """
-            SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
-                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers, d.reason,
-                d.traceparent
+            SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
+                iif(p.token IS NULL, d.state, 'gone'), d.attempts,
+                iif(p.token IS NULL, max(d.due_at, coalesce(t.busy_until, 0)), NULL), coalesce(d.settled_at, p.departed_at),
+                d.answers, d.reason, d.traceparent
             FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
         ) { row in

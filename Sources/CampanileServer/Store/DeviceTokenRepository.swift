@@ -89,12 +89,27 @@ enum DeviceTokenRepository {
     }
 
     /// Takes a device out, and settles what was owed to it.
-    static func remove(_ id: DeviceID, in transaction: Transaction) throws {
-        guard let token = try token(id, in: transaction.connection) else { return }
-        let sending = try schedule(id, in: transaction.connection)?.sending
-        try DeliveryRepository.settleGone(
-            device: id, token: token, sending: sending, in: transaction)
+    /// - Parameter limit: how much of it at once; the rest is left to `DepartedDeviceRepository`.
+    static func remove(
+        _ id: DeviceID, limit: Int = Limits.goneAlertsPerTransaction, in transaction: Transaction
+    ) throws {
+        guard let token = try token(id, in: transaction.connection),
+            let schedule = try schedule(id, in: transaction.connection)
+        else { return }
+        try settleGone(schedule, token: token, limit: limit, in: transaction)
         try delete(id, in: transaction)
+    }
+
+    /// Settles what is owed and in flight to a device that leaves its inbox, at once or, if it is much, in the end.
+    static func settleGone(
+        _ schedule: DeviceSchedule, token: String, limit: Int = Limits.goneAlertsPerTransaction, in transaction: Transaction
+    ) throws {
+        if let sending = schedule.sending {
+            try DeliveryRepository.settleGone(sending: sending, device: schedule.id, token: token, in: transaction)
+        }
+        let settled = try DeliveryRepository.settleGone(device: schedule.id, token: token, limit: limit, in: transaction)
+        guard settled == limit else { return }
+        try DepartedDeviceRepository.insert(schedule.id, from: schedule.inbox, token: token, in: transaction)
     }
 
     private static func delete(_ id: DeviceID, in transaction: Transaction) throws {

@@ -17,6 +17,7 @@ enum Migrations {
         Migration(version: 9, name: "m0009_traceparent", sql: text(PackageResources.m0009_traceparent_sql)),
         Migration(version: 10, name: "m0010_restore", sql: text(PackageResources.m0010_restore_sql)),
         Migration(version: 11, name: "m0011_seen", sql: text(PackageResources.m0011_seen_sql)),
+        Migration(version: 12, name: "m0012_in_parts", sql: text(PackageResources.m0012_in_parts_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

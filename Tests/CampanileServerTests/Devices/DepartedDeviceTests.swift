@@ -1,0 +1,207 @@
+import CampanileCore
+import Logging
+import Push
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite("Devices that leave while much is owed to them") struct DepartedDeviceTests {
+    private static let bob = User(app: "default", userID: "bob")
+    private static let limit = Limits.goneAlertsPerTransaction
+    private static let many = limit * 2 + 7
+
+    private static func owe(_ count: Int, to user: User, _ fixture: Fixture) async throws {
+        let new = NewNotification(
+            userIDs: [user.userID],
+            content: NotificationContent(title: "T", body: "B", category: nil, deepLink: nil, data: nil), push: .standard,
+            isForMany: false)
+        try await fixture.database.write { transaction in
+            for _ in 0..<count { _ = try fixture.publisher.create(new, app: user.app, in: transaction) }
+        }
+    }
+
+    /// How many deliveries are in a state in the table, whatever the calls say.
+    private static func count(_ state: String, _ database: Database) throws -> Int {
+        try database.read {
+            try $0.first("SELECT count(*) FROM deliveries WHERE state = ?1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
+        }
+    }
+
+    /// What a producer is told of all notifications.
+    private static func told(_ database: Database) throws -> Set<String> {
+        let ids = try database.read { try $0.all("SELECT DISTINCT notification_id FROM deliveries") { $0.id(0) } }
+        return try Set(
+            ids.flatMap { id in
+                try database.read { try DeliveryRepository.list(notification: id, in: $0) }.map {
+                    "\($0.state) \($0.token?.first ?? "-") \($0.dueAt == nil) \($0.settledAt == nil)"
+                }
+            })
+    }
+
+    /// Settles one transaction's part, as the delivery worker does.
+    private static func settleSome(_ fixture: Fixture) async throws {
+        try await fixture.database.write { try DepartedDeviceRepository.settleSome(in: $0) }
+    }
+
+    /// Another start of the server on the same file: what it sends.
+    private static func restarted(_ fixture: Fixture) async throws -> [PushMessage] {
+        let database = try Store.open(fixture.folder.database, world: fixture.world).database
+        defer { database.close() }
+        let (provider, lease) = (RecordingProvider(), Fixture.lease + 1)
+        let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+        let worker = DeliveryWorker(
+            database: database, world: fixture.world, badgePushes: fixture.badgePushes, options: DeliveryOptions(), lease: lease,
+            providers: { _ in provider }, ids: fixture.ids, logger: logger)
+        _ = await LeaseRecovery(database: database, lease: lease, resendsUnanswered: true, logger: logger).run()
+        try await worker.sendDue()
+        #expect(try database.read { try !DepartedDeviceRepository.isAny(in: $0) }, "the rest was settled")
+        return provider.messages
+    }
+
+    @Test("the transaction in which it moves settles a part; to everybody all of it is settled from then on")
+    func moves() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        try await fixture.register("a", Self.bob)
+        #expect(try Self.count("gone", fixture.database) == Self.limit)
+        #expect(try Self.told(fixture.database) == ["gone a true false"])
+        try await Self.owe(1, to: Self.bob, fixture)
+        #expect(try await fixture.sent() == ["alert a 1"])
+        #expect(try Self.count("gone", fixture.database) == Self.many)
+        #expect(try Self.told(fixture.database) == ["gone a true false", "accepted a true false"])
+    }
+
+    @Test("a few are settled at once, and nothing is noted for later", arguments: [0, 1, limit - 1])
+    func few(_ count: Int) async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(count, to: fixture.alice, fixture)
+        try await fixture.register("a", Self.bob)
+        #expect(try Self.count("gone", fixture.database) == count)
+        #expect(try fixture.database.read { try !DepartedDeviceRepository.isAny(in: $0) })
+    }
+
+    @Test("a server killed after any step sends nothing of the former user's to the new one", arguments: 0...3, [false, true])
+    func killedAfterMoving(_ steps: Int, isInFlight: Bool) async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        if isInFlight { #expect(try await fixture.claimDue().count == 1) }
+        try await fixture.register("a", Self.bob)
+        for step in 1...4 where step <= steps {
+            let before = try Self.count("gone", fixture.database)
+            try await Self.settleSome(fixture)
+            #expect(try Self.count("gone", fixture.database) - before <= Self.limit)
+        }
+        try await Self.owe(1, to: Self.bob, fixture)
+        fixture.database.close()
+        let messages = try await Self.restarted(fixture)
+        #expect(messages.allSatisfy { $0.userID == "bob" }, "\(messages.map(\.userID))")
+        #expect(messages.map(\.summary).contains("alert a 1"))
+        let database = try Store.open(fixture.folder.database, world: fixture.world).database
+        #expect(try Self.told(database) == ["gone a true false", "accepted a true false"])
+        database.close()
+    }
+
+    @Test("one that comes back gets nothing of what was settled when it left, and what is created from then on", arguments: 0...3)
+    func comesBack(_ steps: Int) async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        try await fixture.register("a", Self.bob)
+        for step in 1...4 where step <= steps { try await Self.settleSome(fixture) }
+        try await Self.owe(2, to: Self.bob, fixture)
+        try await fixture.register("a")
+        #expect(try fixture.registry.list(fixture.alice).count == 1)
+        try await Self.owe(1, to: fixture.alice, fixture)
+        let messages = try await fixture.sent()
+        #expect(messages == ["alert a \(Self.many + 1)"])
+        #expect(try Self.count("gone", fixture.database) == Self.many + 2)
+        #expect(try Self.count("accepted", fixture.database) == 1)
+    }
+
+    @Test("until all of it is settled one that comes back stays where it is, in every transaction")
+    func comesBackInSteps() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.limit * 3, to: fixture.alice, fixture)
+        try await fixture.register("a", Self.bob)
+        let device = try #require(fixture.registry.list(Self.bob).first)
+        for step in 1...2 {
+            #expect(try await fixture.database.write { try fixture.registry.register(device, fixture.alice, in: $0) } == nil)
+            #expect(try Self.count("gone", fixture.database) == Self.limit * (1 + step))
+            #expect(try fixture.registry.list(Self.bob).count == 1)
+        }
+        #expect(try await fixture.database.write { try fixture.registry.register(device, fixture.alice, in: $0) } != nil)
+        #expect(try fixture.registry.list(Self.bob).isEmpty)
+    }
+
+    @Test("a deleted one leaves nothing owed, also after a kill and when its token registers again", arguments: [false, true])
+    func deleted(isKilled: Bool) async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        try await fixture.registry.delete(Fixture.token("a"), fixture.alice)
+        #expect(try Self.count("gone", fixture.database) == Self.limit)
+        #expect(try Self.told(fixture.database) == ["gone a true false"])
+        try await fixture.register("a")
+        try await Self.owe(1, to: fixture.alice, fixture)
+        if isKilled {
+            fixture.database.close()
+            #expect(try await Self.restarted(fixture).map(\.summary) == ["alert a \(Self.many + 1)"])
+        } else {
+            #expect(try await fixture.sent() == ["alert a \(Self.many + 1)"])
+            #expect(try Self.count("gone", fixture.database) == Self.many)
+        }
+    }
+
+    @Test("one whose token is dead leaves nothing owed")
+    func dead() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        let gone = Timestamp(milliseconds: fixture.clock.now.milliseconds + 1)
+        fixture.provider.answer { _ in PushAnswer(outcome: .tokenGone(since: gone), status: 410, reason: "Unregistered") }
+        #expect(try await fixture.sent().count == 1)
+        #expect(try fixture.registry.list(fixture.alice).isEmpty)
+        #expect(try Self.count("gone", fixture.database) == Self.many)
+    }
+
+    @Test("one that moves while an alert is in flight is told its new user's number, whatever is left of the old one's")
+    func inFlight() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        let (gate, open) = AsyncStream.makeStream(of: Void.self)
+        fixture.provider.answer { message in
+            if message.userID == "alice" { for await _ in gate {} }
+            return .accepted
+        }
+        let sending = Task { try await fixture.deliveryWorker.sendDue() }
+        while fixture.provider.messages.isEmpty { await Task.yield() }
+        try await Self.owe(1, to: Self.bob, fixture)
+        try await fixture.register("a", Self.bob)
+        open.finish()
+        try await sending.value
+        fixture.clock.advance(seconds: 2)
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.map { "\($0.userID) \($0.summary)" }
+            == ["alice alert a \(Self.many)", "bob badge a 1"])
+    }
+
+    @Test("alerts that have become pointless are settled in parts, and the device is told the number once")
+    func pointless() async throws {
+        let fixture = try Fixture()
+        try await fixture.tell(1, to: "a")
+        try await Self.owe(Limits.pointlessAlerts * 2 + 1, to: fixture.alice, fixture)
+        _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
+        for part in 1...2 {
+            #expect(try await fixture.claimDue().isEmpty)
+            #expect(try Self.count("superseded", fixture.database) == Limits.pointlessAlerts * part)
+        }
+        #expect(try await fixture.sent() == ["badge a 0"])
+        #expect(try Self.count("superseded", fixture.database) == Limits.pointlessAlerts * 2 + 1)
+    }
+}
