@@ -164,6 +164,36 @@ CREATE TABLE idempotency_keys (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
+-- Calls for more users than one transaction serves. A call is written down with its first users, and goes with its last: one that is
+-- here is under way, or was when the server ended, and the next start finishes it.
+CREATE TABLE large_calls (
+    id           INTEGER PRIMARY KEY,
+    app          TEXT    NOT NULL,
+    user_ids     TEXT    NOT NULL,           -- JSON array, in the order given, every user once
+    title        TEXT    NOT NULL,           -- this and what follows as in notifications, as it was taken
+    body         TEXT    NOT NULL,
+    category     TEXT,
+    deep_link    TEXT,
+    data         TEXT,
+    push         INTEGER NOT NULL,
+    sound        TEXT,
+    collapse_key TEXT,
+    thread_id    TEXT,
+    expires_at   INTEGER,
+    traceparent  TEXT,
+    api_key_id   INTEGER,                    -- with key and fingerprint as in idempotency_keys; NULL: it came without a key
+    key          TEXT,
+    fingerprint  BLOB
+) STRICT;
+
+-- The notifications that its transactions have made until now.
+CREATE TABLE large_call_parts (
+    call_id INTEGER NOT NULL REFERENCES large_calls (id) ON DELETE CASCADE,
+    done    INTEGER NOT NULL,                -- for how many users the earlier parts are
+    ids     BLOB    NOT NULL,                -- 16 bytes for each of the next users
+    PRIMARY KEY (call_id, done)
+) STRICT, WITHOUT ROWID;
+
 -- Users whose older tokens are refused.
 CREATE TABLE revocations (
     app        TEXT    NOT NULL,

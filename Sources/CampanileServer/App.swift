@@ -111,6 +111,7 @@ package final class App: Sendable {
         work.credentials.cancel()
         work.backups.cancel()
         work.retention.cancel()
+        work.calls.cancel()
         // Leaves pushes that hang at a provider to their lease: the next process sends them again.
         if await !App.finish(work.all, within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")

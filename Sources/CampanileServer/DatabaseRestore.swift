@@ -101,6 +101,7 @@ package struct DatabaseRestore: Sendable {
                 try DeviceTokenRepository.forgetTold(in: transaction)
                 guard !pushesOwed else { return nil }
                 try DeviceTokenRepository.forgetOwed(in: transaction)
+                try LargeCallRepository.withholdPushes(in: transaction)
                 return try DeliveryRepository.settleAll(.restored, in: transaction)
             }
             // The file gets another name, and its log would not.

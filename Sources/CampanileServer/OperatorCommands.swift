@@ -1,4 +1,5 @@
 package import CampanileCore
+import Logging
 import SQLEngine
 
 /// The work of the operator's commands, beside a running server or without one.
@@ -99,7 +100,8 @@ package struct OperatorCommands: Sendable {
             throw OperatorError(problem.errors.map(\.message).joined(separator: " "))
         }
         let publisher = Publisher(
-            database: database, ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
+            database: database, ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes,
+            logger: Logger(label: "campanile"))
         guard let id = try await publisher.publish(new, app: app).first?.id else { throw OperatorError("Nothing was created.") }
         return id
     }

@@ -72,6 +72,7 @@ struct Startup: Sendable {
         /// APNs, FCM and the sandbox.
         let providers: PushProviders
         let deliveryWorker: DeliveryWorker
+        let publisher: Publisher
         let leaseRecovery: LeaseRecovery
         let credentialWatch: CredentialWatch
         let authenticator: Authenticator
@@ -99,6 +100,8 @@ struct Startup: Sendable {
             logger: logger)
         let parts = Parts(
             database: database, state: state, sandbox: sandbox, providers: providers, deliveryWorker: deliveryWorker,
+            publisher: Publisher(
+                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker, logger: logger),
             leaseRecovery: LeaseRecovery(
                 database: database, lease: state.lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger),
             credentialWatch: CredentialWatch(
@@ -171,8 +174,9 @@ struct Startup: Sendable {
         let credentials: Task<Void, Never>
         let backups: Task<Void, Never>
         let retention: Task<Void, Never>
+        let calls: Task<Void, Never>
 
-        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention] }
+        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention, calls] }
     }
 
     /// What a started server consists of, beside its parts.
@@ -200,6 +204,8 @@ struct Startup: Sendable {
                 host: configuration.host, port: UInt16(port), threads: 1, connectionLimit: Limits.metricsConnections)
             return self.server(Router(all.monitoring), options, nil, parts.authenticator, origins, proxies)
         }
+        // Before anybody can repeat one of them.
+        let unfinished = try parts.publisher.unfinished()
         parts.realtime.start()
         do {
             try metricsServer?.start()
@@ -210,7 +216,7 @@ struct Startup: Sendable {
             throw error
         }
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
-        return Serving(routes: routes, server: server, metricsServer: metricsServer, work: work(parts))
+        return Serving(routes: routes, server: server, metricsServer: metricsServer, work: work(parts, unfinished))
     }
 
     /// - Parameter counts: where its requests are counted; nil: nowhere.
@@ -228,7 +234,8 @@ struct Startup: Sendable {
             })
     }
 
-    private func work(_ parts: Parts) -> Work {
+    /// - Parameter unfinished: what the last server left to be finished.
+    private func work(_ parts: Parts, _ unfinished: [LargeCall.Unfinished]) -> Work {
         let housekeeping = Housekeeping(
             database: parts.database, settings: configuration.retention, world: world, logger: logger)
         let backups = BackupSchedule(database: parts.database, configuration: configuration, world: world, logger: logger)
@@ -240,7 +247,8 @@ struct Startup: Sendable {
             },
             recounts: Task { await parts.badgeDrift.run() },
             credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() },
-            retention: Task { await housekeeping.runRetention(parts.inboxes(world)) })
+            retention: Task { await housekeeping.runRetention(parts.inboxes(world)) },
+            calls: Task { await parts.publisher.finish(unfinished) })
     }
 
     private func recoverLeases(_ parts: Parts) async {
@@ -319,8 +327,7 @@ extension Routes {
                 clearsOnNativeList: configuration.badge.clearOnNativeList),
             notifications: NotificationResource(
                 world: world,
-                publisher: Publisher(
-                    database: database, ids: parts.state.ids, badgePushes: badgePushes, deliveryWorker: parts.deliveryWorker),
+                publisher: parts.publisher,
                 inboxes: inboxes,
                 rules: PerApp(configuration, configuration.notificationRules)),
             devices: DeviceTokenResource(

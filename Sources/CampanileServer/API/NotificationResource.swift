@@ -23,16 +23,8 @@ struct NotificationResource: Sendable {
             return .now(first.response(isReplay: true))
         }
         new.trace = request.traceParent
-        guard let key else {
-            return .later { [new] in
-                let created = try await publisher.publish(new, app: producer.app)
-                return IdempotentAnswer(created, isForMany: new.isForMany).response(isReplay: false)
-            }
-        }
         return .later { [new] in
-            let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key) {
-                IdempotentAnswer($0, isForMany: new.isForMany)
-            }
+            let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key)
             return answer.response(isReplay: isReplay)
         }
     }
@@ -99,28 +91,7 @@ struct NotificationResource: Sendable {
     }
 }
 
-/// The answer to a creation, and to its repetitions.
 extension IdempotentAnswer {
-    init(_ created: [Publisher.Created], isForMany: Bool) {
-        var buffer = ByteBuffer(capacity: isForMany ? 64 * created.count + 64 : 1_024)
-        if !isForMany, let one = created.first {
-            location = "/notifications/\(one.id)"
-            buffer.appendJSON(one.notification)
-        } else {
-            location = nil
-            buffer.append("{\"notifications\":[")
-            for (index, one) in created.enumerated() {
-                buffer.append(index == 0 ? "{\"id\":" : ",{\"id\":")
-                buffer.appendJSON(id: one.id)
-                buffer.append(",\"user_id\":")
-                buffer.appendJSONString(one.userID)
-                buffer.append(UInt8(ascii: "}"))
-            }
-            buffer.append("]}")
-        }
-        body = buffer.finish().withBytes { [UInt8]($0) }
-    }
-
     func response(isReplay: Bool) -> Response {
         var response = Response(status: 201, contentType: "application/json", body: .array(body))
         response.add("Cache-Control", "private, no-cache")

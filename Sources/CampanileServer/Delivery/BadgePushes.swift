@@ -68,10 +68,13 @@ package struct BadgePushes: Sendable {
 
     /// Owes a push to every device that was told another number, after a change of the inbox's badge.
     /// - Parameter token: that of the acting device, which knows the number.
-    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: Transaction) throws {
+    /// - Returns: how many devices there are.
+    @discardableResult
+    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: Transaction) throws -> Int {
         var isAnyOwed = false
         let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: transaction.connection) }
-        for device in try DeviceTokenRepository.schedules(inbox: inbox, in: transaction.connection) where device.id != acting {
+        let devices = try DeviceTokenRepository.schedules(inbox: inbox, in: transaction.connection)
+        for device in devices where device.id != acting {
             var changed = device
             if owes(device, badge, now: transaction.now) {
                 changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: transaction.now)
@@ -88,6 +91,7 @@ package struct BadgePushes: Sendable {
             if changed != device { try DeviceTokenRepository.store(changed, in: transaction) }
         }
         if isAnyOwed { wakeDeliveryWorker(after: transaction) }
+        return devices.count
     }
 
     /// Takes the place of the policy that the last start had: the inboxes whose number that changes get a new version, and

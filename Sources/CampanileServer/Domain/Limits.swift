@@ -30,6 +30,11 @@ package enum Limits {
     /// Bridge components that `GET /client` lists.
     static let bridgeComponents = 64
 
+    /// What a call creates in one transaction: pushes owed, and for how many of them each user counts. More take several, and others
+    /// write in between.
+    static let createdPerTransaction = 600
+    static let recipientCost = 4
+
     // The list
     static let pageSize = 50
     static let pageSizeRange = 1...100

@@ -1,16 +1,8 @@
 import CampanileCore
 import Synchronization
 
-/// Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header) of one producer, with the body that it came with.
-struct IdempotencyKey: Sendable {
-    let text: String
-    /// The API key that sent it: equal texts of two producers are two keys.
-    let producer: APIKeyID
-    /// SHA-256 of the body.
-    let fingerprint: [UInt8]
-}
-
-/// Which keys have a request under way in this process. Their answers stand in the database.
+/// Which keys have a request under way in this process, or a call that the last one left unfinished. Their answers stand in the
+/// database.
 final class Idempotency: Sendable {
     private struct Key: Hashable {
         let producer: APIKeyID
@@ -29,10 +21,22 @@ final class Idempotency: Sendable {
     func once<Value: Sendable>(
         _ key: String, producer: APIKeyID, _ work: @Sendable () async throws -> Value
     ) async throws -> Value {
-        let entry = Key(producer: producer, key: key)
-        let isFirst = underWay.withLock { $0.insert(entry).inserted }
-        guard isFirst else { throw ClientError(.idempotencyConflict) }
-        defer { _ = underWay.withLock { $0.remove(entry) } }
+        guard take(key, producer: producer) else { throw ClientError(.idempotencyConflict) }
+        defer { release(key, producer: producer) }
         return try await work()
+    }
+
+    /// - Returns: false when the key is taken.
+    @discardableResult
+    func take(_ key: String, producer: APIKeyID) -> Bool {
+        underWay.withLock { $0.insert(Key(producer: producer, key: key)).inserted }
+    }
+
+    func release(_ key: String, producer: APIKeyID) {
+        _ = underWay.withLock { $0.remove(Key(producer: producer, key: key)) }
+    }
+
+    func isUnderWay(_ key: String, producer: APIKeyID) -> Bool {
+        underWay.withLock { $0.contains(Key(producer: producer, key: key)) }
     }
 }

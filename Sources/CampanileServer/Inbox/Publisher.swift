@@ -1,34 +1,48 @@
 package import CampanileCore
+package import Logging
 import Push
 package import SQLEngine
 import Synchronization
 
 /// Creates notifications. Each creation is one transaction: the rows, the counts, what is owed to every device, and the answer to
 /// its idempotency key; its pushes go after the commit.
+///
+/// A call for many users may be too much for one transaction, because nobody else can write meanwhile. Then its first transaction
+/// also writes down the whole call. It goes on in further ones, each of some users with all that is theirs, and is answered after
+/// the last. What a stop or a crash interrupts the next start finishes.
 package struct Publisher: Sendable {
     /// The time by which ids are reserved ahead. After a crash the next ones begin behind the reservation.
     private static let reservationMilliseconds: Int64 = 1_000
+    /// Before a call that was begun is tried again.
+    private static let pause = Duration.seconds(1)
 
     let database: Database
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
     /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
     let deliveryWorker: DeliveryWorker?
+    private let logger: Logger
     private let idempotency = Idempotency()
     private let reserved = Reserved()
 
-    package init(database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil) {
+    package init(
+        database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil, logger: Logger
+    ) {
         self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
         self.deliveryWorker = deliveryWorker
+        self.logger = logger
     }
 
     /// A notification as it was created.
-    package struct Created: Sendable {
+    struct Created: Sendable {
         let userID: String
         let notification: Notification
-        package var id: UUIDv7 { notification.id }
+        /// The devices of the user, all of which had to be looked at.
+        let devices: Int
+        var id: UUIDv7 { notification.id }
+        var recipient: Recipient { Recipient(userID: userID, id: id) }
     }
 
     /// A generator whose ids follow all that were ever given out by this database's programs.
@@ -38,49 +52,168 @@ package struct Publisher: Sendable {
             startingAfter: reserved, now: { world.now().milliseconds }, random: world.random)
     }
 
+    // MARK: - Calls
+
     /// Creates one notification for each user, in the order given.
-    package func publish(_ new: NewNotification, app: String) async throws -> [Created] {
-        try await database.write { try create(new, app: app, in: $0) }
+    package func publish(_ new: NewNotification, app: String) async throws -> [Recipient] {
+        let (created, call) = try await database.write { try begin(new, app: app, key: nil, in: $0) }
+        let recipients = created.map(\.recipient)
+        guard let call else { return recipients }
+        return try await finish(call, recipients)
     }
 
     /// The same, once for each key: a repetition within 24 hours gets the first answer.
     ///
-    /// The rows and the answer stand in one transaction: there is never one without the other.
-    /// - Parameter answer: what the request is answered with.
+    /// The last rows and the answer stand in one transaction: there is never one without the other.
+    /// - Parameter key: nil for a call that may not be repeated.
     /// - Throws: `ClientError` 409 while a request with the key is under way, 422 when the key came with another body.
     func publish(
-        _ new: NewNotification, app: String, once key: IdempotencyKey,
-        answer: @escaping @Sendable ([Created]) -> IdempotentAnswer
+        _ new: NewNotification, app: String, once key: IdempotencyKey?
     ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
-        try await idempotency.once(key.text, producer: key.producer) {
-            try await database.write { transaction in
+        guard let key else { return (try await answer(new, app: app, key: nil).answer, false) }
+        return try await idempotency.once(key.text, producer: key.producer) { try await answer(new, app: app, key: key) }
+    }
+
+    private func answer(
+        _ new: NewNotification, app: String, key: IdempotencyKey?
+    ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
+        enum Outcome: Sendable {
+            case answered(IdempotentAnswer, isReplay: Bool)
+            case begun(LargeCall, [Recipient])
+        }
+        let outcome = try await database.write { transaction -> Outcome in
+            if let key {
                 let known = try IdempotencyRepository.find(
                     key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now), in: transaction.connection)
                 if let known {
                     guard known.fingerprint == key.fingerprint else { throw ClientError(.idempotencyMismatch) }
-                    return (known.answer, true)
+                    return .answered(known.answer, isReplay: true)
                 }
-                let answer = answer(try create(new, app: app, in: transaction))
-                try IdempotencyRepository.store(
-                    answer, to: key.fingerprint, key: key.text, apiKey: key.producer, in: transaction)
-                return (answer, false)
             }
+            let (created, call) = try begin(new, app: app, key: key, in: transaction)
+            if let call { return .begun(call, created.map(\.recipient)) }
+            let answer: IdempotentAnswer
+            if !new.isForMany, let one = created.first {
+                answer = IdempotentAnswer(one.notification)
+            } else {
+                answer = IdempotentAnswer(created.map(\.recipient))
+            }
+            try keep(answer, for: key, in: transaction)
+            return .answered(answer, isReplay: false)
+        }
+        switch outcome {
+        case .answered(let answer, let isReplay): return (answer, isReplay)
+        case .begun(let call, let recipients): return (IdempotentAnswer(try await finish(call, recipients)), false)
         }
     }
 
+    private func keep(_ answer: IdempotentAnswer, for key: IdempotencyKey?, in transaction: Transaction) throws {
+        guard let key else { return }
+        try IdempotencyRepository.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer, in: transaction)
+    }
+
     /// The first answer to this key with this very body; nil when there was none, or it is too old.
+    /// - Throws: `ClientError` 409 while a request with the key is under way.
     func firstAnswer(to key: IdempotencyKey, at now: Timestamp) throws -> IdempotentAnswer? {
+        if idempotency.isUnderWay(key.text, producer: key.producer) { throw ClientError(.idempotencyConflict) }
         let known = try database.read {
             try IdempotencyRepository.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now), in: $0)
         }
         return known?.fingerprint == key.fingerprint ? known?.answer : nil
     }
 
+    // MARK: - Calls for many users
+
+    /// Creates the notifications of a call, or the first of them if they are too many for one transaction.
+    /// - Returns: the call, written down, if they are.
+    func begin(
+        _ new: NewNotification, app: String, key: IdempotencyKey?, in transaction: Transaction
+    ) throws -> (created: [Created], call: LargeCall?) {
+        let created = try createSome(new, after: 0, app: app, in: transaction)
+        guard created.count < new.userIDs.count else { return (created, nil) }
+        let call = try LargeCallRepository.insert(new, app: app, key: key, in: transaction)
+        try LargeCallRepository.add(created.map(\.recipient), to: call.id, after: 0, in: transaction)
+        return (created, call)
+    }
+
+    /// Creates the next notifications of a call that was begun; with the last of them it is done.
+    /// - Parameter done: the first users'.
+    func goOn(_ call: LargeCall, after done: [Recipient], in transaction: Transaction) throws -> [Recipient] {
+        let part = try createSome(call.new, after: done.count, app: call.app, in: transaction).map(\.recipient)
+        if done.count + part.count < call.new.userIDs.count {
+            try LargeCallRepository.add(part, to: call.id, after: done.count, in: transaction)
+        } else {
+            if call.key != nil { try keep(IdempotentAnswer(done + part), for: call.key, in: transaction) }
+            try LargeCallRepository.delete(call.id, in: transaction)
+        }
+        return part
+    }
+
+    /// Goes on to the end, whatever it takes: what was written down is promised.
+    /// - Throws: when the server stops; the next start goes on.
+    private func finish(_ call: LargeCall, _ first: [Recipient]) async throws -> [Recipient] {
+        var done = first
+        while done.count < call.new.userIDs.count {
+            try Task.checkCancellation()
+            do {
+                let part = try await database.write { [done] in try goOn(call, after: done, in: $0) }
+                done += part
+            } catch let error as SQLError where error.code == .closed {
+                throw error
+            } catch {
+                logger.error(
+                    "A call for many users can't go on now; the server tries again.",
+                    metadata: ["error": "\(error)", "done": "\(done.count)", "users": "\(call.new.userIDs.count)"])
+                try await Task.sleep(for: Publisher.pause)
+            }
+        }
+        return done
+    }
+
+    /// The calls that an earlier start began. From now on their keys count as under way.
+    func unfinished() throws -> [LargeCall.Unfinished] {
+        let unfinished = try database.read { try LargeCallRepository.unfinished(in: $0) }
+        for key in unfinished.compactMap(\.call.key) { idempotency.take(key.text, producer: key.producer) }
+        return unfinished
+    }
+
+    /// Finishes them, one after the other, and frees their keys.
+    func finish(_ unfinished: [LargeCall.Unfinished]) async {
+        for one in unfinished {
+            do {
+                _ = try await finish(one.call, one.done)
+            } catch {
+                // The server stops.
+                return
+            }
+            if let key = one.call.key { idempotency.release(key.text, producer: key.producer) }
+            logger.notice(
+                "A call for many users that the last server began is finished.",
+                metadata: ["users": "\(one.call.new.userIDs.count)", "left": "\(one.call.new.userIDs.count - one.done.count)"])
+        }
+    }
+
+    // MARK: - Creating
+
     /// Creates one notification for each user, within a transaction.
-    package func create(
-        _ new: NewNotification, app: String, in transaction: Transaction
-    ) throws -> [Created] {
+    func create(_ new: NewNotification, app: String, in transaction: Transaction) throws -> [Created] {
         let created = try new.userIDs.map { try create(new, userID: $0, app: app, in: transaction) }
+        try reserve(created, in: transaction)
+        return created
+    }
+
+    /// Creates those of the next users, as many as one transaction may.
+    private func createSome(
+        _ new: NewNotification, after done: Int, app: String, in transaction: Transaction
+    ) throws -> [Created] {
+        var created: [Created] = []
+        var budget = Limits.createdPerTransaction
+        for userID in new.userIDs[done...] {
+            guard budget > 0 else { break }
+            let one = try create(new, userID: userID, app: app, in: transaction)
+            created.append(one)
+            budget -= Limits.recipientCost + one.devices
+        }
         try reserve(created, in: transaction)
         return created
     }
@@ -122,32 +255,34 @@ package struct Publisher: Sendable {
         try found.record(.created(id), badgeChanged: true, in: transaction)
         let badge = state.badge(badgePushes.policy)
 
-        let created = Created(userID: userID, notification: notification)
+        let devices: Int
         if new.push.isOwed(at: transaction.now) {
-            try oweAlerts(
-                created, inbox: inbox, app: app, badge: badge, trace: new.trace, mayClaim: !new.isForMany, in: transaction)
+            devices = try oweAlerts(
+                notification, of: userID, inbox: inbox, app: app, badge: badge, trace: new.trace, mayClaim: !new.isForMany,
+                in: transaction)
         } else {
-            try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
+            devices = try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
             try DeliveryRepository.insertNone(
                 notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse, in: transaction)
         }
-        return created
+        return Created(userID: userID, notification: notification, devices: devices)
     }
 
     /// An alert for each device. Where nothing else is owed to a device and its lane runs, the push is claimed here and
     /// now: that spares the delivery worker a transaction, and the device the wait for it.
     /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
+    /// - Returns: how many devices there are.
     private func oweAlerts(
-        _ created: Created, inbox: InboxID, app: String, badge: Badge, trace: TraceParent?, mayClaim: Bool,
-        in transaction: Transaction
-    ) throws {
+        _ notification: Notification, of userID: String, inbox: InboxID, app: String, badge: Badge, trace: TraceParent?,
+        mayClaim: Bool, in transaction: Transaction
+    ) throws -> Int {
         let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: transaction.connection)
         if devices.isEmpty {
             try DeliveryRepository.insertNone(
-                notification: created.id, inbox: inbox, reason: .noDevices, in: transaction)
+                notification: notification.id, inbox: inbox, reason: .noDevices, in: transaction)
         }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
-        let terms = mayClaim && !devices.isEmpty ? deliveryWorker?.claims.rules[app].terms(of: created.notification.content) : nil
+        let terms = mayClaim && !devices.isEmpty ? deliveryWorker?.claims.rules[app].terms(of: notification.content) : nil
         var isOwed = false
         for device in devices {
             var schedule = device.schedule
@@ -156,15 +291,15 @@ package struct Publisher: Sendable {
                     in: Lane(app: app, provider: device.target.provider), after: transaction,
                     {
                         try deliveryWorker.claims.claim(
-                            device, created.notification, terms, inbox: inbox, app: app, userID: created.userID, badge: badge,
-                            trace: trace, in: transaction)
+                            device, notification, terms, inbox: inbox, app: app, userID: userID, badge: badge, trace: trace,
+                            in: transaction)
                     })
             {
                 continue
             }
             isOwed = true
             try DeliveryRepository.insert(
-                ids.next(), notification: created.id, device: schedule.id, inbox: inbox, dueAt: transaction.now,
+                ids.next(), notification: notification.id, device: schedule.id, inbox: inbox, dueAt: transaction.now,
                 trace: trace, in: transaction)
             // While a push is in flight, its answer looks what is owed next.
             guard !schedule.isInFlight, schedule.dueAt.map({ $0 > transaction.now }) ?? true else { continue }
@@ -172,6 +307,7 @@ package struct Publisher: Sendable {
             if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
         }
         if isOwed { badgePushes.wakeDeliveryWorker(after: transaction) }
+        return devices.count
     }
 }
 

@@ -1,6 +1,31 @@
 import CampanileCore
 import HTTPEngine
 
+/// The answer to a creation, and to its repetitions.
+extension IdempotentAnswer {
+    /// To `user_id`.
+    init(_ notification: Notification) {
+        var buffer = ByteBuffer(capacity: 1_024)
+        buffer.appendJSON(notification)
+        self.init(location: "/notifications/\(notification.id)", body: buffer.finish().withBytes { [UInt8]($0) })
+    }
+
+    /// To `user_ids`.
+    init(_ recipients: [Recipient]) {
+        var buffer = ByteBuffer(capacity: 64 * recipients.count + 64)
+        buffer.append("{\"notifications\":[")
+        for (index, one) in recipients.enumerated() {
+            buffer.append(index == 0 ? "{\"id\":" : ",{\"id\":")
+            buffer.appendJSON(id: one.id)
+            buffer.append(",\"user_id\":")
+            buffer.appendJSONString(one.userID)
+            buffer.append(UInt8(ascii: "}"))
+        }
+        buffer.append("]}")
+        self.init(location: nil, body: buffer.finish().withBytes { [UInt8]($0) })
+    }
+}
+
 extension ByteBuffer {
     /// One notification of a list, from the bytes of its row.
     mutating func appendJSON(_ row: NotificationRow) {

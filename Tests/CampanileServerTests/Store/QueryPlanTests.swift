@@ -22,6 +22,9 @@ struct QueryPlanTests {
         "SELECT app, provider, count(*) FROM device_tokens GROUP BY": "`stats` counts all",
         "SELECT state, count(*) FROM deliveries WHERE notification_id >= ?1": "`stats`, of an hour",
         "SELECT 1 FROM departed_devices LIMIT 1": "limited",
+        "SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at, traceparent, api_key_id, key, fingerprint FROM large_calls ORDER BY id":
+            "a start: the few that were under way when the last ended",
+        "UPDATE large_calls SET push = 0": "a restore",
         "SELECT device_id, inbox_id, token, departed_at FROM departed_devices ORDER BY device_id, inbox_id LIMIT 1": "limited",
         "SELECT seq FROM sqlite_sequence WHERE name = 'events'": "a row for each table that has sequences",
         "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'events'": "a row for each table that has sequences",

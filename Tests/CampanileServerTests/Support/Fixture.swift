@@ -99,7 +99,8 @@ struct Fixture: Sendable {
             providers: { [provider] _ in provider }, ids: ids,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         publisher = Publisher(
-            database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil)
+            database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil,
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
     let alice = User(app: "default", userID: "alice")

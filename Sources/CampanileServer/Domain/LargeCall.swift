@@ -1,0 +1,35 @@
+package import CampanileCore
+
+/// Idempotency-Key (IETF draft-ietf-httpapi-idempotency-key-header) of one producer, with the body that it came with.
+struct IdempotencyKey: Hashable, Sendable {
+    let text: String
+    /// The API key that sent it: equal texts of two producers are two keys.
+    let producer: APIKeyID
+    /// SHA-256 of the body.
+    let fingerprint: [UInt8]
+}
+
+/// One user's notification of a call.
+package struct Recipient: Hashable, Sendable {
+    package let userID: String
+    package let id: UUIDv7
+}
+
+/// A call for more users than one transaction serves. What is written here is done, whatever becomes of the producer's key, of the
+/// app's settings or of the server meanwhile.
+struct LargeCall: Sendable {
+    let id: Int64
+    let new: NewNotification
+    let app: String
+    /// Nil: its answer isn't kept.
+    let key: IdempotencyKey?
+}
+
+extension LargeCall {
+    /// A call that an earlier start of the server began.
+    struct Unfinished: Sendable {
+        let call: LargeCall
+        /// The first users', in their order.
+        let done: [Recipient]
+    }
+}
