@@ -90,8 +90,19 @@ class Bench:
         self.probes: list[float] = []      # of the disk
         self.loads: list[Load] = []
 
-    def _scene(self, owners: dict[str, tuple[int, int]], **settings: str) -> Scene:
-        return Scene(self.options.binary, self.folder, self.options.log, owners, settings)
+    def scene(self, owners: dict[str, tuple[int, int]], fill: Callable[[Path], object] | None = None, **settings: str) -> Scene:
+        return Scene(self.options.binary, self.folder, self.options.log, owners, settings, fill)
+
+    @staticmethod
+    def kinds(scene: Scene) -> dict[str, list[bytes]]:
+        """What the others ask."""
+        return dict(zip(ASKED, ([scene.request("GET", "/badge", user) for user in scene.others],
+                                [scene.create(user_id=user) for user in scene.others])))
+
+    @staticmethod
+    def page(scene: Scene) -> Path:
+        """What the readers ask."""
+        return scene.write("page", [scene.request("GET", "/notifications?limit=50")])
 
     def _rounds(self, title: str, scene: Scene, rounds: int, look: Callable[[Beside], Found],
                 beside: dict[str, Callable[[int], Beside]]) -> dict[str, dict[str, list[list[float]]]]:
@@ -119,19 +130,17 @@ class Bench:
 
     # ---- requests beside requests ----
 
-    def _asked(self, title: str, scene: Scene, connections: int, big: Callable[[int], Beside], rounds: int, seconds: float,
+    def asked(self, title: str, scene: Scene, connections: int, big: Callable[[int], Beside], rounds: int, seconds: float,
                judged: tuple[str, ...] = ASKED) -> None:
         """Others ask for their badges and get notifications while one client does something big."""
-        kinds = dict(zip(ASKED, ([scene.request("GET", "/badge", user) for user in scene.others],
-                                 [scene.create(user_id=user) for user in scene.others])))
-        page = scene.write("page", [scene.request("GET", "/notifications?limit=50")])
+        kinds, page = self.kinds(scene), self.page(scene)
         waits = self._rounds(
             title, scene, rounds, lambda beside: probes.ask(scene.server.port, kinds, ASKED_PER_SECOND, seconds, beside),
-            {"readers": lambda _: self._wrk("readers", scene, page, connections, seconds), "beside": big})
+            {"readers": lambda _: self.wrk("readers", scene, page, connections, seconds), "beside": big})
         self.report.rows += [Line(title, name, waits[name], is_judged=name in judged) for name in kinds]
 
     @contextlib.contextmanager
-    def _wrk(self, label: str, scene: Scene, requests: Path, connections: int, seconds: float) -> Iterator[None]:
+    def wrk(self, label: str, scene: Scene, requests: Path, connections: int, seconds: float) -> Iterator[None]:
         target, whole = Target(label, scene.server, requests, connections), math.ceil(self.options.lead + seconds)
         with meanwhile(lambda: self.loads.append(run_wrk(target, whole, None))):
             time.sleep(self.options.lead)
@@ -144,11 +153,11 @@ class Bench:
 
         @contextlib.contextmanager
         def big(number: int) -> Iterator[None]:
-            with self._wrk("the big thing", scene, requests(number), connections, self.options.seconds):
+            with self.wrk("the big thing", scene, requests(number), connections, self.options.seconds):
                 yield
             loads.append(self.loads[-1])
 
-        self._asked(title, scene, connections, big, self.options.rounds, self.options.seconds, judged)
+        self.asked(title, scene, connections, big, self.options.rounds, self.options.seconds, judged)
         rate, p50, p99 = (Figures([getattr(load, name) for load in loads]) for name in ("per_second", "p50_ms", "p99_ms"))
         self.report.notes.append(f"{title}: on {connections} connections in a loop {rate.text(0, '/s')}, p50 {p50.text(1, ' ms')}, "
                                  f"p99 {p99.text(1, ' ms')}")
@@ -171,7 +180,7 @@ class Bench:
 
     def filters(self) -> None:
         rows = self.options.rows
-        with self._scene({"owner": (rows, rows)}) as scene:
+        with self.scene({"owner": (rows, rows)}) as scene:
             pages = [page for both in itertools.zip_longest(self._followed(scene, "status=read", 0),
                                                             self._followed(scene, "category=NOBODYS", 0)) for page in both if page]
             path = scene.write("filters", pages)
@@ -179,19 +188,19 @@ class Bench:
 
     def unread(self) -> None:
         rows = self.options.rows
-        with self._scene({"owner": (rows, 3)}) as scene:
+        with self.scene({"owner": (rows, 3)}) as scene:
             path = scene.write("unread", self._followed(scene, "status=unread", 3))
             self._loaded(f"status=unread over {rows:,}, the oldest 3 unread", scene, 16, lambda _: path)
 
     def mark_none(self) -> None:
         rows = self.options.rows * 10 // 21
-        with self._scene({"owner": (rows, 0)}) as scene:
+        with self.scene({"owner": (rows, 0)}) as scene:
             path = scene.write("mark", [scene.request("POST", "/notifications/mark_all_read", body=b"")])
             self._loaded(f"mark_all_read of {rows:,}, none of them unread", scene, 4, lambda _: path)
 
     def mark_ends(self) -> None:
         rows = self.options.rows * 10 // 21
-        with self._scene({"owner": (rows, 0)}) as scene:
+        with self.scene({"owner": (rows, 0)}) as scene:
             ids = scene.ids()
             ends = [scene.request("PATCH", f"/notifications/{one}", body=b'{"read":false}') for one in (ids[0], ids[-1])]
             path = scene.write("ends", [*ends, scene.request("POST", "/notifications/mark_all_read", body=b"")])
@@ -202,7 +211,7 @@ class Bench:
         rows, rounds, seconds = self.options.rows, self.options.marks, self.options.after
         owners = [f"owner-{number}" for number in range(rounds)]
         took: list[float] = []
-        with self._scene({owner: (rows, rows) for owner in owners}) as scene:
+        with self.scene({owner: (rows, rows) for owner in owners}) as scene:
             def mark(number: int) -> None:
                 time.sleep(seconds / 10)   # while the others are looked at
                 start = time.perf_counter()
@@ -210,7 +219,7 @@ class Bench:
                 took.append(probes.milliseconds(start, time.perf_counter()))
                 if told["updated"] != rows or told["badge"]["unread_count"]:
                     raise BenchError(f"mark_all_read of {rows} answered {told}")
-            self._asked(f"mark_all_read of {rows:,} unread, once", scene, 1, lambda number: meanwhile(lambda: mark(number)),
+            self.asked(f"mark_all_read of {rows:,} unread, once", scene, 1, lambda number: meanwhile(lambda: mark(number)),
                         rounds, seconds)
             for owner in owners:
                 left = scene.ask("GET", "/notifications?status=unread", owner)
@@ -220,7 +229,7 @@ class Bench:
 
     def creates(self) -> None:
         users = [f"recipient-{number:04d}" for number in range(RECIPIENTS)]
-        with self._scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
+        with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
             path = scene.write("creates", [scene.create(user_ids=users)])
             # Four thousand notifications are written in one go: what others' creates wait for them is told and not judged.
             self._loaded(f"POST /notifications to {RECIPIENTS:,} users at once, 4 connections", scene, 4, lambda _: path, judged=ASKED[:1])
@@ -228,7 +237,7 @@ class Bench:
     def deletes(self) -> None:
         each = int(DELETES_AT_MOST * (self.options.seconds + 1))
         rows = each * self.options.rounds
-        with self._scene({"owner": (rows, rows)}) as scene:
+        with self.scene({"owner": (rows, rows)}) as scene:
             ids = scene.ids()
             paths = [scene.write(f"deletes-{number}", [scene.request("DELETE", f"/notifications/{one}")
                                                        for one in ids[number * each:(number + 1) * each]])
@@ -236,7 +245,7 @@ class Bench:
             self._loaded("DELETE of one notification after the other, 4 connections", scene, 4, lambda number: paths[number])
 
     def client(self) -> None:
-        with self._scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
+        with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
             agents = [text * (AGENT_BYTES // len(text)) for text in ("bridge-components: [", "(", "Hotwire Native ")]
             path = scene.write("client", [scene.request("GET", "/client", agent=agent) for agent in agents])
             self._loaded(f"GET /client with a User-Agent of {AGENT_BYTES:,} bytes, 4 connections", scene, 4, lambda _: path)
@@ -245,13 +254,13 @@ class Bench:
 
     def cable(self) -> None:
         count = self.options.cables
-        with self._scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
+        with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
             order = {"request": cable_request(scene.token(scene.owner)).decode(), "channel": {"channel": "NotificationsChannel"}}
             self._listened(f"{count} cables of one user, each subscribed {self.options.subscriptions} times to the same", scene, count, order)
 
     def visitors(self) -> None:
         count = self.options.visitors
-        with self._scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}, CAMPANILE_CABLE_SIGNED_STREAM_KEY=STREAM_KEY,
+        with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}, CAMPANILE_CABLE_SIGNED_STREAM_KEY=STREAM_KEY,
                          CAMPANILE_CABLE_SIGNED_STREAMS_ONLY="true") as scene:
             name = scene.command("stream-name", "notifications:owner")
             order = {"request": cable_request(None).decode(), "channel": {"channel": "Turbo::StreamsChannel", "signed_stream_name": name}}
@@ -259,7 +268,7 @@ class Bench:
 
     def streams(self) -> None:
         count = self.options.streams
-        with self._scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
+        with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
             order = {"request": stream_request("/notifications/stream", scene.token(scene.owner)).decode()}
             self._listened(f"{count} event streams of one user", scene, count, order)
 
@@ -295,7 +304,7 @@ class Bench:
         @contextlib.contextmanager
         def readers(_: int) -> Iterator[None]:
             server.forget_peak()
-            with self._wrk("readers", scene, page, count, seconds):
+            with self.wrk("readers", scene, page, count, seconds):
                 yield
             memory["readers"].append([server.resident_mib(peak=True)])
 

@@ -72,8 +72,10 @@ class Scene:
     """A server of its own with a database of its own. The counts that are kept beside the inboxes must be right before and
     afterwards."""
 
-    def __init__(self, binary: Path, folder: Path, log: Path | None, owners: dict[str, tuple[int, int]], settings: dict[str, str]):
-        """`owners`: rows, and how many of the oldest are unread. The first of them is the one whose client does the big thing."""
+    def __init__(self, binary: Path, folder: Path, log: Path | None, owners: dict[str, tuple[int, int]], settings: dict[str, str],
+                 fill: Callable[[Path], object] | None = None):
+        """`owners`: rows, and how many of the oldest are unread. The first of them is the one whose client does the big thing.
+        `fill` gets the database with the inboxes in it."""
         self.programs = Programs(binary.resolve(), folder, None, log and log.resolve())
         self.programs.environment.update(settings)
         self.database, self.owner = folder / "neighbours.sqlite", next(iter(owners))
@@ -81,6 +83,8 @@ class Scene:
         self._tokens: dict[str, str] = {}
         self.command("migrate")
         fill_inboxes(self.database, {**owners, **{other: (OTHERS_ROWS, OTHERS_ROWS) for other in self.others}})
+        if fill:
+            fill(self.database)
 
     def __enter__(self) -> "Scene":
         self.command("badge", "audit")   # fails if a count is wrong
@@ -108,7 +112,16 @@ class Scene:
         return request(method, target, self.token(user or self.owner), body, agent)
 
     def create(self, **content) -> bytes:
-        return request("POST", "/notifications", self.key, json.dumps({**notification(4711, 100), **content}).encode())
+        return request("POST", "/notifications", self.key, self.content(**content))
+
+    @staticmethod
+    def content(**more) -> bytes:
+        return json.dumps({**notification(4711, 100), **more}).encode()
+
+    def restart(self, **settings: str) -> None:
+        self.server.stop()
+        self.programs.environment.update(settings)
+        self.server = self.programs.campanile(self.database)
 
     def write(self, name: str, requests: list[bytes]) -> Path:
         return write_requests(self.programs.folder / f"{name}.requests", requests)

@@ -14,11 +14,14 @@ from pathlib import Path
 
 from harness import HarnessError, leave_when_told
 from load import HERE, BenchError
-from neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, MEASURES, Bench
+from neighbour_jobs import JOBS
+from neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, Bench
+from neighbour_measures import MEASURES as BIG_REQUESTS
 from processes import need
 from table import Figures, Report, machine_facts
 
 PROJECT = HERE.parent
+MEASURES = BIG_REQUESTS | JOBS
 # Name, usual and short value, and what it is.
 SIZES = [("rows", 420_000, 2_100, "rows of a large inbox"),
          ("rounds", 5, 1, "rounds of what is asked"),

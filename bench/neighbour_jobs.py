@@ -1,0 +1,228 @@
+"""Jobs that write much: how long one write holds the writer with its own statements, and how long others wait meanwhile.
+
+How long writes held the writer stands in /metrics, as a histogram of all of them. The others' own creates are taken out of it where
+they are shortest; what is left is the job's, and the delivery worker's.
+"""
+
+import contextlib
+import json
+import re
+import secrets
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import neighbour_probes as probes
+from harness import user_token
+from load import BenchError, Target, request, run_wrk
+from neighbour_measures import ASKED, ASKED_PER_SECOND, Bench, Line
+from neighbour_scene import OTHERS_ROWS, Scene, meanwhile
+from seed import RECIPIENTS, identifier
+
+HELD_AT_MOST = 0.02      # seconds, by all but one write in a hundred
+DEVICES_EACH = 50
+RETAINED = 100           # notifications that an inbox keeps
+SAMPLE = re.compile(rb'^campanile_writer_hold_duration_seconds_bucket\{le="([^"]+)"\} (\d+)', re.MULTILINE)
+TOKEN = "bench-metrics-token-that-is-long-enough"
+SETTINGS = {"CAMPANILE_METRICS_TOKEN": TOKEN}
+
+
+def holds(scene: Scene) -> Counter | None:
+    """How many writes held the writer so long, by the upper bounds of the histogram in seconds; None if the program doesn't say."""
+    try:
+        text = scene.server.call("GET", "/metrics", TOKEN)
+    except BenchError as error:
+        if " → 404 " not in str(error):
+            raise
+        return None   # a program from before /metrics
+    found: Counter = Counter()
+    before = 0
+    for bound, count in SAMPLE.findall(text):
+        found[float(bound.decode().replace("+Inf", "inf"))] = int(count) - before
+        before = int(count)
+    return found or None
+
+
+@dataclass
+class Hold:
+    """How long the job's writes held the writer; of each round the histogram without the others' creates."""
+
+    client: str
+    rounds: list[Counter | None]
+
+    @property
+    def measure(self) -> str:
+        return f"{self.client}: the writer held"
+
+    @staticmethod
+    def _share(counts: Counter, share: float) -> float:
+        """The bound below which that share of the writes is, in seconds."""
+        seen, total = 0, sum(counts.values())
+        for bound in sorted(counts):
+            seen += counts[bound]
+            if seen >= share * total:
+                return bound
+        return 0
+
+    @property
+    def _told(self) -> list[Counter]:
+        return [one for one in self.rounds if one is not None]
+
+    @property
+    def passed(self) -> bool | None:
+        return all(self._share(one, 0.99) <= HELD_AT_MOST for one in self._told) if self._told else None
+
+    def cells(self, judged: bool = True) -> list[str]:
+        counts: Counter = sum(self._told, Counter())
+        who = f"the writer, held by each of {sum(counts.values()):,} writes"
+        must = f"p99 ≤ {HELD_AT_MOST * 1e3:.0f} ms"
+        verdict = {True: "held", False: "MISSED", None: ""}[self.passed if judged else None]
+        if not self._told:
+            return [self.client, "the writer, held by each write", "–", "–", "not told by this program", "–", "–", must, ""]
+        if not counts:
+            return [self.client, who, "–", "–", "–", "–", "–", must, verdict]
+        p99, p50 = (max(self._share(one, share) for one in self._told) * 1e3 for share in (0.99, 0.5))
+        return [self.client, who, "–", "–", f"≤ {p99:,.4g} ms (p50 ≤ {p50:,.4g})", f"≤ {max(counts) * 1e3:,.4g} ms", "–", must, verdict]
+
+
+def growth(before: Counter | None, after: Counter | None, others: int) -> Counter | None:
+    """What came in between, without so many of the shortest."""
+    if before is None or after is None:
+        return None
+    left = after - before
+    for bound in sorted(left):
+        taken = min(others, left[bound])
+        left[bound] -= taken
+        others -= taken
+    return +left
+
+
+def _measure(bench: Bench, title: str, scene: Scene, job: Callable[[int], None], prepare: Callable[[], None] = lambda: None) -> None:
+    """A job beside which the others ask; it begins when a tenth of the time is over, and the round lasts until it ends."""
+    seconds, found, took = bench.options.after, [], []
+
+    def work(number: int) -> None:
+        time.sleep(seconds / 10)
+        start = time.perf_counter()
+        job(number)
+        took.append(time.perf_counter() - start)
+
+    @contextlib.contextmanager
+    def big(number: int) -> Iterator[None]:
+        prepare()
+        before = holds(scene)
+        with meanwhile(lambda: work(number)):
+            yield
+        found.append(growth(before, holds(scene), int(ASKED_PER_SECOND * seconds)))
+
+    # What others' creates wait for is the sync of what the job writes as well: told, and not judged.
+    bench.asked(title, scene, 1, big, bench.options.marks, seconds, ASKED[:1])
+    bench.report.rows.append(Hold(title, found))
+    bench.report.notes.append(f"{title}: took " + ", ".join(f"{one:,.2f} s" for one in took))
+
+
+def _fill(database: Path, devices: dict[str, int], owed: bool = False) -> dict[str, list[str]]:
+    """Devices for users that have an inbox, by SQL; with `owed`, an alert of every notification is owed to each, in an hour."""
+    now, tokens = int(time.time() * 1000), {}
+    due = now + 3_600_000
+    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as db:
+        db.execute("PRAGMA synchronous=OFF")
+        db.execute("BEGIN")
+        for user, count in devices.items():
+            inbox, = db.execute("SELECT id FROM inboxes WHERE app = 'default' AND user_id = ?", (user,)).fetchone()
+            tokens[user] = [secrets.token_hex(32) for _ in range(count)]
+            for token in tokens[user]:
+                device = db.execute(
+                    "INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, "
+                    "last_registered_at, due_at) VALUES ('default', ?, ?, 'ios', 'apns', 'production', ?, ?, ?)",
+                    (token, inbox, now, now, due if owed else None)).lastrowid
+                if owed:
+                    ids = db.execute("SELECT id FROM notifications WHERE inbox_id = ?", (inbox,)).fetchall()
+                    db.executemany(
+                        "INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, due_at) "
+                        f"VALUES (?, {device}, ?, {inbox}, 'owed', {due})",
+                        ((one, identifier(now, device << 32 | number)) for number, (one,) in enumerate(ids)))
+        db.execute("COMMIT")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return tokens
+
+
+def recipients(bench: Bench) -> None:
+    users = [f"recipient-{number:04d}" for number in range(RECIPIENTS if not bench.options.short else 30)]
+    with bench.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS), **dict.fromkeys(users, (0, 0))},
+                     lambda database: _fill(database, dict.fromkeys(users, DEVICES_EACH)), **SETTINGS) as scene:
+        body = scene.content(user_ids=users)
+
+        def job(_: int) -> None:
+            made = json.loads(scene.server.call("POST", "/notifications", scene.key, body))["notifications"]
+            if [one["user_id"] for one in made] != users:
+                raise BenchError(f"POST /notifications to {len(users)} users made {len(made)}")
+        _measure(bench, f"POST /notifications to {len(users):,} users with {DEVICES_EACH} devices each, once", scene, job)
+
+
+def moved(bench: Bench) -> None:
+    """A token with much owed moves to another user, and another one is deleted."""
+    rounds, rows = bench.options.marks, 10_000 if not bench.options.short else 500
+    owners = [f"owner-{number}" for number in range(2 * rounds)]
+    tokens: dict[str, list[str]] = {}
+    with bench.scene({owner: (rows, rows) for owner in owners},
+                     lambda database: tokens.update(_fill(database, dict.fromkeys(owners, 1), owed=True)), **SETTINGS) as scene:
+        def job(number: int) -> None:
+            (moving,), (leaving,) = tokens[owners[2 * number]], tokens[owners[2 * number + 1]]
+            scene.ask("POST", "/device_tokens", "newcomer", json.dumps({"token": moving, "platform": "ios"}).encode())
+            scene.server.call("DELETE", f"/device_tokens/{leaving}", scene.token(owners[2 * number + 1]))
+            time.sleep(1)   # what is left is settled beside
+        _measure(bench, f"a device token with {rows:,} alerts owed moves, and another is deleted", scene, job)
+
+
+def revocation(bench: Bench) -> None:
+    """Every credential that the server remembers is forgotten."""
+    count = 50_000 if not bench.options.short else 200
+    with bench.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}, **SETTINGS) as scene:
+        asks = scene.write("tokens", [request("GET", "/badge", user_token(scene.programs.secret, f"visitor-{number}"))
+                                      for number in range(count)])
+
+        def job(_: int) -> None:
+            scene.command("revoke", "visitor-0")
+            time.sleep(1)   # the server notices it within that
+        _measure(bench, f"a user is revoked while {count:,} tokens are remembered", scene, job,
+                 lambda: bench.loads.append(run_wrk(Target("visitors", scene.server, asks, 16), 3, None)))
+
+
+def backup(bench: Bench) -> None:
+    rows = bench.options.rows
+    with bench.scene({"owner": (rows, rows)}, **SETTINGS) as scene:
+        def job(number: int) -> None:
+            path = scene.programs.folder / f"backup-{number}.sqlite"
+            scene.command("backup", str(path))
+            for file in scene.programs.folder.glob(f"{path.name}*"):
+                file.unlink()
+        _measure(bench, f"campanile backup of {rows:,} notifications", scene, job)
+
+
+def retention(bench: Bench) -> None:
+    """It begins with the server's start, so the server is started with it beside the others' first request."""
+    rows, seconds = bench.options.rows, bench.options.after
+    title = f"retention over {rows:,} notifications, {RETAINED} of which stay"
+    with bench.scene({"owner": (rows, rows)}, **SETTINGS) as scene:
+        kinds = bench.kinds(scene)
+        idle = probes.ask(scene.server.port, kinds, ASKED_PER_SECOND, seconds, contextlib.nullcontext())
+        with bench.wrk("readers", scene, bench.page(scene), 1, seconds):
+            readers = probes.ask(scene.server.port, kinds, ASKED_PER_SECOND, seconds, contextlib.nullcontext())
+        scene.restart(CAMPANILE_RETENTION_PER_INBOX=str(RETAINED))
+        before = holds(scene)
+        beside = probes.ask(scene.server.port, kinds, ASKED_PER_SECOND, seconds, contextlib.nullcontext())
+        counts = growth(before, holds(scene), int(ASKED_PER_SECOND * seconds))
+        left = len(scene.ids())
+    phases = {"idle": idle, "readers": readers, "beside": beside}
+    for name in kinds:
+        waits = {phase: [found.waits[name]] for phase, found in phases.items()}
+        bench.report.rows.append(Line(title, name, waits, is_judged=name == ASKED[0]))
+    bench.report.rows.append(Hold(title, [counts]))
+    bench.report.notes.append(f"{title}: {rows - left:,} were deleted in {seconds:g} s")
+
+
+JOBS = {"retention": retention, "backup": backup, "revocation": revocation, "moved": moved, "recipients": recipients}
