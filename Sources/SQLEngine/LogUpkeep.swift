@@ -7,6 +7,26 @@ package struct LogTrouble: Sendable {
     package let reason: SQLError?
 }
 
+/// The log's file, when it is longer than any that was begun anew: nobody tells how much of it others have filled.
+struct LongLog {
+    private let path: String
+    private let pageBytes: Int
+    private let bytes: Int
+
+    /// - Parameter pageBytes: of the database.
+    /// - Returns: nil for a program that leaves the log to another.
+    init?(of database: String, _ options: DatabaseOptions, pageBytes: Int) {
+        guard options.walAutocheckpointPages < Int(Int32.max), pageBytes > 0 else { return nil }
+        path = database + "-wal"
+        // A page of the log has a head of 24 bytes (https://www.sqlite.org/fileformat2.html, section 4).
+        self.pageBytes = pageBytes + 24
+        bytes = options.logBytesKept + options.walAutocheckpointPages * self.pageBytes
+    }
+
+    /// About how many pages it holds; nil while it is short.
+    var pages: Int? { File.size(path).flatMap { $0 > bytes ? $0 / pageBytes : nil } }
+}
+
 /// Decides when the writer has its log copied, and copies the rest. Used on the writer's thread only.
 struct LogUpkeep {
     private let checkpointer: Checkpointer

@@ -42,6 +42,7 @@ final class Writer: @unchecked Sendable {
     /// Whether the log of displaced files needs no more work.
     private var isLogSaved = true
     private var upkeep: LogUpkeep
+    private let longLog: LongLog?
     private var dataVersion: Int64
     private var nextPoll: UInt64 = 0
 
@@ -58,6 +59,7 @@ final class Writer: @unchecked Sendable {
         // The first read: SQLite opens the log only then.
         dataVersion = try connection.dataVersion()
         files = try OpenFiles(file)
+        longLog = try LongLog(of: file.path, options, pageBytes: connection.first("PRAGMA page_size") { Int($0.int(0)) } ?? 0)
         connection.takeBack()
         upkeep = try LogUpkeep(Connection(path: file.path, access: .checkpoint, options: options), options: options)
         do {
@@ -163,7 +165,7 @@ extension Writer {
                 transaction.undoAll()
                 job.answer(error)
             case .poll:
-                _ = lookAtFiles()
+                if lookAtFiles() == nil { keepForeignLogShort() }
                 noticeForeignChange()
             case .finish:
                 finish()
@@ -407,7 +409,16 @@ extension Writer {
     /// After the answers, so that no caller waits for it.
     private func keepLogShort() {
         guard let pages = connection.takeLogPages() else { return }
+        keepLogShort(pages)
+    }
+
+    private func keepLogShort(_ pages: Int) {
         trusting { try upkeep.committed(pages, on: connection) { trouble in monitor.withLock { logWatcher }?(trouble) } }
+    }
+
+    /// Copies the log that another process has filled, which leaves that to this one.
+    private func keepForeignLogShort() {
+        if let pages = longLog?.pages { keepLogShort(pages) }
     }
 
     /// Copies the log now; on the writer's thread.
@@ -450,6 +461,7 @@ extension Writer {
         let caller = BlockedCaller<Void>()
         submit(
             Write(needsTransaction: false) { [self] _ in
+                keepForeignLogShort()
                 noticeForeignChange()
             } deliver: {
                 caller.put($0)

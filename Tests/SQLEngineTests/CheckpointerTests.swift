@@ -34,6 +34,29 @@ struct CheckpointerTests {
         #expect(try fixture.count == 4)
     }
 
+    @Test("a log that only another process fills is copied by the one that serves it, and begun anew")
+    func foreign() throws {
+        let fixture = try Fixture {
+            $0.walAutocheckpointPages = 10
+            $0.logBytesKept = 0
+        }
+        var options = DatabaseOptions()
+        options.synchronous = .off
+        options.walAutocheckpointPages = .max
+        options.logBytesKept = 0
+        let other = try Database(path: fixture.folder.file(), options: options)
+        fixture.database.onForeignChange {}
+        for number in 0..<40 {
+            try other.writeBlocking {
+                _ = try $0.connection.run("INSERT OR REPLACE INTO things (id, data) VALUES (?1, randomblob(200000))", number % 4)
+            }
+            // As a poll does: the first begins a copy, and the next ends it.
+            try fixture.database.pollForeignChange()
+        }
+        #expect(try Self.bytes(fixture, "test.sqlite-wal") < 4 * 25 * 9_000)
+        #expect(try fixture.count == 4)
+    }
+
     @Test("writes are answered while the log is copied: the thread that copies isn't the writer's", .timeLimit(.minutes(1)))
     func meanwhile() async throws {
         #expect(TestDisk.isInstalled)
