@@ -19,6 +19,8 @@ CREATE TABLE inboxes (
     listened_until       INTEGER NOT NULL DEFAULT 0, -- until then events are recorded for this inbox
     listened_from        INTEGER NOT NULL DEFAULT 0, -- its events are complete after this sequence
     unread_from          BLOB,                       -- no older notification is unread; NULL: any may be
+    -- unread ones that were imported while the badge showed a number, which leaves as many out until the next clearing
+    uncounted            INTEGER NOT NULL DEFAULT 0 CHECK (uncounted BETWEEN 0 AND unread_count),
     UNIQUE (app, user_id)
 ) STRICT;
 
@@ -93,7 +95,7 @@ CREATE TABLE deliveries (
     settled_at      INTEGER,
     token           TEXT,                    -- kept when the device left, so that the delivery can still be explained
     answers         TEXT,                    -- JSON array of the provider's answers; NULL: accepted at the first attempt, or none
-    reason          TEXT,                    -- of device 0: push_false, expired, no_devices; of others: app_version (withheld),
+    reason          TEXT,                    -- of device 0: push_false, expired, no_devices, imported; of others: app_version (withheld),
                                              -- without_link (sent so), restored (superseded), or NULL
     traceparent     TEXT,                    -- W3C Trace Context: the trace that the producer created it in, if it named one
     PRIMARY KEY (notification_id, device_id)
@@ -200,6 +202,13 @@ CREATE TABLE revocations (
     user_id    TEXT    NOT NULL,
     not_before INTEGER NOT NULL,             -- tokens issued before are refused
     PRIMARY KEY (app, user_id)
+) STRICT, WITHOUT ROWID;
+
+-- The entries that `campanile import` brought in, also those that were deleted since: a second run doesn't bring them back.
+CREATE TABLE imported_entries (
+    app         TEXT NOT NULL,
+    external_id TEXT NOT NULL,               -- what the other system called it
+    PRIMARY KEY (app, external_id)
 ) STRICT, WITHOUT ROWID;
 
 -- One row: what a start has to know of those before it.

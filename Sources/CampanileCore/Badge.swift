@@ -26,6 +26,9 @@ package struct InboxState: Equatable, Sendable {
     /// Unread notifications newer than `clearedID`.
     package private(set) var unreadSinceCleared: Int64
     package private(set) var armed: Bool
+    /// So many of the unread ones came in from elsewhere while the badge showed a number: it leaves them out until the next
+    /// clearing, because an import changes nobody's number.
+    package private(set) var uncounted: Int64
     package private(set) var clearedID: UUIDv7?
     package private(set) var newestID: UUIDv7?
     /// No notification older than this is unread; nil: any may be. Where the search for what is unread ends.
@@ -34,12 +37,14 @@ package struct InboxState: Equatable, Sendable {
     package private(set) var updatedAt: Timestamp?
 
     package init(
-        unreadCount: Int64 = 0, unreadSinceCleared: Int64 = 0, armed: Bool = false, clearedID: UUIDv7? = nil,
-        newestID: UUIDv7? = nil, unreadFrom: UUIDv7? = nil, version: Int64 = 0, updatedAt: Timestamp? = nil
+        unreadCount: Int64 = 0, unreadSinceCleared: Int64 = 0, armed: Bool = false, uncounted: Int64 = 0,
+        clearedID: UUIDv7? = nil, newestID: UUIDv7? = nil, unreadFrom: UUIDv7? = nil, version: Int64 = 0,
+        updatedAt: Timestamp? = nil
     ) {
         self.unreadCount = unreadCount
         self.unreadSinceCleared = unreadSinceCleared
         self.armed = armed
+        self.uncounted = uncounted
         self.clearedID = clearedID
         self.newestID = newestID
         self.unreadFrom = unreadFrom
@@ -48,8 +53,14 @@ package struct InboxState: Equatable, Sendable {
     }
 
     package func count(_ policy: BadgePolicy) -> Int64 {
+        guard armed || policy == .sinceOpened else { return 0 }
+        return max(0, countable(policy) - uncounted)
+    }
+
+    /// What the badge counts when nothing is left out.
+    private func countable(_ policy: BadgePolicy) -> Int64 {
         switch policy {
-        case .unread: armed ? unreadCount : 0
+        case .unread: unreadCount
         case .sinceOpened: unreadSinceCleared
         }
     }
@@ -67,6 +78,23 @@ package struct InboxState: Equatable, Sendable {
     package mutating func created(_ id: UUIDv7) {
         newestID = newestID.map { max($0, id) } ?? id
         addUnread(id)
+    }
+
+    /// A notification came in from elsewhere, where its user has seen it or not: the number stays as it is.
+    package mutating func imported(_ id: UUIDv7, isUnread: Bool, policy: BadgePolicy) {
+        newestID = newestID.map { max($0, id) } ?? id
+        guard isUnread else { return }
+        let shown = count(policy)
+        let wasAllSeen = unreadSinceCleared == 0
+        // With nothing unread the number is 0, armed or not.
+        let wasArmed = armed && unreadCount > 0
+        addUnread(id)
+        armed = wasArmed
+        if wasAllSeen, isSinceCleared(id) {
+            clearedID = id
+            unreadSinceCleared = 0
+        }
+        uncounted += count(policy) - shown
     }
 
     package mutating func markedUnread(_ id: UUIDv7) { addUnread(id) }
@@ -99,6 +127,7 @@ package struct InboxState: Equatable, Sendable {
     /// The user has seen what is there: disarms, and what comes later counts from here.
     package mutating func cleared() {
         armed = false
+        uncounted = 0
         clearedID = newestID
         unreadSinceCleared = 0
     }
@@ -106,8 +135,17 @@ package struct InboxState: Equatable, Sendable {
     /// To be called once at the end of every transaction: `version` becomes max(previous + 1, now) when the count or the
     /// unread count differs from what it was before, so that a restored database can't go backwards for a client.
     package mutating func stamp(before: InboxState, policy: BadgePolicy, now: Timestamp) {
+        // Those left out may be among the ones that are gone.
+        uncounted = min(uncounted, countable(policy))
         guard count(policy) != before.count(policy) || unreadCount != before.unreadCount else { return }
         self = restamped(now: now)
+    }
+
+    /// The same state for another policy, which leaves nothing out.
+    package func adopting(_ policy: BadgePolicy, from old: BadgePolicy, now: Timestamp) -> InboxState {
+        var state = self
+        state.uncounted = 0
+        return state.count(policy) == count(old) ? state : state.restamped(now: now)
     }
 
     /// The same state under its next version.

@@ -53,7 +53,7 @@ struct Restore: AsyncParsableCommand {
 }
 
 /// Notices SIGINT and SIGTERM, so that a command can stop in order.
-private final class Interruption: Sendable {
+final class Interruption: Sendable {
     private let signals = TerminationSignals()
     private let asked = Atomic(false)
 

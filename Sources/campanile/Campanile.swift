@@ -11,7 +11,7 @@ struct Campanile: AsyncParsableCommand {
         subcommands: [
             Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, StreamName.self, Notify.self,
             BadgeCommand.self,
-            Explain.self, Stats.self, Health.self, Backup.self, Restore.self, DeepLinksCommand.self, DoctorCommand.self,
-            SimulatorCommand.self,
+            Explain.self, Stats.self, Health.self, Backup.self, Restore.self, Import.self, DeepLinksCommand.self,
+            DoctorCommand.self, SimulatorCommand.self,
         ])
 }

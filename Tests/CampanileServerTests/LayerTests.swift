@@ -8,6 +8,7 @@ import Testing
     /// From the bottom. The empty one is the root, which wires everything.
     static let layers = [
         "Domain", "Store", "JSON", "Configuration", "Auth", "Delivery", "Devices", "Inbox", "Realtime", "Metrics", "Logs", "API",
+        "Import",
         "",
     ]
 

@@ -62,6 +62,7 @@ package struct Explanation: Sendable {
         case .pushFalse: "Nothing was owed: it was created with push: false."
         case .expired: "Nothing was owed: expires_at had passed when it was created."
         case .noDevices: "Nothing was owed: the user had no device when it was created."
+        case .imported: "Nothing was owed: it was imported."
         }
     }
 

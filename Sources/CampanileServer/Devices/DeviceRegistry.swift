@@ -46,8 +46,12 @@ struct DeviceRegistry: Sendable {
     }
 
     /// Ends the old owner's pushes to it, and sets the icon to the new owner's number.
-    /// - Parameter before: the device as it was the old owner's.
-    private func move(_ before: DeviceSchedule, _ token: String, to inbox: InboxID, in transaction: Transaction) throws {
+    /// - Parameters:
+    ///   - before: the device as it was the old owner's.
+    ///   - isTold: false leaves the icon as it is until the inbox changes.
+    private func move(
+        _ before: DeviceSchedule, _ token: String, to inbox: InboxID, isTold: Bool = true, in transaction: Transaction
+    ) throws {
         try dropStalest(inbox: inbox, in: transaction)
         try DeviceTokenRepository.settleGone(before, token: token, in: transaction)
         // With its new platform.
@@ -59,9 +63,35 @@ struct DeviceRegistry: Sendable {
         schedule.toldCount = nil
         schedule.toldAt = nil
         schedule.badgeAttempts = 0
-        schedule.badgeDueAt = badgePushes.owes(schedule, badge, now: transaction.now) ? transaction.now : nil
+        schedule.badgeDueAt = isTold && badgePushes.owes(schedule, badge, now: transaction.now) ? transaction.now : nil
         if !schedule.isInFlight { schedule.look(at: schedule.badgeDueAt) }
         try DeviceTokenRepository.store(schedule, in: transaction)
+    }
+
+    /// Takes over a registration of another system. One that is known here moves or changes only if the other is newer, and nothing
+    /// is told to the device.
+    func importDevice(_ device: DeviceToken, _ user: User, in transaction: Transaction) throws -> ImportOutcome {
+        let connection = transaction.connection
+        let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: connection)
+        if let known, known.lastRegisteredAt >= device.lastRegisteredAt { return .known }
+        let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
+        // The stalest of too many would leave again at once.
+        guard try known?.inbox == inbox || DeviceTokenRepository.hasRoom(for: device, inbox: inbox, in: connection)
+        else { return .surplus }
+        guard let known else {
+            _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
+            try dropStalest(inbox: inbox, in: transaction)
+            return .made
+        }
+        let moves = known.inbox != inbox
+        // It may have left this inbox a moment ago: then all that was owed to it there is settled first.
+        while moves, try !DepartedDeviceRepository.settleSome(of: known.id, from: inbox, in: transaction) {}
+        let schedule = moves ? try DeviceTokenRepository.schedule(known.id, in: connection) : nil
+        try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
+        if let schedule { try move(schedule, device.token, to: inbox, isTold: false, in: transaction) }
+        // Its owed pushes may now be due in another lane.
+        badgePushes.wakeDeliveryWorker(after: transaction)
+        return moves ? .moved : .renewed
     }
 
     private func dropStalest(inbox: InboxID, in transaction: Transaction) throws {

@@ -20,6 +20,8 @@ enum NothingOwed: String, Sendable {
     case pushFalse = "push_false"
     case expired
     case noDevices = "no_devices"
+    /// It came in from another system.
+    case imported
 }
 
 /// An alert owed to one device.

@@ -215,6 +215,22 @@ package enum Limits {
     static let retentionPauseMilliseconds: Int64 = 20
     static let retentionPeriodMilliseconds: Int64 = 6 * 3_600_000
 
+    // The import
+    /// One line of a file of devices or notifications, line breaks within quotes included.
+    static let importedRecordBytes = 256 * 1_024
+    static let externalIDBytes = 255
+    /// Mistakes that are printed; all are counted.
+    package static let printedMistakes = 100
+    /// Records that one transaction writes at most, and the time after which it begins no further one: beside a server, and alone.
+    static let importedPerTransaction = 500
+    static let importTurnMilliseconds: Int64 = 5
+    static let importAloneMilliseconds: Int64 = 100
+    /// The pause after each transaction beside a server.
+    static let importPauseMilliseconds: Int64 = 10
+    /// While the log has grown by so many bytes beside a server, the import waits a moment for the server to copy it.
+    static let importLogBytes = 64 * 1_024 * 1_024
+    static let importLogPauseMilliseconds: Int64 = 1_000
+
     // The metrics
     /// Lanes that have numbers of their own; those beyond share them.
     static let namedLanes = 200

@@ -42,7 +42,7 @@ extension DeviceTokenRepository {
             """
             SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
                 sending_id, busy_until, last_registered_at, d.token, provider, environment, user_id,
-                unread_count, unread_since_cleared, armed, version, updated_at,
+                unread_count, unread_since_cleared, armed, version, updated_at, uncounted,
                 a.notification_id, a.id, a.inbox_id, a.attempts,
                 n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
                 iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
@@ -56,8 +56,8 @@ extension DeviceTokenRepository {
             """, lane.app, lane.provider.rawValue, transaction.now, limit
         ) { row in
             DueDevice(
-                schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 22), app: lane.app,
-                userID: row.text(16), target: target(row, from: 13), appVersion: row.textOrNil(39),
+                schedule: schedule(row), alert: DeliveryRepository.alert(row, from: 23), app: lane.app,
+                userID: row.text(16), target: target(row, from: 13), appVersion: row.textOrNil(40),
                 badge: InboxRepository.badge(row, from: 17, policy))
         }
     }
@@ -105,7 +105,8 @@ extension DeviceTokenRepository {
         try connection.first(
             """
             SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at
+                sending_id, busy_until, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at,
+                uncounted
             FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ?1
             """, id
         ) { row in

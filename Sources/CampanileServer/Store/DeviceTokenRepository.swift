@@ -141,6 +141,14 @@ enum DeviceTokenRepository {
         ) { $0.device(0) }
     }
 
+    /// Whether a device may be in an inbox: there are few enough, or one is staler.
+    static func hasRoom(for device: DeviceToken, inbox: InboxID, in connection: Connection) throws -> Bool {
+        let newer = try connection.first(
+            "SELECT count(*) FROM device_tokens WHERE inbox_id = ?1 AND last_registered_at >= ?2", inbox, device.lastRegisteredAt
+        ) { $0.int(0) }
+        return newer ?? 0 < Int64(Limits.devicesPerUser)
+    }
+
     static func token(_ id: DeviceID, in connection: Connection) throws -> String? {
         try connection.first("SELECT token FROM device_tokens WHERE id = ?1", id) { $0.text(0) }
     }

@@ -11,11 +11,11 @@ enum InboxRepository {
     static func making(app: String, userID: String, in transaction: Transaction) throws -> Inbox {
         let found = try transaction.connection.first(
             """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
-                listened_until, id
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                unread_from, listened_until, id
             FROM inboxes WHERE app = ?1 AND user_id = ?2
             """, app, userID
-        ) { Inbox(id: $0.inbox(9), state: state($0), listenedUntil: $0.time(8)) }
+        ) { Inbox(id: $0.inbox(10), state: state($0), listenedUntil: $0.time(9)) }
         if let found { return found }
         let version = try ProgramStateRepository.versionsFrom(in: transaction.connection)
         _ = try transaction.connection.run(
@@ -34,33 +34,34 @@ enum InboxRepository {
     static func found(_ id: InboxID, in connection: Connection) throws -> Inbox {
         try connection.first(
             """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, cleared_id, newest_id, unread_from,
-                listened_until
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                unread_from, listened_until
             FROM inboxes WHERE id = ?1
             """, id
-        ) { Inbox(id: id, state: state($0), listenedUntil: $0.time(8)) }
+        ) { Inbox(id: id, state: state($0), listenedUntil: $0.time(9)) }
             ?? Inbox(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
 
     private static func state(_ row: borrowing Row) -> InboxState {
         InboxState(
-            unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2), clearedID: row.idOrNil(5),
-            newestID: row.idOrNil(6), unreadFrom: row.idOrNil(7), version: row.int(3), updatedAt: row.timeOrNil(4))
+            unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2), uncounted: row.int(5),
+            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.int(3),
+            updatedAt: row.timeOrNil(4))
     }
 
     /// What the badge is computed from, of a row that has these columns from `first` on: unread_count,
-    /// unread_since_cleared, armed, version, updated_at.
+    /// unread_since_cleared, armed, version, updated_at, uncounted.
     static func badge(_ row: borrowing Row, from first: Int32, _ policy: BadgePolicy) -> Badge {
         InboxState(
             unreadCount: row.int(first), unreadSinceCleared: row.int(first + 1), armed: row.bool(first + 2),
-            version: row.int(first + 3), updatedAt: row.timeOrNil(first + 4)
+            uncounted: row.int(first + 5), version: row.int(first + 3), updatedAt: row.timeOrNil(first + 4)
         ).badge(policy)
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     static func badge(_ id: InboxID, _ policy: BadgePolicy, in connection: Connection) throws -> Badge {
         try connection.first(
-            "SELECT unread_count, unread_since_cleared, armed, version, updated_at FROM inboxes WHERE id = ?1", id
+            "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = ?1", id
         ) { badge($0, from: 0, policy) } ?? .none
     }
 
@@ -75,10 +76,10 @@ enum InboxRepository {
         _ = try transaction.connection.run(
             """
             UPDATE inboxes SET unread_count = ?2, unread_since_cleared = ?3, armed = ?4, cleared_id = ?5, newest_id = ?6,
-                version = ?7, updated_at = ?8, unread_from = ?9
+                version = ?7, updated_at = ?8, unread_from = ?9, uncounted = ?10
             WHERE id = ?1
             """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
-            state.version, state.updatedAt, state.unreadFrom)
+            state.version, state.updatedAt, state.unreadFrom, state.uncounted)
     }
 
     static func owner(_ id: InboxID, in connection: Connection) throws -> (app: String, userID: String)? {
@@ -89,14 +90,14 @@ enum InboxRepository {
     static func restamp(
         from old: BadgePolicy, to new: BadgePolicy, in transaction: Transaction
     ) throws -> [InboxID] {
-        var changed: [(InboxID, InboxState)] = []
+        var changed: [InboxID] = []
         for id in try ids(in: transaction.connection) {
-            let state = try state(id, in: transaction.connection)
-            guard state.count(old) != state.count(new) else { continue }
-            changed.append((id, state.restamped(now: transaction.now)))
+            let before = try state(id, in: transaction.connection)
+            let state = before.adopting(new, from: old, now: transaction.now)
+            if state != before { try store(state, id, in: transaction) }
+            if state.version != before.version { changed.append(id) }
         }
-        for (id, state) in changed { try store(state, id, in: transaction) }
-        return changed.map(\.0)
+        return changed
     }
 
     /// Gives all inboxes one version, greater than those that they have.

@@ -18,6 +18,7 @@ enum Migrations {
         Migration(version: 10, name: "m0010_restore", sql: text(PackageResources.m0010_restore_sql)),
         Migration(version: 11, name: "m0011_seen", sql: text(PackageResources.m0011_seen_sql)),
         Migration(version: 12, name: "m0012_in_parts", sql: text(PackageResources.m0012_in_parts_sql)),
+        Migration(version: 13, name: "m0013_import", sql: text(PackageResources.m0013_import_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

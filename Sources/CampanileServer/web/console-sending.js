@@ -6,6 +6,7 @@ const reasons = {
   no_devices: "Nothing was owed: the user had no device then.",
   push_false: "Nothing was owed: it was created without an alert.",
   expired: "Nothing was owed: it had expired.",
+  imported: "Nothing was owed: it was imported.",
 };
 
 const states = {

@@ -54,6 +54,9 @@ private struct BadgeWalk {
     private var entries: [Entry] = []
     /// The model's own badge, counted from its definition.
     private var isArmed = false
+    /// Imported ones that the number leaves out.
+    private var leftOut: Int64 = 0
+    private var imports = 0
     private var clearedID: UUIDv7?
     private var last: Badge = .none
     private var phones: [String: Int64] = [:]
@@ -66,10 +69,12 @@ private struct BadgeWalk {
         chance = SplitMix(state: seed &* 7_919)
     }
 
-    private var modelCount: Int64 {
+    private var modelCount: Int64 { policy == .unread && !isArmed ? 0 : countable(policy) - leftOut }
+
+    private func countable(_ policy: BadgePolicy) -> Int64 {
         let unread = entries.filter { !$0.isRead }
         switch policy {
-        case .unread: return isArmed ? Int64(unread.count) : 0
+        case .unread: return Int64(unread.count)
         case .sinceOpened: return Int64(unread.filter { entry in clearedID.map { entry.id > $0 } ?? true }.count)
         }
     }
@@ -77,7 +82,7 @@ private struct BadgeWalk {
     mutating func step() async throws {
         fixture.clock.advance(milliseconds: Int64.random(in: 0...1_500, using: &chance))
         let device = devices.randomElement(using: &chance).flatMap { Bool.random(using: &chance) ? $0 : nil }
-        switch Int.random(in: 0..<13, using: &chance) {
+        switch Int.random(in: 0..<14, using: &chance) {
         case 0...2: try await create()
         case 3: try await setRead(true, device)
         case 4: try await setRead(false, device)
@@ -87,6 +92,7 @@ private struct BadgeWalk {
         case 8: try await clear(device)
         case 9: try await look(device)
         case 10: try await register()
+        case 11: try await bringIn()
         default: try await send()
         }
         try check()
@@ -99,6 +105,39 @@ private struct BadgeWalk {
         entries.append(Entry(id: id, isRead: false))
         isArmed = true
         arrive()
+    }
+
+    /// Imports entries that are older than the newest or not, and shows that nobody's number changes.
+    private mutating func bringIn() async throws {
+        let before = modelCount
+        var text = Fixture.header
+        for _ in 0..<Int.random(in: 1...3, using: &chance) {
+            imports += 1
+            let at = fixture.time(-Int64.random(in: 0...20_000, using: &chance))
+            text += Fixture.line("\(imports)", at: at, readAt: Int.random(in: 0..<3, using: &chance) == 0 ? at : nil)
+        }
+        let first = imports - text.split(separator: "\n").count + 2
+        #expect(try await fixture.importNotifications(text)[.known] == 0)
+        let stored = try fixture.database.read { connection in
+            try connection.all(
+                """
+                SELECT id, read_at FROM notifications WHERE CAST(title AS INTEGER) >= ?1 ORDER BY CAST(title AS INTEGER)
+                """, first
+            ) { (id: $0.id(0), isRead: !$0.isNull(1)) }
+        }
+        for (id, isRead) in stored { arrived(Entry(id: id, isRead: isRead)) }
+        #expect(try fixture.badge().count == before && modelCount == before)
+    }
+
+    private mutating func arrived(_ entry: Entry) {
+        defer { newest = max(newest ?? entry.id, entry.id) }
+        guard !entry.isRead else { return entries.append(entry) }
+        let shown = modelCount
+        let isSeen = countable(.sinceOpened) == 0
+        if countable(.unread) == 0 { isArmed = false }
+        entries.append(entry)
+        if isSeen, clearedID.map({ entry.id > $0 }) ?? true { clearedID = entry.id }
+        leftOut += modelCount - shown
     }
 
     private mutating func setRead(_ isRead: Bool, _ device: Character?) async throws {
@@ -121,6 +160,7 @@ private struct BadgeWalk {
 
     private mutating func cleared(_ badge: Badge?, _ device: Character?) {
         isArmed = false
+        leftOut = 0
         clearedID = [newest, entries.map(\.id).max()].compactMap(\.self).max()
         if let device, let badge, phones[Fixture.token(device)] != nil { phones[Fixture.token(device)] = badge.count }
     }
@@ -183,6 +223,7 @@ private struct BadgeWalk {
     func differences() throws -> [BadgeAudit.Difference] { try BadgeAudit(fixture.database).differences }
 
     private mutating func check() throws {
+        leftOut = min(leftOut, countable(policy))
         let badge = try fixture.badge()
         #expect(try differences().isEmpty)
         #expect(badge.count == modelCount)

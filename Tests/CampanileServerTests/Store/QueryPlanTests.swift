@@ -46,6 +46,7 @@ struct QueryPlanTests {
             "a user has 50 devices at most",
         "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until, last_registered_at, token, provider, environment, app_version FROM device_tokens WHERE inbox_id = ?1":
             "a user has 50 devices at most",
+        "SELECT count(*) FROM device_tokens WHERE inbox_id = ?1 AND last_registered_at >= ?2": "a user has 50 devices at most",
         "SELECT id FROM device_tokens WHERE inbox_id = ?1": "a user has 50 devices at most",
         "SELECT token, platform, provider, environment, app_version, locale, last_registered_at FROM device_tokens WHERE inbox_id = ?1":
             "a user has 50 devices at most",

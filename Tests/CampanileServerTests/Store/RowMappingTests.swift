@@ -24,8 +24,8 @@ import Testing
             _ = try connection.run(
                 """
                 INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, armed, version, updated_at, cleared_id,
-                    newest_id, unread_from, listened_until, listened_from)
-                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, ?1, ?2, ?3, 1015, 16)
+                    newest_id, unread_from, listened_until, listened_from, uncounted)
+                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, ?1, ?2, ?3, 1015, 16, 3)
                 """, cleared, newest, unreadFrom)
             _ = try connection.run(
                 """
@@ -78,7 +78,7 @@ import Testing
     }
 
     private static func check(_ badge: Badge, _ policy: BadgePolicy) {
-        #expect(badge.count == (policy == .unread ? 12 : 7) && badge.unreadCount == 12)
+        #expect(badge.count == (policy == .unread ? 9 : 4) && badge.unreadCount == 12)
         #expect(badge.version == 1013 && badge.updatedAt == time(1014))
     }
 
@@ -146,7 +146,7 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 0)
         let expected = InboxState(
-            unreadCount: 12, unreadSinceCleared: 7, armed: true, clearedID: Self.cleared, newestID: Self.newest,
+            unreadCount: 12, unreadSinceCleared: 7, armed: true, uncounted: 3, clearedID: Self.cleared, newestID: Self.newest,
             unreadFrom: Self.unreadFrom, version: 1013, updatedAt: Self.time(1014))
         let made = try fixture.database.writeBlocking { try InboxRepository.making(app: "shop", userID: "alice", in: $0) }
         #expect(made.id == InboxID(41) && made.state == expected && made.listenedUntil == Self.time(1015))
@@ -160,7 +160,7 @@ import Testing
             _ = try transaction.connection.run(
                 """
                 UPDATE inboxes SET unread_since_cleared = 0, unread_count = 0, armed = 0, cleared_id = NULL, newest_id = NULL,
-                    version = 0, updated_at = 0, unread_from = NULL
+                    version = 0, updated_at = 0, unread_from = NULL, uncounted = 0
                 """)
             try InboxRepository.store(expected, InboxID(41), in: transaction)
         }

@@ -1,0 +1,13 @@
+/// What becomes of a record that is imported.
+package enum ImportOutcome: String, CaseIterable, Sendable {
+    /// It is new here.
+    case made
+    /// It was here already, at least as new.
+    case known
+    /// A device that was here, with an older registration.
+    case renewed
+    /// The same, of another user's.
+    case moved
+    /// A device staler than the fifty that its user has.
+    case surplus
+}

@@ -1,0 +1,31 @@
+import CampanileCore
+import SQLEngine
+
+/// Brings device tokens in from elsewhere. Nothing is pushed.
+struct DeviceImport: Sendable, RecordImport {
+    let app: String
+    let registry: DeviceRegistry
+
+    let columns = ImportedDevice.columns
+    let required = ImportedDevice.required
+
+    func parse(_ members: [JSONValue.Member], number: Int, now: Timestamp) throws -> ImportedDevice {
+        try ImportedDevice(members, now: now)
+    }
+
+    func outcome(of entry: ImportedDevice, in connection: Connection) throws -> ImportOutcome {
+        guard let known = try DeviceTokenRepository.find(app: app, token: entry.device.token, in: connection) else {
+            return .made
+        }
+        guard known.lastRegisteredAt < entry.device.lastRegisteredAt else { return .known }
+        return try InboxRepository.id(app: app, userID: entry.userID, in: connection) == known.inbox ? .renewed : .moved
+    }
+
+    func begin() {}
+
+    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: Transaction) throws -> ImportOutcome {
+        try registry.importDevice(entry.device, User(app: app, userID: entry.userID), in: transaction)
+    }
+
+    func end(_ batch: Void, in transaction: Transaction) throws {}
+}

@@ -1,0 +1,58 @@
+import CampanileCore
+import SQLEngine
+
+/// Brings notifications in from elsewhere. Nothing is pushed, no device counts as told, and no badge's number changes.
+struct NotificationImport: Sendable, RecordImport {
+    let app: String
+    let rules: NotificationRules
+    let policy: BadgePolicy
+    /// The age of a notification whose deliveries are forgotten: there is nothing to say of them any more.
+    let deliveriesMilliseconds: Int64
+    let random: @Sendable () -> UInt64
+
+    let columns = ImportedNotification.columns
+    let required = ImportedNotification.required
+
+    func parse(_ members: [JSONValue.Member], number: Int, now: Timestamp) throws -> ImportedNotification {
+        try ImportedNotification(members, number: number, rules: rules, now: now, random: random())
+    }
+
+    func outcome(of entry: ImportedNotification, in connection: Connection) throws -> ImportOutcome {
+        try ImportRepository.has(app: app, externalID: entry.externalID, in: connection) ? .known : .made
+    }
+
+    /// The inboxes that a transaction changes, each as it was and as it becomes: written once, at its end.
+    struct Batch: Sendable {
+        fileprivate var inboxes: [ExactText: (found: Inbox, state: InboxState)] = [:]
+    }
+
+    func begin() -> Batch { Batch() }
+
+    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome {
+        guard try ImportRepository.note(app: app, externalID: entry.externalID, in: transaction) else { return .known }
+        let key = ExactText(entry.userID)
+        let made = try batch.inboxes[key]?.found ?? InboxRepository.making(app: app, userID: entry.userID, in: transaction)
+        let notification = entry.notification
+        try NotificationRepository.insert(notification, inbox: made.id, in: transaction)
+        if let readAt = notification.readAt {
+            try NotificationRepository.setRead(readAt, notification.id, inbox: made.id, in: transaction)
+        }
+        if notification.createdAt.milliseconds > transaction.now.milliseconds - deliveriesMilliseconds {
+            try DeliveryRepository.insertNone(
+                notification: notification.id, inbox: made.id, reason: .imported, in: transaction)
+        }
+        var changed = batch.inboxes[key] ?? (made, made.state)
+        changed.state.imported(notification.id, isUnread: notification.readAt == nil, policy: policy)
+        batch.inboxes[key] = changed
+        return .made
+    }
+
+    func end(_ batch: Batch, in transaction: Transaction) throws {
+        for (found, state) in batch.inboxes.values {
+            var state = state
+            state.stamp(before: found.state, policy: policy, now: transaction.now)
+            try InboxRepository.store(state, found.id, in: transaction)
+            try found.record(nil, badgeChanged: state.version != found.state.version, in: transaction)
+        }
+    }
+}
