@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios tour contract trust-short \
-	bench-short browser bench parts crash powerloss faults jitter restarts backups fuzz generators clean
+	bench-short browser bench parts crash powerloss faults jitter restarts backups imports fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -27,7 +27,7 @@ help: ## Say what there is
 setup: ## Install the system packages that are missing, and check that Swift is there
 	@SWIFT="$(SWIFT)" scripts/setup.sh
 
-setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy, Prometheus
+setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy, PostgreSQL, Prometheus
 	@SWIFT="$(SWIFT)" scripts/setup.sh tests
 
 build: setup ## Build the release binary
@@ -116,6 +116,8 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@$(PYTHON) -m pytest contract/others_senders.py --binary "$(DEBUG)"
 	@echo "==> contract: the authorization matrix"
 	@$(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
+	@echo "==> contract: the statements of docs/moving-in.md against PostgreSQL, and what they export imported"
+	@$(PYTHON) -m pytest contract/moving_in.py --binary "$(DEBUG)"
 	@echo "==> contract: /metrics as prometheus-client and Prometheus read it; the queries of the dashboard"
 	@$(PYTHON) -m pytest contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
@@ -130,7 +132,7 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/unit.py --binary "$(DEBUG)"
 	@$(PYTHON) contract/stack.py
 
-trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts and backups, with the debug binary
+trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, backups and imports, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
 	@echo "==> trust: kill -9 under load, 2 rounds"
@@ -149,6 +151,8 @@ trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts an
 	@python3 trust/restart.py --short --binary "$(DEBUG)"
 	@echo "==> trust: backups under load and a restore, in short"
 	@python3 trust/backups.py --short --binary "$(DEBUG)"
+	@echo "==> trust: an import, in short"
+	@python3 trust/imports.py --short --binary "$(DEBUG)"
 
 bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
 	@echo "==> bench: a short run that judges no figure"
@@ -200,6 +204,10 @@ jitter: build ## 500 clients whose connections are cut: every notification seen,
 backups: build ## 50 backups under load, each opened and compared with what was acknowledged; a restore that repeats nothing
 	@echo "==> backups: 50 under load, and a restore"
 	@python3 trust/backups.py --binary "$(RELEASE)"
+
+imports: build ## 100,000 devices and 1,000,000 notifications imported: rate, memory, twice; beside a server, killed in the middle
+	@echo "==> imports: 1,100,000 records, and again; beside a server"
+	@python3 trust/imports.py --binary "$(RELEASE)"
 
 restarts: build ## 20 restarts under 300 requests/s by socket activation: nobody is refused, nothing is left without an answer
 	@echo "==> restarts: 20 by a socket that is handed down, under 300 requests a second; and the control"
