@@ -11,7 +11,7 @@ packages=(
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 if [[ ${1:-} == tests ]]; then
-    packages+=(chromium ruby-actioncable ruby-activesupport nginx caddy openssl prometheus strace systemd docker-compose)
+    packages+=(chromium ruby-actioncable ruby-activesupport nginx caddy openssl postgresql prometheus strace systemd docker-compose)
 fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
 swift_needed=6.3
@@ -41,7 +41,7 @@ install() {
     "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@"
     # Debian starts what it installs. Here only the programs are wanted.
     local service
-    for service in nginx caddy prometheus; do
+    for service in nginx caddy postgresql prometheus; do
         [[ " $* " == *" $service "* && -d /run/systemd/system ]] || continue
         "${as_root[@]}" systemctl disable --now "$service"
     done
