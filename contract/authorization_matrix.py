@@ -238,6 +238,7 @@ EXPECTATIONS = {
     "getAsset": Case("/assets/campanile-badge.js"),
     "getRoot": Case("/"),
     "getConsole": Case("/console"),
+    "getReference": Case("/docs"),
     "getHealth": Case("/healthz"),
     "getReadiness": Case("/readyz"),
     "getMetrics": Case("/metrics"),

@@ -342,6 +342,7 @@ extension Routes {
             pathConfigurations: PathConfigurationResource(configuration),
             client: ClientResource(nativeRequests: nativeRequests),
             assets: AssetResource(console: configuration.console, nativeRequests: nativeRequests),
+            reference: ReferenceResource(),
             health: parts.health, metrics: MetricsResource(metrics: metrics))
     }
 }

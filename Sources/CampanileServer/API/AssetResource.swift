@@ -57,10 +57,12 @@ struct Assets: Sendable {
         Asset("campanile-badge.js", PackageResources.campanile_badge_js),
         Asset("badge_controller.js", PackageResources.badge_controller_js),
         Asset("native.css", PackageResources.native_css),
+        // What /docs loads.
+        Asset("reference.css", PackageResources.reference_css),
+        Asset("campanile.svg", PackageResources.campanile_svg),
     ]
 
     private static let consoleFiles = [
-        Asset("campanile.svg", PackageResources.campanile_svg),
         Asset("console.css", PackageResources.console_css),
         Asset("console.js", PackageResources.console_js),
         Asset("console-devices.js", PackageResources.console_devices_js),

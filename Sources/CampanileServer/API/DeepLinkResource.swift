@@ -14,19 +14,23 @@ struct DeepLinkResource: Sendable {
     }
 }
 
-/// A JSON document that is the same for everybody until the next start.
+/// A document that is the same for everybody until the next start.
 struct PublicDocument: Sendable {
     private let body: [UInt8]
     private let tag: String
+    private let contentType: StaticString
 
-    init(_ json: JSONValue) {
-        body = json.text
+    init(_ json: JSONValue) { self.init(json.text, contentType: "application/json") }
+
+    init(_ body: [UInt8], contentType: StaticString) {
+        self.body = body
+        self.contentType = contentType
         tag = "\"\(contentHash(body))\""
     }
 
     func response(to request: Request) -> Response {
         var response = Response(
-            status: request.knows(tag) ? 304 : 200, contentType: "application/json", body: .array(body))
+            status: request.knows(tag) ? 304 : 200, contentType: contentType, body: .array(body))
         response.add("ETag", .text(tag))
         response.add("Cache-Control", "public, max-age=300")
         response.add("Access-Control-Allow-Origin", "*")

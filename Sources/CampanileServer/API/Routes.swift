@@ -14,6 +14,7 @@ struct Routes {
     let pathConfigurations: PathConfigurationResource
     let client: ClientResource
     let assets: AssetResource
+    let reference: ReferenceResource
     let health: HealthResource
     let metrics: MetricsResource
 
@@ -57,6 +58,7 @@ struct Routes {
             Route(.get, "/", operationID: "getRoot", handler: .anyone(assets.root)),
             Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),
             Route(.get, "/console", operationID: "getConsole", handler: .anyone(assets.console)),
+            Route(.get, "/docs", operationID: "getReference", handler: .anyone(reference.get)),
             // The server itself
             Route(.get, "/healthz", operationID: "getHealth", handler: .anyone(health.health)),
             Route(.get, "/readyz", operationID: "getReadiness", handler: .observer(health.readiness)),
