@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios tour contract trust-short \
+.PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios test-docs contract trust-short \
 	bench-short browser bench parts crash powerloss faults jitter restarts backups imports fuzz generators clean
 
 help: ## Say what there is
@@ -52,7 +52,7 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
 	@scripts/stranger.sh .build/stranger
 
-test: setup-tests unit lint typecheck-ios tour contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
+test: setup-tests unit lint typecheck-ios test-docs contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"
 
 ci: test ## What continuous integration runs
@@ -88,8 +88,6 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@python3 contract/check_limits.py
 	@python3 contract/check_schema.py
 	@python3 contract/check_links.py
-	@echo "==> lint: the documents' Swift, in the language modes 5 and 6"
-	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package.swift examples mends it"
 	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples bench/parts
 	@echo "==> lint: the scripts"
@@ -103,11 +101,13 @@ typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's pa
 	@echo "==> typecheck-ios: examples/ios against the declarations of UIKit and Hotwire Native; and mistakes that must be refused"
 	@python3 contract/typecheck_ios.py --swiftc "$(SWIFT)c" --swift "$(SWIFT)"
 
-tour: ## Run README.md's tour and the documented producers with the debug binary
-	@echo "==> tour: README.md's commands and what they print"
-	@python3 contract/readme_tour.py --binary "$(DEBUG)"
-	@echo "==> tour: the producers of docs/integration.md, in Python and in Ruby"
-	@$(PYTHON) -m pytest contract/producers.py --binary "$(DEBUG)"
+test-docs: setup-tests ## Run what README.md and docs/ show with the debug binary: commands, producers; and check their Swift
+	@echo "==> test-docs: the commands of README.md and docs/, and what they print; what isn't run, with the reason"
+	@$(PYTHON) -m pytest contract/documents.py -rs --binary "$(DEBUG)"
+	@echo "==> test-docs: the producers of docs/sending.md, in Python, Ruby, Node and, where it is installed, Go"
+	@$(PYTHON) -m pytest contract/producers.py -rs --binary "$(DEBUG)"
+	@echo "==> test-docs: the documents' Swift, in the language modes 5 and 6"
+	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 
 contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
 	@echo "==> contract: schemathesis, 50 examples an operation"

@@ -1,5 +1,5 @@
-"""Runs the producers of docs/integration.md, in Python and in Ruby, against a real server behind a front that refuses, keeps
-silent and loses answers on command.
+"""Runs the producers of docs/sending.md, in Python, Ruby, Node and, where it is installed, Go, against a real server behind a
+front that refuses, keeps silent and loses answers on command.
 
 A producer runs as the document shows it, in a program of its own; what it would sleep is noted instead of slept, and one
 test shortens the time that it waits for an answer.
@@ -9,16 +9,17 @@ import http.server
 import json
 import os
 import pathlib
-import re
+import shutil
 import subprocess
 import sys
 import threading
 
 import pytest
 
+from document_blocks import ROOT, blocks
 from harness import free_port, serving
 
-DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs/integration.md"
+DOCUMENT = "docs/sending.md"
 RUN_SECONDS = 120
 ATTEMPTS = 6
 RETRY_AFTER = 7
@@ -50,21 +51,91 @@ rescue StandardError => error
 end
 puts JSON.generate({ **ended, sleeps: $sleeps })
 """,
+    "js": """
+const [sleeps, asked, wait] = [[], JSON.parse(process.argv.at(-1)), setTimeout];
+// Only the document's own: what Node's parts sleep, such as a connection's time limit, is none of its waits.
+globalThis.setTimeout = (call, milliseconds, ...rest) => {
+  if (!new Error().stack.split("\\n")[2].includes("[eval")) return wait(call, milliseconds, ...rest);
+  sleeps.push(milliseconds / 1000);
+  return wait(call, 0);
+};
+let ended;
+try {
+  ended = { answer: await { notify, notify_all: notifyAll }[asked.call](...asked.arguments) ?? null };
+} catch (error) {
+  ended = error instanceof Refused ? { refused: error.message } : { failed: String(error) };
+}
+console.log(JSON.stringify({ ...ended, sleeps }));
+""",
+    "go": """
+var sleeps = []float64{}
+
+func noted(wait time.Duration) { sleeps = append(sleeps, wait.Seconds()) }
+
+func main() {
+	var asked struct {
+		Call      string
+		Arguments []json.RawMessage
+	}
+	var users []string
+	var notification map[string]any
+	var key string
+	json.Unmarshal([]byte(os.Args[1]), &asked)
+	if asked.Call == "notify_all" {
+		json.Unmarshal(asked.Arguments[0], &users)
+		asked.Arguments = asked.Arguments[1:]
+	}
+	json.Unmarshal(asked.Arguments[0], &notification)
+	json.Unmarshal(asked.Arguments[1], &key)
+	var answer map[string]any
+	var err error
+	if users == nil {
+		answer, err = Notify(notification, key)
+	} else {
+		err = NotifyAll(users, notification, key)
+	}
+	ended := map[string]any{"sleeps": sleeps}
+	switch refused := (Refused{}); {
+	case err == nil:
+		ended["answer"] = answer
+	case errors.As(err, &refused):
+		ended["refused"] = err.Error()
+	default:
+		ended["failed"] = err.Error()
+	}
+	printed, _ := json.Marshal(ended)
+	fmt.Println(string(printed))
+}
+""",
 }
 # -S: nothing but the standard library.
-PROGRAMS = {"python": [sys.executable, "-S", "-c"], "ruby": ["ruby", "-W", "-e"]}
-# How long each waits for an answer, as it stands in the document.
-PATIENCE = {"python": "timeout=10", "ruby": "read_timeout: 10"}
+PROGRAMS = {"python": [sys.executable, "-S", "-c"], "ruby": ["ruby", "-W", "-e"], "js": ["node", "--input-type=module", "-e"], "go": ["go"]}
+# How long each waits for an answer, as it stands in the document, and half a second.
+PATIENCE = {
+    "python": ("timeout=10", "timeout=0.5"), "ruby": ("read_timeout: 10", "read_timeout: 0.5"),
+    "js": ("timeout(10_000)", "timeout(500)"), "go": ("10 * time.Second", "time.Second / 2"),
+}
 
-pytestmark = pytest.mark.needs("ruby")
+pytestmark = pytest.mark.needs("ruby", "node")
 
 
-def documented(language, name):
-    """The document's block of a language that defines a function."""
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    found = [block for block in blocks if f"def {name}(" in block]
-    assert len(found) == 1, f"{DOCUMENT.name}: {len(found)} blocks of {language} define {name}"
+def documented(language):
+    """The document's block of a language that defines the call."""
+    found = [block.content for block in blocks(ROOT / DOCUMENT, DOCUMENT) if block.language == language and not block.not_run]
+    assert len(found) == 1, f"{DOCUMENT}: {len(found)} blocks of {language}"
     return found[0]
+
+
+def go_program(source, folder):
+    """What it is compiled to; Go has no -e."""
+    folder = pathlib.Path(folder, "go")
+    folder.mkdir(exist_ok=True)
+    (folder / "producer.go").write_text(source.replace("package campanile", "package main").replace("time.Sleep(", "noted("))
+    environment = {**os.environ, "GO111MODULE": "off", "GOFLAGS": ""}
+    built = subprocess.run(["go", "build", "-o", "producer", "producer.go"], cwd=folder, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    subprocess.run(["go", "vet", "producer.go"], cwd=folder, env=environment, check=True)
+    return [str(folder / "producer")]
 
 
 class Front:
@@ -130,14 +201,16 @@ class World:
 
     def __init__(self, language, server, key, front):
         self.language, self.server, self.key, self.front = language, server, key, front
-        self.source = documented(language, "notify")
+        self.source = documented(language)
 
     def run(self, call, *arguments, plan=(), address=None, key=None):
         self.front.plan, self.front.asked = list(plan), []
         environment = {"PATH": os.environ["PATH"], "HOME": self.server.folder, "LC_ALL": "C.UTF-8",
                        "CAMPANILE_URL": address or self.front.address, "CAMPANILE_KEY": key or self.key}
+        source = self.source + ENDINGS[self.language]
+        program = go_program(source, self.server.folder) if self.language == "go" else [*PROGRAMS[self.language], source]
         done = subprocess.run(
-            [*PROGRAMS[self.language], self.source + ENDINGS[self.language], json.dumps({"call": call, "arguments": arguments})],
+            [*program, json.dumps({"call": call, "arguments": arguments})],
             cwd=self.server.folder, env=environment, capture_output=True, text=True, timeout=RUN_SECONDS)
         assert done.returncode == 0 and not done.stderr, done.stderr
         return json.loads(done.stdout)
@@ -151,6 +224,8 @@ class World:
 @pytest.fixture(scope="module", params=PROGRAMS)
 def producer(request, binary):
     """A language, its server, and a key."""
+    if not shutil.which(PROGRAMS[request.param][0]):
+        pytest.skip(f"there is no {request.param} here (for Go: apt-get install golang-go)")
     with serving(binary) as server:
         yield request.param, server, server.producer_key("producers")
 
@@ -182,9 +257,9 @@ def test_a_lost_answer_makes_no_second_notification(world):
 
 
 def test_a_silent_server_is_asked_again(world):
-    patience = PATIENCE[world.language]
+    patience, shorter = PATIENCE[world.language]
     assert patience in world.source, f"the producer has no {patience}"
-    world.source = world.source.replace(patience, patience.replace("10", "0.5"))
+    world.source = world.source.replace(patience, shorter)
     ended = world.run("notify", {"user_id": "silent", "title": "Hello"}, "key-silent", plan=["silent"])
     assert "answer" in ended and len(world.front.asked) >= 2 and len(set(world.front.asked)) == 1, (ended, world.front.asked)
 

@@ -53,7 +53,7 @@ step make run
 make run & run=$!
 wait_for http://127.0.0.1:3001/healthz $run
 step "the tour, in another terminal"
-python3 contract/readme_tour.py --served
+python3 contract/readme_tour.py
 step Ctrl-C
 interrupt $run
 
