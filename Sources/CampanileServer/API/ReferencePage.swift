@@ -164,14 +164,18 @@ struct ReferencePage: Sendable {
     }
 
     private var headers: String {
+        let responses = operations.flatMap { $0.operation["responses"]?.members ?? [] } + contract.components("responses")
+        let used = responses.flatMap { contract.resolved($0.value)["headers"]?.members ?? [] }
         let rows = contract.components("headers").map { header in
-            """
-            <dt id="header-\(header.key)"><code>\(header.key)</code> \
-            <span class="type">\(contract.schema.type(header.value["schema"] ?? .null))</span></dt>
-            <dd>\(contract.text.paragraphs(header.value["description"]?.words ?? ""))\
-            \(contract.schema.details(header.value["schema"] ?? .null))</dd>
+            // The name of the field, which several descriptions may share.
+            let field = used.first { $0.value.reference == header.key }?.key ?? header.key
+            return """
+                <dt id="header-\(header.key)"><code>\(field)</code> \
+                <span class="type">\(contract.schema.type(header.value["schema"] ?? .null))</span></dt>
+                <dd>\(contract.text.paragraphs(header.value["description"]?.words ?? ""))\
+                \(contract.schema.details(header.value["schema"] ?? .null))</dd>
 
-            """
+                """
         }
         return "<section id=\"headers\">\n<h2>Headers</h2>\n<dl>\n\(rows.joined())</dl>\n</section>\n"
     }

@@ -29,18 +29,21 @@ struct ReferenceSchema: Sendable {
     }
 
     /// Everything that the type doesn't say: description, rules, members.
-    func details(_ schema: JSONValue) -> String {
+    /// - Parameter isPart: whether it is one of a schema's choices or elements: then the rules name its type.
+    func details(_ schema: JSONValue, isPart: Bool = false) -> String {
         guard schema.reference == nil else { return "" }
         var html = schema["description"]?.words.map(text.paragraphs) ?? ""
         let limits = rules(schema)
-        if !limits.isEmpty { html += "<p class=\"rules\">\(limits.joined(separator: "; "))</p>\n" }
+        if !limits.isEmpty {
+            html += "<p class=\"rules\">\(isPart ? "\(type(schema)): " : "")\(limits.joined(separator: "; "))</p>\n"
+        }
         let required = Set((schema["required"]?.elements ?? []).compactMap(\.words))
         if let members = schema["properties"]?.members, !members.isEmpty {
             html += "<dl>\n\(members.map { member($0.key, $0.value, isRequired: required.contains($0.key)) }.joined())</dl>\n"
         }
         let inner = ["items", "additionalProperties"].compactMap { schema[$0] }
         let choices = ["oneOf", "allOf"].flatMap { schema[$0]?.elements ?? [] }
-        for part in inner + choices where part.reference == nil { html += details(part) }
+        for part in inner + choices where part.reference == nil { html += details(part, isPart: true) }
         return html
     }
 
@@ -75,10 +78,10 @@ struct ReferenceSchema: Sendable {
         return rules
     }
 
-    private func range(_ schema: JSONValue, _ least: String, _ most: String, _ unit: String) -> String? {
-        switch (schema[least].map(code), schema[most].map(code)) {
+    private func range(_ schema: JSONValue, _ leastKey: String, _ mostKey: String, _ unit: String) -> String? {
+        switch (schema[leastKey].map(code), schema[mostKey].map(code)) {
         case (let least?, let most?): "\(least) to \(most)\(unit)"
-        case (let least?, nil): "at least \(least)\(unit)"
+        case (let least?, nil): "at least \(least)\(schema[leastKey] == 1 ? String(unit.dropLast()) : unit)"
         case (nil, let most?): "at most \(most)\(unit)"
         case (nil, nil): nil
         }

@@ -99,11 +99,12 @@ import Testing
         #expect(schema.type(value) == "object of array of object")
         for part in [
             "<dt><code>name</code> <span class=\"type\">string</span> <em>required</em></dt>", "<p>What <code>it</code> is</p>",
-            "at least <code>1</code> characters; at most <code>12</code> bytes; pattern <code>^&lt;a&gt;$</code>",
+            "at least <code>1</code> character; at most <code>12</code> bytes; pattern <code>^&lt;a&gt;$</code>",
             "<dt><code>size</code> <span class=\"type\">integer or null</span></dt>",
             "at least <code>2</code>; default <code>3</code>",
             "array of <a href=\"#schema-Tag\">Tag</a>", "at most <code>4</code> elements", "string or null",
-            "one of <code>a</code>, <code>b</code>", "<dt><code>deep</code> <span class=\"type\"><code>yes</code></span></dt>",
+            "<p class=\"rules\">string: one of <code>a</code>, <code>b</code></p>",
+            "<dt><code>deep</code> <span class=\"type\"><code>yes</code></span></dt>",
         ] { #expect(html.contains(part), "\(part)\n\(html)") }
     }
 
@@ -132,6 +133,15 @@ import Testing
         let long = String(repeating: "x", count: 100)
         let value: JSONValue = .object([.init("a", .array([1, 2])), .init("b", .string(long)), .init("c", .object([]))])
         #expect(value.readable() == "{\n  \"a\": [1, 2],\n  \"b\": \"\(long)\",\n  \"c\": {}\n}")
+    }
+
+    @Test("a header is called by its field's name, also where several fields of one name are described apart")
+    func headers() throws {
+        let page = try Self.page()
+        let fields = [("RequestId", "X-Request-Id"), ("PrivateCache", "Cache-Control"), ("PublicCache", "Cache-Control")]
+        for (description, field) in fields {
+            #expect(page.contains("<dt id=\"header-\(description)\"><code>\(field)</code>"), "\(description)")
+        }
     }
 
     @Test("every link of the page leads to a place on it, to openapi.yaml or to an asset, and no two places have one name")
