@@ -101,6 +101,7 @@ class Credentials:
         self.operate = server.command("keys", "create", "matrix-operate", "--operate")[1]
         self.revoked_operate = server.command("keys", "create", "matrix-operate-revoked", "--operate")[1]
         server.command("keys", "revoke", "matrix-operate-revoked")
+        self.other_app_operate = server.command("keys", "create", "matrix-operate-fourth", "--app", "fourth", "--operate")[1]
         self.expired = jwt({"sub": OWNER, "exp": int(time.time()) - 60})
 
 
@@ -205,6 +206,9 @@ ZEROS = answers(200, lambda badge: badge["count"] == badge["unread_count"] == 0,
 HEARS_ZEROS = stream(lambda badge: badge["count"] == 0, "zeros")
 NO_DEVICES = answers(200, lambda answer: answer["device_tokens"] == [], "no devices")
 NO_PUSHES = answers(200, lambda answer: answer["pushes"] == [], "no pushes")
+NO_DELIVERIES = answers(200, lambda page: page["deliveries"] == [] and page["next_cursor"] is None, "no deliveries")
+OWN_OVERVIEW = answers(
+    200, lambda seen: seen["app"] == "fourth" and not any(seen["last_hour"]["created"]), "an app in which nothing happened")
 CREATED = status(201)
 # A device token belongs to one user of an app: who registers it again takes it over; in another app it is another one.
 TAKES_OVER = status(200, 201)
@@ -242,6 +246,10 @@ EXPECTATIONS = {
     "getHealth": Case("/healthz"),
     "getReadiness": Case("/readyz"),
     "getMetrics": Case("/metrics"),
+    "getOverview": Case("/operate/overview", other_app=OWN_OVERVIEW),
+    "searchDeliveries": Case("/operate/deliveries", other_app=NO_DELIVERIES),
+    "getUser": Case(f"/operate/users/{OWNER}", other_app=NOT_THERE),
+    "listNotificationsOfUser": Case(f"/operate/users/{OWNER}/notifications", other_app=NOT_THERE),
     "getContract": Case("/openapi.yaml"),
 }
 
@@ -393,8 +401,10 @@ class Matrix:
             self.told(operation, cell, bearer(token), {"status", "reason_count", "reasons", "details"})
 
     def watched(self, operation):
-        """For those who watch the server alone. What they see of whom: the Swift tests."""
-        path, credentials = EXPECTATIONS[operation.id].path, self.credentials
+        """For those who watch the server, or are an app's operators, alone. What they see of whom: the Swift tests."""
+        case, credentials = EXPECTATIONS[operation.id], self.credentials
+        path, is_operators = case.path, case.path.startswith("/operate/")
+        self.fixtures()
         before = self.owners_things()
         self.refused(operation, path, "none", None, 401)
         for name, token in self.tokens.items():
@@ -406,11 +416,19 @@ class Matrix:
             self.refused(operation, path, name, bearer(token), 401)
         for name, token in (("user", credentials.owner), ("producer", credentials.producer)):
             self.refused(operation, path, f"wrong kind ({name})", bearer(token), 403)
-        for name, token in (("operate key", credentials.operate), ("metrics.token", METRICS_TOKEN)):
+        right = {"operate key": credentials.operate}
+        if is_operators:
+            self.refused(operation, path, "metrics.token", bearer(METRICS_TOKEN), 401)
+            answer = self.call(operation, path, bearer(credentials.other_app_operate))
+            self.check("another app's operate key", case.other_app(answer), f"got {answer.status} {answer.body[:200]!r}, expected {case.other_app.wanted}")
+        else:
+            right["metrics.token"] = METRICS_TOKEN
+        for name, token in right.items():
             answer, head = (self.call(operation, path, f"bearer {token}", method) for method in ("GET", "HEAD"))
             self.check(name, answer.status == head.status == 200 and answer.body and not head.body,
                        f"GET got {answer.status}, HEAD {head.status} {head.body!r}")
-        for fields in ([bearer(METRICS_TOKEN), bearer("garbage")], [bearer("garbage"), bearer(METRICS_TOKEN)]):
+        token = next(reversed(right.values()))
+        for fields in ([bearer(token), bearer("garbage")], [bearer("garbage"), bearer(token)]):
             answer = self.call(operation, path, fields)
             self.check("two Authorization fields", answer.status in (400, 401), f"got {answer.status}, expected 400 or 401")
         self.check("nothing changed", before == self.owners_things(), "the owner's things changed")

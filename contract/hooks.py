@@ -21,10 +21,12 @@ NATIVE_USER_AGENT = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA_JSON_MARGIN = 128   # the server's JSON may be longer than Python's: it escapes and writes numbers differently
 PATH_ESCAPES = ["%25", "%20", "%C3%A9", "%3F", "%23", "%3a", "%EF%BF%BD", "%41"]   # whole, and no mark that a path can't have
 QUERY_ESCAPES = ["%2F", "%5C", "%E9", "%FF", "%0A", "%00"]
+# The operations with a cursor, and the parameters that go with it.
+PAGED = {"listNotifications": ("limit", "status", "category"), "searchDeliveries": ("state", "reason", "notification_id"), "listNotificationsOfUser": ()}
 PROBES_PER_OPERATION = 25  # requests that a check of this file adds; more would only repeat themselves
 
 _byte_limits = {}
-_pages = []
+_pages = {}  # operation -> a query that leads to a next page
 _probed = {}
 _session = threading.local()
 
@@ -156,9 +158,9 @@ def before_call(context, case, kwargs):
         # The same key with another body is an error by design; idempotent_replay below repeats requests on purpose.
         if case.headers and "Idempotency-Key" in case.headers:
             case.headers["Idempotency-Key"] = str(uuid.uuid4())
-    if operation == "listNotifications" and case.query and "cursor" in case.query:
+    if operation in PAGED and case.query and "cursor" in case.query:
         # A cursor is opaque: only one that the server gave is valid, with the filters it was given for.
-        case.query = dict(_pages[-1]) if _pages else {}
+        case.query = dict(_pages.get(operation, {}))
     if operation == "deleteDeviceToken" and "\0" in (case.path_parameters or {}).get("token", ""):
         # Once in some ten thousand chains schemathesis puts a NUL into the path, whatever the pattern says.
         case.path_parameters = {**case.path_parameters, "token": case.path_parameters["token"].replace("\0", "0")}
@@ -176,12 +178,13 @@ def filter_failure(context, failure, case, response):
 
 @schemathesis.hook
 def after_call(context, case, response):
-    if _operation_id(case) != "listNotifications" or response.status_code != 200:
+    operation = _operation_id(case)
+    if operation not in PAGED or response.status_code != 200:
         return
     page = response.json()
     if isinstance(page, dict) and page.get("next_cursor"):
-        kept = {key: value for key, value in (case.query or {}).items() if key in ("limit", "status", "category")}
-        _pages[:] = [{**kept, "cursor": page["next_cursor"]}]
+        kept = {key: value for key, value in (case.query or {}).items() if key in PAGED[operation]}
+        _pages[operation] = {**kept, "cursor": page["next_cursor"]}
 
 
 # --- rules over two requests

@@ -101,6 +101,8 @@ CREATE TABLE deliveries (
     PRIMARY KEY (notification_id, device_id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX deliveries_owed ON deliveries (device_id, due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX deliveries_unsuccessful ON deliveries (state, notification_id, device_id)
+WHERE state = 'rejected' OR state = 'failed' OR state = 'gone' OR state = 'withheld';
 
 -- Devices that left an inbox while more was owed to them than one transaction settles. What is left of it counts as settled when they
 -- left, and is settled part by part; the row goes with the last.

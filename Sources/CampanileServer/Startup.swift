@@ -194,7 +194,8 @@ struct Startup: Sendable {
         let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
         let options = HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket)
         let counts = countsRequests ? RequestCounts(workers: options.threads) : nil
-        let all = Routes(parts, origins, configuration, ServerMetrics(parts, counts, configuration, world), world: world)
+        let metrics = ServerMetrics(parts, counts, configuration, world)
+        let all = Routes(parts, origins, configuration, metrics, logger, world: world)
         let routes = configuration.metrics.port == nil ? all.all + all.monitoring : all.all
         let router = Router(routes)
         counts?.name(router.patterns)
@@ -315,7 +316,8 @@ extension ServerMetrics {
 
 extension Routes {
     fileprivate init(
-        _ parts: Startup.Parts, _ origins: AllowedOrigins, _ configuration: Configuration, _ metrics: ServerMetrics, world: World
+        _ parts: Startup.Parts, _ origins: AllowedOrigins, _ configuration: Configuration, _ metrics: ServerMetrics,
+        _ logger: Logger, world: World
     ) {
         let (database, badgePushes, realtime) = (parts.database, parts.state.badgePushes, parts.realtime)
         let inboxes = parts.inboxes(world)
@@ -343,6 +345,9 @@ extension Routes {
             client: ClientResource(nativeRequests: nativeRequests),
             assets: AssetResource(console: configuration.console, nativeRequests: nativeRequests),
             reference: ReferenceResource(),
-            health: parts.health, metrics: MetricsResource(metrics: metrics))
+            health: parts.health, metrics: MetricsResource(metrics: metrics),
+            operate: OperateResource(
+                database: database, inboxes: inboxes, metrics: metrics, search: DeliverySearch(database: database), logger: logger
+            ))
     }
 }

@@ -43,7 +43,10 @@ struct Keys: AsyncParsableCommand {
         @OptionGroup var common: CommonOptions
         @Argument(help: "What the key is for; unique among the valid ones.") var name: String
         @Option(help: "The app that the key is for.") var app = AppName.standard
-        @Flag(help: "A key that sees how the server does with the app (/metrics, /readyz), and reads and creates nothing.")
+        @Flag(
+            help:
+                "A key for operators: looks at the app's state, users and pushes (/metrics, /readyz, /operate), and changes nothing."
+        )
         var operate = false
 
         func run() async throws {

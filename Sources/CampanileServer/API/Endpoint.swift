@@ -7,6 +7,8 @@ package enum Endpoint: Sendable {
     /// Opens a stream. The token may stand in other places too, and the endpoint decides about clients without one.
     case listener(@Sendable (Request, StreamIdentity) throws -> Answer)
     case producer(@Sendable (Request, Producer) throws -> Answer)
+    /// Shows an app to its operators: with an operate key.
+    case `operator`(@Sendable (Request, Operator) throws -> Answer)
     /// For those who watch the server: with `metrics.token`, or an operate key.
     case watcher(@Sendable (Request, Insight) throws -> Answer)
     /// Open to everybody, with more detail for operators.

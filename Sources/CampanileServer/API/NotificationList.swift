@@ -39,7 +39,7 @@ struct NotificationList: Sendable {
             var next: UUIDv7?
             body.append("{\"notifications\":[")
             if let inbox = try user.inbox(in: connection) {
-                next = try append(filter, inbox: inbox, to: &body, in: connection)
+                next = try body.append(filter, inbox: inbox, in: connection)
             }
             body.append("],\"next_cursor\":")
             if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
@@ -52,10 +52,12 @@ struct NotificationList: Sendable {
         }
     }
 
+}
+
+extension ByteBuffer {
+    /// Appends the notifications of a page.
     /// - Returns: the beginning of the next page, if there is one.
-    private func append(
-        _ filter: NotificationFilter, inbox: InboxID, to body: inout ByteBuffer, in connection: Connection
-    ) throws -> UUIDv7? {
+    mutating func append(_ filter: NotificationFilter, inbox: InboxID, in connection: Connection) throws -> UUIDv7? {
         var count = 0
         var last: UUIDv7?
         var hasMore = false
@@ -64,8 +66,8 @@ struct NotificationList: Sendable {
                 hasMore = true
                 return
             }
-            if count > 0 { body.append(UInt8(ascii: ",")) }
-            body.appendJSON(row)
+            if count > 0 { append(UInt8(ascii: ",")) }
+            appendJSON(row)
             count += 1
             if count == filter.limit { last = UUIDv7(bytes: row.id) }
         }
@@ -95,7 +97,7 @@ extension NotificationFilter {
         }
         if let text = request.text(of: "cursor", &errors) {
             before = Cursor.id(text)
-            if before == nil { errors.append(FieldError("cursor", .invalid, "cursor is not one of this server's.")) }
+            if before == nil { errors.append(.foreignCursor) }
         }
         if let text = request.text(of: "status", &errors) {
             if let status = Status(rawValue: text) {

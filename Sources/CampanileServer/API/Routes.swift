@@ -17,6 +17,7 @@ struct Routes {
     let reference: ReferenceResource
     let health: HealthResource
     let metrics: MetricsResource
+    let operate: OperateResource
 
     var all: [Route<Endpoint>] {
         [
@@ -59,6 +60,13 @@ struct Routes {
             Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),
             Route(.get, "/console", operationID: "getConsole", handler: .anyone(assets.console)),
             Route(.get, "/docs", operationID: "getReference", handler: .anyone(reference.get)),
+            // An app for its operators
+            Route(.get, "/operate/overview", operationID: "getOverview", handler: .operator(operate.overview)),
+            Route(.get, "/operate/deliveries", operationID: "searchDeliveries", handler: .operator(operate.deliveries)),
+            Route(.get, "/operate/users/{user_id}", operationID: "getUser", handler: .operator(operate.user)),
+            Route(
+                .get, "/operate/users/{user_id}/notifications", operationID: "listNotificationsOfUser",
+                handler: .operator(operate.notifications)),
             // The server itself
             Route(.get, "/healthz", operationID: "getHealth", handler: .anyone(health.health)),
             Route(.get, "/readyz", operationID: "getReadiness", handler: .observer(health.readiness)),

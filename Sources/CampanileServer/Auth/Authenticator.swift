@@ -88,7 +88,7 @@ final class Authenticator: Sendable {
         let principal: Principal =
             switch record.kind {
             case .producer: .producer(Producer(keyID: record.id, name: record.name, app: record.app))
-            case .operate: .operate(app: record.app)
+            case .operate: .operator(Operator(name: record.name, app: record.app))
             }
         cache.remember(principal, for: key, until: Timestamp(milliseconds: .max), generation: generation)
         return principal
@@ -124,8 +124,8 @@ extension Authenticator {
         if metricsToken?.isToken(token) == true { return .all }
         guard token.starts(with: APIKey.prefix.utf8) else { return .none }
         // Also when the database can't be asked: that is among what the answer tells.
-        guard case .operate(let app)? = remembered(request) ?? (try? apiKey(token)) else { return .none }
-        return .app(app)
+        guard case .operator(let known)? = remembered(request) ?? (try? apiKey(token)) else { return .none }
+        return .app(known.app)
     }
 }
 
@@ -136,10 +136,10 @@ extension Authenticator {
         let insight = insight(request)
         if insight != .none { return insight }
         let principal = if let known = remembered(request) { known } else { try await verify(request) }
-        guard case .operate(let app) = principal else {
+        guard case .operator(let known) = principal else {
             throw ClientError(.forbidden, detail: "This needs metrics.token, or an API key made with --operate.")
         }
-        return .app(app)
+        return .app(known.app)
     }
 }
 

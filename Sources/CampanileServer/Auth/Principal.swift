@@ -1,8 +1,7 @@
 enum Principal: Sendable {
     case user(User)
     case producer(Producer)
-    /// A key that sees how the server does with one app, and reads and creates nothing.
-    case operate(app: String)
+    case `operator`(Operator)
 }
 
 /// How much of the server's state a caller may see. The names of apps and of providers' hosts are for their operators.

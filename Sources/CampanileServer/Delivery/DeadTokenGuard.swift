@@ -88,6 +88,8 @@ struct DeadTokenGuard: Sendable {
         return verdict
     }
 
+    func sparedUntil(_ app: String, now: Timestamp) -> Timestamp? { windows[app]?.sparedUntil.flatMap { $0 > now ? $0 : nil } }
+
     private func current(_ app: String, now: Timestamp) -> Window {
         guard var window = windows[app] else { return Window(start: now) }
         if let until = window.sparedUntil, until <= now { window.sparedUntil = nil }

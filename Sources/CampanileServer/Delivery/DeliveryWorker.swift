@@ -38,6 +38,8 @@ package final class DeliveryWorker: Sendable {
     private let providers: @Sendable (Lane) -> any PushProvider
     /// For claiming a push in the transaction that creates it.
     let claims: DeliveryClaims
+    /// What was answered lately.
+    let lastHour: LastHour
     private let settlements: DeliverySettlements
     private let deadTokenGuard: Mutex<DeadTokenGuard>
     private let logger: Logger
@@ -56,6 +58,7 @@ package final class DeliveryWorker: Sendable {
         self.providers = providers
         signal = badgePushes.signal
         self.logger = logger
+        lastHour = LastHour(since: world.now())
         claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
         settlements = DeliverySettlements(
             badgePushes: badgePushes,
@@ -99,6 +102,11 @@ package final class DeliveryWorker: Sendable {
         for (lane, count) in lanes.inFlightByLane { reports[lane, default: LaneReport()].inFlight = count }
         for (lane, condition) in lanes.conditions { reports[lane, default: LaneReport()].condition = condition }
         return reports
+    }
+
+    /// Until when none of an app's tokens is deleted, because too many died at once; nil: they are.
+    func sparesTokens(of app: String) -> Timestamp? {
+        deadTokenGuard.withLock { $0.sparedUntil(app, now: world.now()) }
     }
 
     // MARK: - From the one who creates
@@ -308,6 +316,7 @@ package final class DeliveryWorker: Sendable {
     private func take(_ answer: PushAnswer, to push: ClaimedPush) {
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         log(answered)
+        lastHour.count(answered)
         let jitter = world.random()
         let change = state.withLock { state in
             state.answered.append(answered)
@@ -364,10 +373,8 @@ package final class DeliveryWorker: Sendable {
         }
     }
 
-    /// A token names a device: people get its end only, and nothing of a short one.
-    static func hint(_ token: String) -> String {
-        token.utf8.count >= 24 ? "…\(token.suffix(6))" : "…"
-    }
+    /// A token as the log and the commands show it.
+    static func hint(_ token: String) -> String { "…" + (DeviceToken.tail(of: token) ?? "") }
 
     /// Logs each answer that concerns one device. An answer that concerns a lane is logged once, when the lane stops.
     private func log(_ answered: AnsweredPush) {

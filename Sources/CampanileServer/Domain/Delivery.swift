@@ -40,6 +40,43 @@ struct DueAlert: Sendable {
     let notification: Notification?
 }
 
+/// The place of a delivery among all: by its notification, that is by age, and then by its device.
+struct DeliveryKey: Hashable, Comparable, Sendable {
+    let notification: UUIDv7
+    let device: DeviceID
+
+    static let beyondAll = DeliveryKey(notification: .greatest, device: DeviceID(.max))
+
+    static func < (left: DeliveryKey, right: DeliveryKey) -> Bool {
+        (left.notification, left.device) < (right.notification, right.device)
+    }
+}
+
+/// The deliveries that an operator asks for.
+struct DeliveryFilter: Sendable {
+    let app: String
+    /// A state, or `nothingOwed`; nil: any.
+    var state: String?
+    /// The delivery's own, or the provider's word in its last answer; nil: any.
+    var reason: String?
+    /// Whose they are; nil: any notification's.
+    var notification: UUIDv7?
+    /// The last one of the page before.
+    var before = DeliveryKey.beyondAll
+
+    /// In the place of a state: nothing was owed to anybody, and the reason says why.
+    static let nothingOwed = "none"
+}
+
+/// A delivery as an operator sees it.
+struct OperatedDelivery: Sendable {
+    let notificationID: UUIDv7
+    let userID: String
+    let report: DeliveryReport
+    /// Why nothing was owed to anybody; then there is no delivery but this row that says so.
+    let nothingOwed: NothingOwed?
+}
+
 /// A delivery as a producer sees it.
 struct DeliveryReport: Sendable {
     let id: UUIDv7

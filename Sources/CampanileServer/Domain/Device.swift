@@ -32,6 +32,24 @@ struct DeviceSchedule: Sendable, Equatable {
     }
 }
 
+/// A device as an operator sees it.
+struct DeviceReport: Sendable {
+    let device: DeviceToken
+    /// When it last registered or named itself.
+    let seenAt: Timestamp
+    /// The number that it was last told; nil: nobody knows what it shows.
+    let toldCount: Int64?
+    let toldAt: Timestamp?
+    let isInFlight: Bool
+    /// When the next push may go; nil while one is in flight, and when nothing is owed.
+    let dueAt: Timestamp?
+}
+
+extension DeviceToken {
+    /// The end of a token: it names a device, so people get no more of it, and nothing of a short one.
+    static func tail(of token: String) -> String? { token.utf8.count >= 24 ? String(token.suffix(6)) : nil }
+}
+
 /// A device of an inbox, as an alert needs it.
 struct Device: Sendable {
     let schedule: DeviceSchedule

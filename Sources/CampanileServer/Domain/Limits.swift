@@ -231,8 +231,15 @@ package enum Limits {
     static let importLogBytes = 64 * 1_024 * 1_024
     static let importLogPauseMilliseconds: Int64 = 1_000
 
+    // The operator's side
+    /// Deliveries on a page, and those that the server looks at for one.
+    static let deliveryPageSize = 50
+    static let searchedDeliveries = 2_000
+    /// Dead tokens of the last hour that are shown, of each app.
+    static let shownDeadTokens = 20
+
     // The metrics
-    /// Lanes that have numbers of their own; those beyond share them.
+    /// Lanes that have numbers of their own; those beyond share them, or have none of the last hour.
     static let namedLanes = 200
     /// Open connections to `metrics.port`.
     static let metricsConnections = 64

@@ -55,6 +55,17 @@ package final class Producer: Sendable {
     }
 }
 
+/// The operator of a verified operate key: looks at one app, and changes nothing.
+package final class Operator: Sendable {
+    let name: String
+    let app: String
+
+    init(name: String, app: String) {
+        self.name = name
+        self.app = app
+    }
+}
+
 /// When a token was issued and when it ends.
 struct TokenLife: Hashable, Sendable {
     /// Nil when the token doesn't say: a revocation then takes it for older than itself.

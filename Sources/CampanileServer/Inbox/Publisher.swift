@@ -199,6 +199,11 @@ package struct Publisher: Sendable {
     func create(_ new: NewNotification, app: String, in transaction: Transaction) throws -> [Created] {
         let created = try new.userIDs.map { try create(new, userID: $0, app: app, in: transaction) }
         try reserve(created, in: transaction)
+        if let lastHour = deliveryWorker?.lastHour {
+            transaction.afterCommit { [now = transaction.now, count = created.count] in
+                lastHour.countCreated(count, app: app, at: now)
+            }
+        }
         return created
     }
 

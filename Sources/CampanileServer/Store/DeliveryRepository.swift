@@ -232,15 +232,16 @@ enum DeliveryRepository {
             LEFT JOIN departed_devices p
                 ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id = ?1 AND d.device_id <> 0 ORDER BY d.device_id
-            """, notification
-        ) { row in
-            DeliveryReport(
-                id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
-                environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
-                reason: row.textOrNil(10).flatMap(DeliveryReason.init),
-                dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9),
-                trace: row.textOrNil(11).flatMap { TraceParent($0) })
-        }
+            """, notification, map: report)
+    }
+
+    private static func report(_ row: borrowing Row) -> DeliveryReport {
+        DeliveryReport(
+            id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
+            environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
+            reason: row.textOrNil(10).flatMap(DeliveryReason.init),
+            dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9),
+            trace: row.textOrNil(11).flatMap { TraceParent($0) })
     }
 
     /// The inbox that a notification is or was in; nil when it is unknown, or its deliveries had their time.
@@ -267,5 +268,65 @@ enum DeliveryRepository {
             DELETE FROM deliveries WHERE notification_id >= ?1 AND notification_id < ?2 AND settled_at IS NOT NULL
             """, from, next ?? end)
         return next
+    }
+}
+
+// MARK: - Looking through all of them
+
+extension DeliveryRepository {
+    /// The states that an index finds: those of deliveries that came to nothing. Of them there are few, so the index costs the
+    /// others nothing. The statement below and m0014 name the same.
+    static let indexedStates: Set<String> = ["rejected", "failed", "gone", "withheld"]
+
+    /// The next deliveries, newest first, each with whether it is asked for. No index knows the app or the reason of a delivery,
+    /// and for most states there is none at all: the caller looks at a limited number, and goes on from there.
+    static func search(
+        _ filter: DeliveryFilter, limit: Int, in connection: Connection, _ visit: (DeliveryKey, _ isWanted: Bool) -> Void
+    ) throws {
+        let first = filter.notification ?? .least
+        let last = filter.notification.map { DeliveryKey(notification: $0, device: DeviceID(.max)) } ?? .beyondAll
+        let before = min(filter.before, last)
+        let visitRow: (borrowing Row) -> Void = { row in
+            visit(DeliveryKey(notification: row.id(0), device: row.device(1)), row.bool(2))
+        }
+        if let state = filter.state, indexedStates.contains(state), filter.notification == nil {
+            return try connection.forEach(
+                """
+                SELECT d.notification_id, d.device_id, ifnull(i.app = ?4
+                    AND (?5 IS NULL OR d.reason = ?5 OR json_extract(d.answers, '$[#-1].reason') = ?5), 0)
+                FROM deliveries d CROSS JOIN inboxes i ON i.id = d.inbox_id
+                WHERE d.state = ?3
+                    AND (d.state = 'rejected' OR d.state = 'failed' OR d.state = 'gone' OR d.state = 'withheld')
+                    AND (d.notification_id, d.device_id) < (?1, ?2)
+                ORDER BY d.notification_id DESC, d.device_id DESC LIMIT ?6
+                """, before.notification, before.device, state, filter.app, filter.reason, limit, body: visitRow)
+        }
+        try connection.forEach(
+            """
+            SELECT d.notification_id, d.device_id, ifnull(i.app = ?4
+                AND (?5 IS NULL OR iif(d.device_id = 0, 'none', d.state) = ?5)
+                AND (?6 IS NULL OR d.reason = ?6 OR json_extract(d.answers, '$[#-1].reason') = ?6), 0)
+            FROM deliveries d CROSS JOIN inboxes i ON i.id = d.inbox_id
+            WHERE (d.notification_id, d.device_id) < (?1, ?2) AND d.notification_id >= ?3
+            ORDER BY d.notification_id DESC, d.device_id DESC LIMIT ?7
+            """, before.notification, before.device, first, filter.app, filter.state, filter.reason, limit,
+            body: visitRow)
+    }
+
+    /// A delivery with the user that it is for.
+    static func find(_ key: DeliveryKey, in connection: Connection) throws -> OperatedDelivery? {
+        try connection.first(
+            """
+            SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
+                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers, d.reason,
+                d.traceparent, i.user_id, d.device_id = 0
+            FROM deliveries d JOIN inboxes i ON i.id = d.inbox_id LEFT JOIN device_tokens t ON t.id = d.device_id
+            WHERE d.notification_id = ?1 AND d.device_id = ?2
+            """, key.notification, key.device
+        ) { row in
+            OperatedDelivery(
+                notificationID: key.notification, userID: row.text(12), report: report(row),
+                nothingOwed: row.bool(13) ? row.word(10, NothingOwed.self) : nil)
+        }
     }
 }

@@ -122,13 +122,30 @@ enum DeviceTokenRepository {
             """
             SELECT token, platform, provider, environment, app_version, locale, last_registered_at
             FROM device_tokens WHERE inbox_id = ?1 ORDER BY last_registered_at DESC, id DESC
+            """, inbox, map: device)
+    }
+
+    /// The same with what they were told and are owed, for operators.
+    static func reports(inbox: InboxID, in connection: Connection) throws -> [DeviceReport] {
+        try connection.all(
+            """
+            SELECT token, platform, provider, environment, app_version, locale, last_registered_at,
+                max(last_registered_at, coalesce(seen_at, 0)), told_count, told_at, lease <> 0, due_at
+            FROM device_tokens WHERE inbox_id = ?1 ORDER BY last_registered_at DESC, id DESC
             """, inbox
         ) { row in
-            DeviceToken(
-                token: row.text(0), platform: row.word(1, DevicePlatform.self),
-                provider: row.word(2, DeviceProvider.self), environment: row.word(3, DeviceEnvironment.self),
-                appVersion: row.textOrNil(4), locale: row.textOrNil(5), lastRegisteredAt: row.time(6))
+            DeviceReport(
+                device: device(row), seenAt: row.time(7), toldCount: row.intOrNil(8), toldAt: row.timeOrNil(9),
+                isInFlight: row.bool(10), dueAt: row.timeOrNil(11))
         }
+    }
+
+    /// Of a row that begins with the columns of `list`.
+    private static func device(_ row: borrowing Row) -> DeviceToken {
+        DeviceToken(
+            token: row.text(0), platform: row.word(1, DevicePlatform.self),
+            provider: row.word(2, DeviceProvider.self), environment: row.word(3, DeviceEnvironment.self),
+            appVersion: row.textOrNil(4), locale: row.textOrNil(5), lastRegisteredAt: row.time(6))
     }
 
     /// The devices of an inbox beyond a number of them, the stalest.

@@ -55,7 +55,7 @@ import Yams
                     case .listener: "userToken or accessToken or streamCookie"
                     case .producer: "producerKey"
                     case .observer: "anyone or operateKey"
-                    case .watcher: "operateKey"
+                    case .watcher, .operator: "operateKey"
                     }
                 return Operation(
                     method: route.method.name, path: "\(route.pattern)", id: "\(route.operationID)", access: access)

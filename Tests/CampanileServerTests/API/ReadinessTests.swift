@@ -110,7 +110,7 @@ import Testing
                 let path = "\(route.pattern)".replacing("{id}", with: "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47").replacing(
                     "{token}", with: "x")
                 switch route.handler {
-                case .anyone, .observer, .watcher: continue
+                case .anyone, .observer, .watcher, .operator: continue
                 // It upgrades first, and says then who isn't welcome.
                 case .listener where path == "/cable": continue
                 case .user, .producer, .listener:
@@ -122,7 +122,9 @@ import Testing
         }
         #expect(refused > 30)
         let answer = try await server.client.post("/notifications", DatabaseFileTests.create, as: key)
-        #expect(try answer.json["detail"]?.string == "This API key was made with --operate: it reads and creates nothing.")
+        #expect(
+            try answer.json["detail"]?.string
+                == "This API key was made with --operate: it opens /readyz, /metrics and /operate, and changes nothing.")
         #expect(try await server.client.get("/readyz", as: key).json["details"]?.array.isEmpty == true)
         await server.stop()
     }

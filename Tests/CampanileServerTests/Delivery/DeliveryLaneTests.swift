@@ -34,7 +34,8 @@ final class KeptLog: Sendable {
     private let kept = Mutex<[String]>([])
 
     func keep(_ line: String) { kept.withLock { $0.append(line) } }
-    func count(_ start: String) -> Int { kept.withLock { $0.filter { $0.hasPrefix(start) }.count } }
+    func count(_ start: String) -> Int { lines.filter { $0.hasPrefix(start) }.count }
+    var lines: [String] { kept.withLock { $0 } }
     var logger: Logger { Logger(label: "test", factory: { _ in KeptLogHandler(log: self) }) }
 }
 
@@ -48,7 +49,10 @@ private struct KeptLogHandler: LogHandler {
         set { metadata[key] = newValue }
     }
 
-    func log(event: LogEvent) { log.keep("\(event.level) \(event.message)") }
+    func log(event: LogEvent) {
+        let pairs = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { " \($0.key)=\($0.value)" }
+        log.keep("\(event.level) \(event.message)" + pairs.joined())
+    }
 }
 
 /// The fixture's inboxes and devices under a delivery worker whose provider answers at once.

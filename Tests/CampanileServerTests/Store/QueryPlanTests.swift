@@ -48,6 +48,8 @@ struct QueryPlanTests {
             "a user has 50 devices at most",
         "SELECT count(*) FROM device_tokens WHERE inbox_id = ?1 AND last_registered_at >= ?2": "a user has 50 devices at most",
         "SELECT id FROM device_tokens WHERE inbox_id = ?1": "a user has 50 devices at most",
+        "SELECT token, platform, provider, environment, app_version, locale, last_registered_at, max(last_registered_at,":
+            "a user has 50 devices at most",
         "SELECT token, platform, provider, environment, app_version, locale, last_registered_at FROM device_tokens WHERE inbox_id = ?1":
             "a user has 50 devices at most",
     ]
@@ -93,6 +95,11 @@ struct QueryPlanTests {
             ("SELECT 1 FROM notifications WHERE inbox_id = ?1", "PRIMARY KEY (inbox_id=? AND id<?)"),
             ("AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", "PRIMARY KEY (inbox_id=? AND id<?)"),
             ("ORDER BY a.due_at, a.notification_id LIMIT 1", "INDEX deliveries_owed (device_id=? AND due_at<?)"),
+            (
+                "WHERE (d.notification_id, d.device_id) < (?1, ?2)",
+                "PRIMARY KEY (notification_id>? AND (notification_id,device_id)<(?,?))"
+            ),
+            ("WHERE d.state = ?3 AND", "INDEX deliveries_unsuccessful (state=? AND (notification_id,device_id)<(?,?))"),
             ("FROM events WHERE inbox_id = ?1", "INDEX events_inbox (inbox_id=? AND sequence>?)"),
         ])
     func inboxes(_ text: String, _ expected: String) throws {

@@ -118,10 +118,27 @@ import Testing
             let listed = try #require(try DeviceTokenRepository.list(inbox: InboxID(41), in: connection).first)
             #expect(
                 listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
+            let report = try #require(try DeviceTokenRepository.reports(inbox: InboxID(41), in: connection).first)
+            #expect(report.device == listed && report.seenAt == Self.time(1063) && report.toldCount == 54)
+            #expect(report.toldAt == Self.time(1055) && report.isInFlight && report.dueAt == Self.time(1058))
             let named = try DeviceTokenRepository.acquaintance(token: "token", inbox: InboxID(41), in: connection)
             #expect(named?.toldCount == 54 && named?.toldAt == Self.time(1055) && named?.seenAt == Self.time(1063))
             #expect(listed.appVersion == "5.2" && listed.locale == "de" && listed.lastRegisteredAt == Self.time(1053))
         }
+    }
+
+    @Test("a delivery comes to an operator with its own columns, its device's and its user")
+    func operated() throws {
+        let fixture = try Fixture()
+        try Self.fill(fixture, lease: 0)
+        let key = DeliveryKey(notification: Self.notification, device: DeviceID(51))
+        let found = try #require(try fixture.database.read { try DeliveryRepository.find(key, in: $0) })
+        #expect(found.notificationID == Self.notification && found.userID == "alice" && found.nothingOwed == nil)
+        let report = found.report
+        #expect(report.id == Self.delivery && report.token == "token" && report.platform == "ios" && report.provider == "fcm")
+        #expect(report.environment == "sandbox" && report.state == .owed && report.attempts == 61)
+        #expect(report.dueAt == Self.time(1062) && report.settledAt == nil && report.reason == .withoutLink)
+        #expect(report.trace?.description == Self.trace)
     }
 
     @Test("storing a schedule writes each value to its own column")

@@ -1,0 +1,39 @@
+import CampanileCore
+import SQLEngine
+
+/// Looks through an app's deliveries for its operators. One search at a time, on a connection of its own: whoever looks at much
+/// holds up nobody else.
+actor DeliverySearch {
+    struct Page: Sendable {
+        var deliveries: [OperatedDelivery] = []
+        /// Where to go on; nil at the end.
+        var next: DeliveryKey?
+    }
+
+    private let database: Database
+
+    init(database: Database) { self.database = database }
+
+    /// A page, newest first. It may be short, or even empty, and have a next one: it ends where enough were looked at.
+    func page(_ filter: DeliveryFilter) throws -> Page {
+        try database.survey { connection in
+            var wanted: [DeliveryKey] = []
+            var looked = 0
+            var last: DeliveryKey?
+            try DeliveryRepository.search(filter, limit: Limits.searchedDeliveries, in: connection) { key, isWanted in
+                looked += 1
+                last = key
+                if isWanted, wanted.count <= Limits.deliveryPageSize { wanted.append(key) }
+            }
+            var page = Page()
+            if wanted.count > Limits.deliveryPageSize {
+                wanted.removeLast()
+                page.next = wanted.last
+            } else if looked == Limits.searchedDeliveries {
+                page.next = last
+            }
+            page.deliveries = try wanted.compactMap { try DeliveryRepository.find($0, in: connection) }
+            return page
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import CampanileCore
+
+/// How the server does with one app: what its operators see first.
+struct Overview: Sendable {
+    /// The app's pushes to one provider.
+    struct Provider: Sendable {
+        let provider: DeviceProvider
+        let isSandboxed: Bool
+        let report: LaneReport
+        /// Nil: the database can't say.
+        let owed: OwedAlerts.Tally?
+        let answers: [LastHour.Answers?]
+    }
+
+    let app: String
+    let now: Timestamp
+    let startedAt: Timestamp
+    let providers: [Provider]
+    let lastHour: LastHour.Reading
+    /// None of the app's tokens is deleted before this time, because too many died at once.
+    let sparesTokensUntil: Timestamp?
+}
+
+extension ServerMetrics {
+    /// Takes as long as counting what is owed: not for a thread that others wait for.
+    func overview(of app: String) async -> Overview {
+        let owed = try? await self.owed.byLane()
+        let now = world.now()
+        let reports = deliveryWorker.laneReports
+        let lastHour = deliveryWorker.lastHour.reading(of: app, at: now)
+        let providers = DeviceProvider.allCases.map { provider in
+            let lane = Lane(app: app, provider: provider)
+            return Overview.Provider(
+                provider: provider, isSandboxed: isSandboxed(lane), report: reports[lane] ?? LaneReport(),
+                owed: owed.map { $0[lane] ?? OwedAlerts.Tally() }, answers: lastHour.answers[provider] ?? [])
+        }
+        return Overview(
+            app: app, now: now, startedAt: startedAt, providers: providers, lastHour: lastHour,
+            sparesTokensUntil: deliveryWorker.sparesTokens(of: app))
+    }
+}
