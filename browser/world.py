@@ -7,7 +7,7 @@ import threading
 from urllib.parse import urlencode
 
 HERE = pathlib.Path(__file__).resolve().parent
-USER = "alice"
+USER, OPERATOR = "alice", "nora"
 # What a browser writes on its console when a server is away or refuses; it can't be kept from it.
 AWAY = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_SOCKET")
 REFUSED = ("the server responded with a status of 4",)
@@ -46,6 +46,7 @@ class World:
         self.campanile, self.browser, self.origin = campanile, browser, origin
         self.server = f"http://127.0.0.1:{campanile.port}"
         self.key, self.token = campanile.producer_key("console"), campanile.user_token(USER)
+        self.operate_key = campanile.command("keys", "create", OPERATOR, "--operate")[1]
         self.pages, self.number = [], 0
 
     def post(self, **notification):
@@ -91,6 +92,14 @@ class World:
             page.click("#sign-in-form [type=submit]")
             page.wait("document.getElementById('live').classList.contains('on')", what="the console to be live")
             page.wait("document.getElementById('badge').dataset.count !== undefined", what="the console's badge")
+        return page
+
+    def operator(self, width=1440, height=940):
+        """The operator's side of the console."""
+        page = self.console(width, height, signed_in=False)
+        page.fill("#key", self.operate_key)
+        page.click("#sign-in-form [type=submit]")
+        page.wait("document.getElementById('fresh').classList.contains('on')", what="the overview")
         return page
 
     def close(self, expected):

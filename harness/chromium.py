@@ -232,7 +232,7 @@ class Page:
     def nameless(self) -> list[str]:
         """The roles of controls that have no name for an assistive program."""
         self.call("Accessibility.enable")
-        controls = {"button", "textbox", "checkbox", "radio", "switch", "link", "dialog", "combobox"}
+        controls = {"button", "textbox", "checkbox", "radio", "switch", "link", "dialog", "combobox", "slider"}
         nodes = self.call("Accessibility.getFullAXTree")["nodes"]
         return [one["role"]["value"] for one in nodes
                 if not one["ignored"] and one["role"]["value"] in controls and not one.get("name", {}).get("value")]

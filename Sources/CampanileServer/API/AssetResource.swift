@@ -68,6 +68,8 @@ struct Assets: Sendable {
         Asset("console-devices.js", PackageResources.console_devices_js),
         Asset("console-inbox.js", PackageResources.console_inbox_js),
         Asset("console-kit.js", PackageResources.console_kit_js),
+        Asset("console-operate.js", PackageResources.console_operate_js),
+        Asset("console-pictures.js", PackageResources.console_pictures_js),
         Asset("console-sending.js", PackageResources.console_sending_js),
         Asset("phones.css", PackageResources.phones_css),
         Asset("phones.js", PackageResources.phones_js),

@@ -2,14 +2,14 @@
 
 const recheck = 1000; // ms, while pushes are still owed
 
-const reasons = {
+export const reasons = {
   no_devices: "Nothing was owed: the user had no device then.",
   push_false: "Nothing was owed: it was created without an alert.",
   expired: "Nothing was owed: it had expired.",
   imported: "Nothing was owed: it was imported.",
 };
 
-const states = {
+export const states = {
   owed: "waits for its turn", sending: "is on its way", accepted: "the provider took it",
   superseded: "read, deleted or expired before it was sent", withheld: "the app is too old for its deep link",
   gone: "the device has left",

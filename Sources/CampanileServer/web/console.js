@@ -1,8 +1,8 @@
 // The console: signs a user in, and puts the parts together. The parts' addresses stand in the page.
 
 const load = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
-const [{ listen }, { phone, redraw }, kit, { makeInbox }, { makeSending }, { makeDevices }] =
-  await Promise.all(["badge", "phones", "kit", "inbox", "sending", "devices"].map(load));
+const [{ listen }, { phone, redraw }, kit, { makeInbox }, { makeSending, reasons, states }, { makeDevices }, { makeOperator }, { makePicture }] =
+  await Promise.all(["badge", "phones", "kit", "inbox", "sending", "devices", "operate", "pictures"].map(load));
 const { attempt, caller, complain, element, find, redrawTimes, showFieldErrors } = kit;
 
 // In this tab's sessionStorage: who is signed in, and why somebody no longer is.
@@ -26,16 +26,19 @@ function claimsOf(token) {
 
 const form = find("sign-in-form");
 
-function showSignIn(message) {
+function showSignIn({ field = "token", message } = {}) {
   find("sign-in").hidden = false;
-  showFieldErrors(form, message ? [{ field: "token", message }] : []);
-  form.elements.token.focus();
+  showFieldErrors(form, message ? [{ field, message }] : []);
+  form.elements[field].focus();
 }
+
+const isKey = (text) => text.startsWith("cmp_");
+const onlyForOperators = "This key was made with --operate: it opens the operator’s side, without a user token.";
 
 /** Asks the server about what was entered; gives what to say at which field. */
 async function refusals({ token, key, simulator }) {
   const errors = [];
-  if (!token) return [{ field: "token", message: "A user token is needed." }];
+  if (!token && !key) return [{ field: "token", message: "A user token is needed, or a key made with --operate alone." }];
   const ask = async (field, call, path, words) => {
     try {
       await call("GET", path);
@@ -45,9 +48,14 @@ async function refusals({ token, key, simulator }) {
       else if (problem.status !== 404) throw problem;
     }
   };
+  if (!token) {
+    const needed = isKey(key) ? "This is a producer’s key: a user token is needed beside it." : "This is a user’s token. Here belongs an API key.";
+    await ask("key", caller(key), "/operate/overview", needed);
+    return errors;
+  }
   await ask("token", caller(token), "/badge", "This is an API key. Here belongs a user’s token.");
   const user = encodeURIComponent(claimsOf(token).sub ?? "nobody");
-  if (key) await ask("key", caller(key), `/sandbox/pushes?user_id=${user}`, "This is a user’s token. Here belongs an API key.");
+  if (key) await ask("key", caller(key), `/sandbox/pushes?user_id=${user}`, isKey(key) ? onlyForOperators : "This is a user’s token. Here belongs an API key.");
   if (simulator && !/^https?:\/\/[^/]/.test(simulator)) {
     errors.push({ field: "simulator", message: "An address begins with http:// or https://." });
   }
@@ -67,18 +75,26 @@ form.addEventListener("submit", (event) => {
 });
 
 /** The next user's page begins from nothing: it is loaded anew. */
-function leave(message = "") {
+function leave(message = "", field = "token") {
   sessionStorage.removeItem(place);
-  sessionStorage.setItem(farewell, message);
+  sessionStorage.setItem(farewell, JSON.stringify({ field, message }));
   location.reload();
 }
 
-find("sign-out").addEventListener("click", () => leave());
+for (const id of ["sign-out", "operator-sign-out"]) find(id).addEventListener("click", () => leave());
 
 // --- a session
 
+/** A key alone is an operator's. */
+function beginOperating(key) {
+  find("sign-in").hidden = true;
+  find("operator").hidden = false;
+  makeOperator(kit, { call: caller(key, (problem) => leave(problem.message, "key")), makePicture, states, reasons });
+}
+
 function begin(session) {
   const { token, key, simulator } = session;
+  if (!token) return beginOperating(key);
   const { sub: user = "?", app = "App" } = claimsOf(token);
   find("sign-in").hidden = true;
   find("console").hidden = false;
@@ -113,5 +129,5 @@ function begin(session) {
 
 const kept = sessionStorage.getItem(place);
 if (kept) begin(JSON.parse(kept));
-else showSignIn(sessionStorage.getItem(farewell));
+else showSignIn(JSON.parse(sessionStorage.getItem(farewell) ?? "{}"));
 sessionStorage.removeItem(farewell);
