@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.request
 
-from harness import Campanile, HarnessError, Report, die_with_parent, free_port, temporary_folder
+from harness import METRICS_TOKEN, Campanile, HarnessError, Report, die_with_parent, free_port, temporary_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -139,6 +139,12 @@ exec {" ".join(user)} {binary} "$@"
         until(lambda: badges(ports[1]) == [1, 1], "the phones hear nothing")
     assert call("GET", "/notifications", credential=token, headers={"User-Agent": "Hotwire Native iOS"}).status == 200
     assert call("GET", "/readyz").status == 200
+    metrics = call("GET", "/metrics", credential=METRICS_TOKEN).body.decode()
+    for name in ("process_resident_memory_bytes", "process_open_fds", "process_max_fds"):
+        assert re.search(rf"^{name} [1-9]", metrics, re.M), metrics
+    operator = server.command("keys", "create", "unit-operator", "--operate")[1]
+    assert call("GET", "/operate/overview", credential=operator).status == 200
+    assert call("GET", "/operate/deliveries", credential=operator).status == 200
     server.command("revoke", "alice")
     # strace has the server for its child.
     child = int(pathlib.Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()[0])
@@ -175,6 +181,9 @@ def check_calls(report, lines):
         socket = re.search(r"\bsocket(?:pair)?\((AF_\w+)", line)
         if socket:
             asked.setdefault(socket[1], line)
+    # The metrics of the process come from where ProcSubset=pid lets it read.
+    read = {place: any(f'"/proc/self/{place}"' in line for line in lines) for place in ("statm", "fd")}
+    report.check("calls", all(read.values()), f"of /proc/self it reads {read}")
     report.check("calls", len(used) > 40 and "AF_INET" in asked, f"hardly anything was recorded: {sorted(used)}")
     for name in sorted((set(used) | INHERITING_CALLS) - allowed):
         report.check("calls", False, f"the unit forbids {name}: {used.get(name, 'of an inherited socket')}")
