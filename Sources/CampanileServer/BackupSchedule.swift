@@ -50,7 +50,7 @@ struct BackupSchedule: Sendable {
         logger.notice(
             "A backup was made.",
             metadata: ["file": "\(target)", "seconds": "\((world.monotonic() - began) / 1_000_000_000)"])
-        try removeOld(in: folder, now: now)
+        removeOld(in: folder, now: now)
         return target
     }
 
@@ -71,19 +71,27 @@ struct BackupSchedule: Sendable {
         return try FileManager.default.contentsOfDirectory(atPath: folder).compactMap(DatabaseBackup.time(ofName:)).sorted()
     }
 
-    private func removeOld(in folder: String, now: Timestamp) throws {
-        for time in try times(in: folder).filter({ $0 <= now }).dropLast(configuration.backup.keep) {
-            let path = "\(folder)/\(DatabaseBackup.name(at: time))"
-            try FileManager.default.removeItem(atPath: path)
-            let secret = LocalSecret.path(besideDatabase: path)
-            if Store.exists(secret) { try FileManager.default.removeItem(atPath: secret) }
+    private func removeOld(in folder: String, now: Timestamp) {
+        do {
+            for time in try times(in: folder).filter({ $0 <= now }).dropLast(configuration.backup.keep) {
+                let path = "\(folder)/\(DatabaseBackup.name(at: time))"
+                // Somebody may serve a backup where it lies.
+                guard FileIdentity(of: path) != database.file.identity else { continue }
+                try FileManager.default.removeItem(atPath: path)
+                let secret = LocalSecret.path(besideDatabase: path)
+                if Store.exists(secret) { try FileManager.default.removeItem(atPath: secret) }
+            }
+        } catch {
+            logger.warning("An old backup can't be removed.", metadata: ["error": "\(error)"])
         }
     }
 
-    /// What a crash left of a copy.
+    /// What a crash left: of a copy, or a secret whose database never came.
     private func removeAbandoned(in folder: String) {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
-            guard let end = name.range(of: ".partial-"), DatabaseBackup.time(ofName: String(name[..<end.lowerBound])) != nil,
+            guard let end = name.range(of: ".partial-") ?? name.range(of: LocalSecret.suffix),
+                DatabaseBackup.time(ofName: String(name[..<end.lowerBound])) != nil,
+                name[end] != LocalSecret.suffix || !Store.isTaken("\(folder)/\(name[..<end.lowerBound])"),
                 let changed = try? FileManager.default.attributesOfItem(atPath: "\(folder)/\(name)")[.modificationDate] as? Date,
                 -changed.timeIntervalSinceNow > BackupSchedule.abandonedSeconds
             else { continue }

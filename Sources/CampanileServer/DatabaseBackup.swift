@@ -45,7 +45,8 @@ package struct DatabaseBackup: Sendable {
     /// Makes the folder, and copies the secret: the database's copy gets its name last, and is complete then.
     /// - Returns: whether there is a secret.
     private func prepare(_ target: String) throws -> Bool {
-        guard !Store.exists(target) else { throw OperatorError("\(target) is there already: a backup overwrites nothing.") }
+        guard !Store.isTaken(target) else { throw OperatorError("\(target) is there already: a backup overwrites nothing.") }
+        try requireOther(target)
         try Store.makeFolder(of: target)
         switch try LocalSecret.copy(from: database, to: target) {
         case .none: return false
@@ -53,6 +54,24 @@ package struct DatabaseBackup: Sendable {
         case .taken:
             throw OperatorError("\(LocalSecret.path(besideDatabase: target)) is there already: a backup overwrites nothing.")
         }
+    }
+
+    /// A database's other files aren't always there: SQLite would take a backup with the name of one for it.
+    private func requireOther(_ target: String) throws {
+        let wanted = DatabaseBackup.place(target)
+        for own in [database, DatabaseFile.path(database) ?? database].map(DatabaseBackup.place)
+        where FileIdentity(of: own.folder) == FileIdentity(of: wanted.folder) {
+            let others = ["-wal", "-shm", "-journal", ".lock", LocalSecret.suffix].map { own.name + $0 }
+            guard !others.contains(wanted.name) else {
+                throw OperatorError("\(target) is a name for a part of the database itself: give the backup another one.")
+            }
+        }
+    }
+
+    /// The folder of a file, with its slash, and the file's own name.
+    private static func place(_ path: String) -> (folder: String, name: String) {
+        guard let slash = path.lastIndex(of: "/") else { return (".", path) }
+        return (String(path[...slash]), String(path[path.index(after: slash)...]))
     }
 
     /// Removes the copied secret of a backup that wasn't made.

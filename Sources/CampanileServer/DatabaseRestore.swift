@@ -45,7 +45,12 @@ package struct DatabaseRestore: Sendable {
         var report = try change(draft, pushesOwed: pushesOwed, newer: newer)
         // Before the database: a server that finds one without a secret makes its own.
         report.secret = try LocalSecret.copy(from: source, to: database)
-        try explaining { try DatabaseFile.publish(draft, as: place) }
+        do {
+            try explaining { try DatabaseFile.publish(draft, as: place) }
+        } catch {
+            if report.secret == .made { unlink(LocalSecret.path(besideDatabase: database)) }
+            throw error
+        }
         return report
     }
 
@@ -95,7 +100,7 @@ package struct DatabaseRestore: Sendable {
         defer { database.close() }
         return try explaining {
             var report = try database.read { try RestoreReport(of: $0) }
-            if let newer { report.since = try Database.read(path: newer) { try RestoreReport.Since(report, of: $0) } }
+            if let newer { report.since = try compare(report, newer) }
             report.settled = try database.writeBlocking { transaction in
                 try goAhead(in: transaction)
                 try DeviceTokenRepository.forgetTold(in: transaction)
@@ -107,6 +112,14 @@ package struct DatabaseRestore: Sendable {
             // The file gets another name, and its log would not.
             try database.checkpoint(truncate: true)
             return report
+        }
+    }
+
+    private func compare(_ report: RestoreReport, _ newer: String) throws -> RestoreReport.Since {
+        do {
+            return try Database.read(path: newer) { try RestoreReport.Since(report, of: $0) }
+        } catch let error as SQLError {
+            throw OperatorError("\(newer) can't be compared: \(error.message). Restore without --newer.")
         }
     }
 

@@ -1,6 +1,6 @@
 package import CampanileCore
 import Logging
-import SQLEngine
+package import SQLEngine
 
 /// The work of the operator's commands, beside a running server or without one.
 package struct OperatorCommands: Sendable {
@@ -21,9 +21,13 @@ package struct OperatorCommands: Sendable {
     /// Opens the configured database and brings its schema up to date.
     /// - Parameter isMade: whether a file that isn't there is made. Who only looks, or takes something away, has mistyped its
     ///   name.
-    package init(_ configuration: Configuration, isMade: Bool = true, world: World) throws {
+    /// - Parameter copying: of the copy that is made before the schema is changed.
+    package init(
+        _ configuration: Configuration, isMade: Bool = true, world: World,
+        copying: DatabaseCopy.Progress = { _, _ in }
+    ) throws {
         if !isMade { try Store.requireExisting(configuration.database) }
-        let (database, report) = try Store.open(configuration.database, world: world)
+        let (database, report) = try Store.open(configuration.database, world: world, copying: copying)
         self.database = database
         path = configuration.database
         self.world = world
@@ -120,7 +124,7 @@ package struct OperatorCommands: Sendable {
         try Glance(database, path: path, schema: schema.to, now: world.now()).lines
     }
 
-    package func auditBadges() throws -> BadgeAudit { try BadgeAudit(database) }
+    package func auditBadges(progress: (Int, Int) -> Void) throws -> BadgeAudit { try BadgeAudit(database, progress: progress) }
 }
 
 extension Configuration {

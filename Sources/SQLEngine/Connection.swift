@@ -330,6 +330,44 @@ extension Connection {
         guard code == SQLITE_OK else { throw SQLError(code: ResultCode(rawValue: code)) }
     }
 
+    /// Calls `look` now and then while `body` runs a long statement. An error that it throws ends the statement.
+    func watching<T>(_ look: () throws -> Void, _ body: () throws -> T) throws -> T {
+        try withoutActuallyEscaping(look) { look in
+            let watch = Watch(look)
+            sqlite3_progress_handler(
+                handle, Watch.instructions,
+                { context in
+                    guard let context else { return 0 }
+                    return Unmanaged<Watch>.fromOpaque(context).takeUnretainedValue().hasFailed() ? 1 : 0
+                }, Unmanaged.passUnretained(watch).toOpaque())
+            defer { sqlite3_progress_handler(handle, 0, nil, nil) }
+            do {
+                return try withExtendedLifetime(watch, body)
+            } catch {
+                throw watch.error ?? error
+            }
+        }
+    }
+
+    private final class Watch {
+        /// Of SQLite's virtual machine, between two looks: less than a millisecond.
+        static let instructions: Int32 = 10_000
+
+        private let look: () throws -> Void
+        private(set) var error: (any Error)?
+
+        init(_ look: @escaping () throws -> Void) { self.look = look }
+
+        func hasFailed() -> Bool {
+            do {
+                try look()
+            } catch {
+                self.error = error
+            }
+            return error != nil
+        }
+    }
+
     /// Keeps the log and its content when the connection closes.
     func leaveLog() {
         _ = csqlite_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

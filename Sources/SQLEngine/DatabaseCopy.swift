@@ -12,7 +12,7 @@ import SystemSupport
 /// within such a transaction. On the writer's own connection it would begin anew with every rollback, and take its
 /// time from the writes.
 package struct DatabaseCopy: Sendable {
-    /// What of a copy is done. Thrown errors end the copy.
+    /// What of a copy is done. Called again while the whole copy is read. Thrown errors end the copy.
     package typealias Progress = @Sendable (_ donePages: Int, _ allPages: Int) throws -> Void
 
     /// The pages copied at once: about 2 MiB, which the disk takes before the next ones. A file system may have to write
@@ -54,7 +54,7 @@ package struct DatabaseCopy: Sendable {
         // After a success it has no name left to remove.
         defer { removeDraft() }
         try copyPages(check: check, progress: progress)
-        try closeDraft()
+        try closeDraft(progress)
         try Files.sync(draft)
         try Files.publish(draft, as: target)
     }
@@ -99,14 +99,17 @@ package struct DatabaseCopy: Sendable {
     }
 
     /// Makes the copy one file without a log, and reads all of it if it is to be verified.
-    private func closeDraft() throws {
+    private func closeDraft(_ progress: Progress) throws {
         let connection = try Connection(path: draft, access: .migrate, options: DatabaseOptions())
         defer { connection.close() }
         guard try connection.first("PRAGMA journal_mode = delete", map: { $0.text(0) }) == "delete" else {
             throw SQLError(code: .cantOpen, message: "the copy of \(source) can't be closed")
         }
         guard isVerified else { return }
-        let finding = try connection.first("PRAGMA integrity_check(1)") { $0.text(0) }
+        let pages = try connection.first("PRAGMA page_count") { Int($0.int(0)) } ?? 0
+        let finding = try connection.watching({ try progress(pages, pages) }) {
+            try connection.first("PRAGMA integrity_check(1)") { $0.text(0) }
+        }
         guard finding == "ok" else {
             throw SQLError(code: .corrupt, message: "\(source) is damaged: \(finding ?? "its copy can't be checked")")
         }

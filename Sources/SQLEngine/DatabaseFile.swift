@@ -18,7 +18,7 @@ package struct FileIdentity: Hashable, Sendable {
     }
 
     /// - Returns: nil, with `errno` set, when the name leads to no file.
-    init?(of name: String) {
+    package init?(of name: String) {
         var status = stat()
         guard stat(name, &status) == 0 else { return nil }
         self.init(status)

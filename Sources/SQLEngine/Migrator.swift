@@ -38,10 +38,12 @@ package struct Migrator: Sendable {
     /// Runs the pending migrations, each in its own transaction. First copies a file that isn't empty to
     /// `<file>.before-v<newest>`, unless `backup` is false.
     ///
+    /// - Parameter copying: the progress of that.
     /// - Throws: `MigrationError`; `SQLError` when the file or the backup can't be opened or written.
     @discardableResult
     package func migrate(
-        path: String, options: DatabaseOptions = .init(), backup: Bool = true
+        path: String, options: DatabaseOptions = .init(), backup: Bool = true,
+        copying: DatabaseCopy.Progress = { _, _ in }
     ) throws -> MigrationReport {
         var options = options
         // Another process's migration may take long.
@@ -55,7 +57,9 @@ package struct Migrator: Sendable {
             var backupPath: String?
             let needsBackup = backup && !before.isEmpty
             for migration in migrations where migration.version > before.version {
-                try run(migration, connection, options, backup: needsBackup && backupPath == nil, &backupPath)
+                try run(migration, connection) {
+                    if needsBackup, backupPath == nil { backupPath = try copy(connection.path, copying) }
+                }
             }
             return MigrationReport(from: before.version, to: newest, backupPath: backupPath)
         }
@@ -66,16 +70,14 @@ package struct Migrator: Sendable {
 
 extension Migrator {
     /// Does nothing when another process has run the migration since.
-    private func run(
-        _ migration: Migration, _ connection: Connection, _ options: DatabaseOptions, backup: Bool,
-        _ backupPath: inout String?
-    ) throws {
+    /// - Parameter prepare: called before anything is changed.
+    private func run(_ migration: Migration, _ connection: Connection, prepare: () throws -> Void) throws {
         // From here on no other process can write, so the copy is exactly the state before the migration.
         try connection.begin(.immediate)
         do {
             let file = try recognise(connection)
             if file.version < migration.version {
-                if backup { backupPath = try copy(connection.path) }
+                try prepare()
                 try apply(migration, connection)
             }
             try connection.commit()
@@ -103,7 +105,7 @@ extension Migrator {
     }
 
     /// Copies the committed state to a new file beside the database, and returns its name once it is on the disk.
-    private func copy(_ path: String) throws -> String {
+    private func copy(_ path: String, _ progress: DatabaseCopy.Progress) throws -> String {
         let name = "\(path).before-v\(newest)"
         var target = name
         var attempt = 1
@@ -112,7 +114,7 @@ extension Migrator {
             target = "\(name).\(attempt)"
         }
         // At once: all others wait for the migration.
-        try DatabaseCopy(of: path, to: target, isPaced: false, isVerified: false).make()
+        try DatabaseCopy(of: path, to: target, isPaced: false, isVerified: false).make(progress: progress)
         return target
     }
 }

@@ -30,6 +30,15 @@ package enum File {
         return Glibc.rename(path, name) == 0 ? 0 : errno
     }
 
+    /// Has the disk keep a file's content, or the names in a folder.
+    /// - Returns: 0, or the system's error.
+    package static func sync(_ path: String) -> Int32 {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { return errno }
+        defer { close(descriptor) }
+        return fsync(descriptor) == 0 ? 0 : errno
+    }
+
     /// Reads a small file whole.
     /// - Parameter limit: the most bytes it may have.
     package static func read(_ path: String, limit: Int) throws(UnreadableFile) -> [UInt8] {

@@ -1,7 +1,6 @@
 import ArgumentParser
 import CampanileCore
 import CampanileServer
-import Synchronization
 
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -14,11 +13,12 @@ struct Backup: AsyncParsableCommand {
     func run() async throws {
         let configuration = try common.load()
         let target = DatabaseBackup.target(path, now: World.live.now())
-        let interruption = Interruption()
-        let progress = ProgressLine("Copying")
+        let signals = TerminationSignals()
+        let progress = ProgressLine()
+        defer { progress.end() }
         try DatabaseBackup(of: configuration.database).make(at: target) { done, all in
-            progress.show(done, of: all)
-            if interruption.isAsked { throw OperatorError("Stopped: nothing was made.") }
+            progress.show(done < all ? "Copying" : "Checking the copy", done, of: all)
+            if signals.isStopAsked { throw OperatorError("Stopped: nothing was made.") }
         }
         progress.end()
         print(target)
@@ -39,30 +39,16 @@ struct Restore: AsyncParsableCommand {
 
     func run() async throws {
         let configuration = try common.load()
-        let interruption = Interruption()
-        let progress = ProgressLine("Restoring")
+        let signals = TerminationSignals()
+        let progress = ProgressLine()
+        defer { progress.end() }
         let restore = DatabaseRestore(of: path, to: configuration.database, world: .live)
         let report = try restore.run(pushesOwed: pushOwed, newer: newer) { done, all in
-            progress.show(done, of: all)
-            if interruption.isAsked { throw OperatorError("Stopped: nothing was restored.") }
+            progress.show(done < all ? "Copying" : "Checking the copy", done, of: all)
+            if signals.isStopAsked { throw OperatorError("Stopped: nothing was restored.") }
         }
         progress.end()
         say("\(path) is restored to \(configuration.database).")
         for line in report.lines { say(line) }
-    }
-}
-
-/// Notices SIGINT and SIGTERM, so that a command can stop in order.
-final class Interruption: Sendable {
-    private let signals = TerminationSignals()
-    private let asked = Atomic(false)
-
-    var isAsked: Bool { asked.load(ordering: .relaxed) }
-
-    init() {
-        Task { [self] in
-            _ = await signals.first()
-            asked.store(true, ordering: .relaxed)
-        }
     }
 }

@@ -36,7 +36,11 @@ struct CommonOptions: ParsableArguments {
     /// Runs a command's work, beside a server or without one.
     /// - Parameter isMade: whether to create a missing database.
     func operations(_ configuration: Configuration, isMade: Bool = true) throws -> OperatorCommands {
-        try OperatorCommands(configuration, isMade: isMade, world: .live)
+        let progress = ProgressLine()
+        defer { progress.end() }
+        return try OperatorCommands(configuration, isMade: isMade, world: .live) { done, all in
+            progress.show(done < all ? "Copying the file as it is" : "Bringing the schema up to date", done, of: all)
+        }
     }
 }
 

@@ -38,22 +38,20 @@ struct ImportSource: ParsableArguments {
 
     func run(_ kind: DatabaseImport.Kind) async throws {
         let configuration = try common.load()
-        let interruption = Interruption()
-        let (checking, writing) = (ProgressLine("Checking"), ProgressLine("Importing"))
+        let signals = TerminationSignals()
+        let progress = ProgressLine()
+        defer { progress.end() }
         let report = try await DatabaseImport(of: kind, configuration, app: app, world: .live).run(
             file, isDryRun: dryRun
         ) { part, done, all in
             switch part {
-            case .check: checking.show(done, of: all)
-            case .write:
-                checking.end()
-                writing.show(done, of: all)
+            case .check: progress.show("Checking", done, of: all)
+            case .write: progress.show("Importing", done, of: all)
             }
         } isStopped: {
-            interruption.isAsked
+            signals.isStopAsked
         }
-        checking.end()
-        writing.end()
+        progress.end()
         for mistake in report.mistakes { say("line \(mistake.line): \(mistake.sentence)") }
         for line in report.lines(kind, isDryRun: dryRun) { say(line) }
         if report.mistakeCount > 0 || report.isStopped { throw ExitCode(1) }

@@ -3,22 +3,35 @@ import Synchronization
 
 /// The progress of a long command, on one line of the terminal. Elsewhere it shows nothing: a log needs no percentages.
 final class ProgressLine: Sendable {
-    private let title: String
-    private let isShown = isatty(STDERR_FILENO) != 0
-    /// The percentage on the line; -1: the line is empty.
-    private let shown = Atomic<Int>(-1)
+    private struct Line: Equatable, Sendable {
+        var work = ""
+        /// Nil: how far it is can't be said.
+        var percent: Int?
+    }
 
-    init(_ title: String) { self.title = title }
+    private let isTerminal = isatty(STDERR_FILENO) != 0
+    /// What is on the line; nil: nothing is.
+    private let shown = Mutex<Line?>(nil)
 
-    func show(_ done: Int, of all: Int) {
-        let percent = all > 0 ? done * 100 / all : 100
-        guard isShown, shown.exchange(percent, ordering: .relaxed) != percent else { return }
-        put("\r\(title) \(percent) %")
+    /// - Parameter done: `all` while the end can't be foreseen.
+    func show(_ work: String, _ done: Int, of all: Int) {
+        guard isTerminal else { return }
+        let line = Line(work: work, percent: done < all ? done * 100 / all : nil)
+        let isNew = shown.withLock { shown in
+            defer { shown = line }
+            return shown != line
+        }
+        guard isNew else { return }
+        put("\r\u{1B}[K\(work)" + (line.percent.map { " \($0) %" } ?? "…"))
     }
 
     /// Takes the line away.
     func end() {
-        if isShown, shown.exchange(-1, ordering: .relaxed) >= 0 { put("\r\u{1B}[K") }
+        let wasShown = shown.withLock { shown in
+            defer { shown = nil }
+            return shown != nil
+        }
+        if wasShown { put("\r\u{1B}[K") }
     }
 
     private func put(_ text: String) {

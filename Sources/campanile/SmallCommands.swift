@@ -238,7 +238,10 @@ struct BadgeCommand: AsyncParsableCommand {
         func run() async throws {
             let operations = try common.operations(try common.load(), isMade: false)
             defer { operations.close() }
-            let audit = try operations.auditBadges()
+            let progress = ProgressLine()
+            defer { progress.end() }
+            let audit = try operations.auditBadges { progress.show("Counting", $0, of: $1) }
+            progress.end()
             for difference in audit.differences {
                 print(
                     "\(difference.app)\t\(difference.userID)\tkept \(difference.kept.unread)"

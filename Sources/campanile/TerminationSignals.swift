@@ -63,6 +63,9 @@ final class TerminationSignals: @unchecked Sendable {
         waiter?.resume(returning: number)
     }
 
+    /// For work that holds its thread: Swift's pool may have no other.
+    var isStopAsked: Bool { state.withLock { $0.first != nil } }
+
     /// The signal that asked for the stop, once there is one.
     func first() async -> Int32 {
         await withCheckedContinuation { continuation in

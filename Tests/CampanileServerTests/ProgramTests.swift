@@ -58,7 +58,7 @@ struct ProgramTests {
     }
 
     /// Beside the tests' own bundle.
-    private static let path =
+    static let path =
         URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(path: "campanile").path()
 
     private let folder = TemporaryFolder()

@@ -6,11 +6,14 @@ import SystemSupport
 /// The signing secret of a server that was given none: 32 random bytes in a file beside the database that only its owner
 /// can read. Made once, so that tokens outlive a restart.
 package enum LocalSecret {
+    /// What its name ends with, after the database's.
+    static let suffix = ".jwt_secret"
+
     package static func path(besideDatabase database: String) -> String {
-        let name = database + ".jwt_secret"
+        let name = database + suffix
         // A database that was given as a symbolic link has it beside the file itself, so that all of its names have the same.
         guard access(name, F_OK) != 0, let file = DatabaseFile.path(database) else { return name }
-        return file + ".jwt_secret"
+        return file + suffix
     }
 
     /// - Returns: the secret, and whether it was made just now.
@@ -59,6 +62,9 @@ package enum LocalSecret {
         if reason == EEXIST { return false }
         errno = reason
         guard reason == 0 else { throw failure("The secret \(path) can't be written") }
+        // Else a power failure may take the name, and the next start would make another secret.
+        errno = File.sync(path.lastIndex(of: "/").map { String(path[...$0]) } ?? ".")
+        guard errno == 0 else { throw failure("The secret \(path) can't be written") }
         return true
     }
 

@@ -31,11 +31,14 @@ package struct BadgeAudit: Sendable {
     package var summary: String { "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong." }
 
     /// Recounts everything, in one view of the database.
-    init(_ database: Database) throws {
+    /// - Parameter progress: called before each inbox with the number of those that are done, and of all.
+    init(_ database: Database, progress: (Int, Int) -> Void = { _, _ in }) throws {
         var inboxes = 0
         var differences: [Difference] = []
         try database.snapshot { connection in
-            for id in try InboxRepository.ids(in: connection) {
+            let ids = try InboxRepository.ids(in: connection)
+            for id in ids {
+                progress(inboxes, ids.count)
                 inboxes += 1
                 if let difference = try Difference(of: id, in: connection) { differences.append(difference) }
             }

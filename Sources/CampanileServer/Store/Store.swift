@@ -1,6 +1,7 @@
 package import CampanileCore
 import Glibc
 package import SQLEngine
+import SystemSupport
 
 /// Opens the database for a program: the folder is made, the schema is brought up to date, and a file of somebody else or
 /// of a newer version is refused with a sentence that helps.
@@ -14,13 +15,14 @@ enum Store {
     }()
 
     static func open(
-        _ path: String, options: DatabaseOptions = commandOptions, world: World
+        _ path: String, options: DatabaseOptions = commandOptions, world: World,
+        copying: DatabaseCopy.Progress = { _, _ in }
     ) throws -> (database: Database, migrated: MigrationReport) {
         try makeFolder(of: path)
         var options = options
         options.clock = { world.now().milliseconds }
         return try explaining(path) { [options] in
-            let report = try Migrations.migrator.migrate(path: path, options: options, backup: true)
+            let report = try Migrations.migrator.migrate(path: path, options: options, backup: true, copying: copying)
             return (try Database(path: path, options: options), report)
         }
     }
@@ -69,16 +71,37 @@ enum Store {
     /// False only where there is certainly no file: one that can't be looked at is another trouble, and opening it says so.
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR) }
 
+    /// Whether the name is taken, also by a symbolic link that leads nowhere.
+    static func isTaken(_ path: String) -> Bool {
+        var status = stat()
+        return lstat(path, &status) == 0
+    }
+
+    /// Makes the missing folders above a file, for their owner alone, and has the disk keep their names: a file that is
+    /// synced in a folder that a power failure takes is lost.
     static func makeFolder(of path: String) throws {
         guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return }
         let folder = String(path[..<slash])
         var made = ""
         for part in folder.split(separator: "/", omittingEmptySubsequences: false) {
+            let above = made.isEmpty ? "." : made
             made += made.isEmpty && part.isEmpty ? "/" : made.isEmpty || made == "/" ? part : "/" + part
-            guard !made.isEmpty, mkdir(made, 0o700) != 0, errno != EEXIST else { continue }
+            guard !made.isEmpty else { continue }
+            guard mkdir(made, 0o700) != 0 else {
+                try sync(above)
+                continue
+            }
+            guard errno != EEXIST else { continue }
             // Some folders can't even be asked to be made again, such as one on a read-only disk.
             guard access(made, F_OK) != 0 else { continue }
             throw OperatorError("The folder \(made) can't be made: \(String(cString: strerror(errno))).")
+        }
+    }
+
+    private static func sync(_ folder: String) throws {
+        let reason = File.sync(folder)
+        guard reason == 0 else {
+            throw OperatorError("The folder \(folder) can't be synced: \(String(cString: strerror(reason))).")
         }
     }
 }

@@ -83,6 +83,66 @@ import Testing
             ])
     }
 
+    @Test("a secret whose database never came goes too, after a day")
+    func orphan() async throws {
+        let fixture = try Fixture()
+        let folder = fixture.folder.path + "/backups"
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        func make(_ name: String, hoursAgo: Double) throws {
+            try Data().write(to: URL(filePath: "\(folder)/\(name)"))
+            let changed = Date(timeIntervalSinceNow: -hoursAgo * 3_600)
+            try FileManager.default.setAttributes([.modificationDate: changed], ofItemAtPath: "\(folder)/\(name)")
+        }
+        try make("campanile-20261101T000000Z.sqlite.jwt_secret", hoursAgo: 25)
+        try make("campanile-20261102T000000Z.sqlite.jwt_secret", hoursAgo: 1)
+        try make("campanile-20261103T000000Z.sqlite", hoursAgo: 25)
+        try make("campanile-20261103T000000Z.sqlite.jwt_secret", hoursAgo: 25)
+        try make("other.jwt_secret", hoursAgo: 25)
+        _ = try await Self.schedule(fixture).makeIfDue()
+        #expect(
+            try Self.names(fixture) == [
+                "campanile-20261102T000000Z.sqlite.jwt_secret", "campanile-20261103T000000Z.sqlite",
+                "campanile-20261103T000000Z.sqlite.jwt_secret", "campanile-20261118T110640Z.sqlite", "other.jwt_secret",
+            ])
+    }
+
+    @Test("a backup that is served where it lies is no old one")
+    func served() async throws {
+        let clock = HandClock()
+        let folder = TemporaryFolder()
+        let path = folder.path + "/" + DatabaseBackup.name(at: Timestamp(milliseconds: clock.now.milliseconds - 86_400_000))
+        let database = try Store.open(path, world: .hand(clock)).database
+        defer { database.close() }
+        var configuration = Configuration()
+        configuration.database = path
+        configuration.backup.directory = folder.path
+        configuration.backup.keep = 1
+        let schedule = BackupSchedule(
+            database: database, configuration: configuration, world: .hand(clock),
+            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        for _ in 0..<3 {
+            #expect(try await schedule.makeIfDue() != nil)
+            clock.advance(seconds: 86_400)
+        }
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path).filter { $0.hasSuffix(".sqlite") }
+        #expect(names.count == 2 && Store.exists(path))
+    }
+
+    @Test("a folder that vanishes is made again; where none can be made the backup fails in a sentence, and the next try makes it")
+    func vanished() async throws {
+        let fixture = try Fixture()
+        let folder = fixture.folder.path + "/backups"
+        let schedule = Self.schedule(fixture)
+        #expect(try await schedule.makeIfDue() != nil)
+        try FileManager.default.removeItem(atPath: folder)
+        #expect(try await schedule.makeIfDue() != nil)
+        try FileManager.default.removeItem(atPath: folder)
+        try Data().write(to: URL(filePath: folder))
+        await #expect(throws: (any Error).self) { try await schedule.makeIfDue() }
+        try FileManager.default.removeItem(atPath: folder)
+        #expect(try await schedule.makeIfDue() != nil)
+    }
+
     @Test("without a folder none is made; a server with one makes its first at the start")
     func server() async throws {
         let clock = HandClock()

@@ -73,6 +73,54 @@ import Testing
         }
     }
 
+    @Test("a name that leads elsewhere or belongs to the database is none for a backup, even while nothing has it")
+    func wrongNames() throws {
+        let folder = TemporaryFolder()
+        try Store.open(folder.database, world: .live).database.close()
+        let link = folder.path + "/link"
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path + "/nowhere")
+        let other = folder.path + "/other.sqlite"
+        try FileManager.default.createSymbolicLink(atPath: other, withDestinationPath: folder.database)
+        func sentence(_ target: String, of database: String) -> String {
+            do {
+                try DatabaseBackup(of: database).make(at: target) { _, _ in }
+                return "made"
+            } catch {
+                return "\(error)"
+            }
+        }
+        for taken in [link, folder.database, other] {
+            #expect(sentence(taken, of: folder.database) == "\(taken) is there already: a backup overwrites nothing.")
+        }
+        for database in [folder.database, other] {
+            for suffix in ["-wal", "-shm", "-journal", ".lock", ".jwt_secret"] {
+                let target = folder.database + suffix
+                try? FileManager.default.removeItem(atPath: target)
+                #expect(
+                    sentence(target, of: database)
+                        == "\(target) is a name for a part of the database itself: give the backup another one.")
+                #expect(!Store.isTaken(target))
+                // The folder by another name.
+                #expect(sentence(folder.path + "/./campanile.sqlite\(suffix)", of: database).hasSuffix("give the backup another one."))
+            }
+        }
+        let below = folder.database + "/backup"
+        #expect(sentence(below, of: folder.database).hasPrefix("The backup \(below) can't be made: "))
+    }
+
+    @Test("a database that is named by a symbolic link is backed up with the secret beside the file itself")
+    func symbolicLink() async throws {
+        let fixture = try Fixture()
+        let (link, target) = (fixture.folder.path + "/link.sqlite", fixture.folder.path + "/copy")
+        _ = try LocalSecret.readOrMake(besideDatabase: fixture.folder.database, world: fixture.world)
+        try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: fixture.folder.database)
+        let id = try await fixture.create()
+        try DatabaseBackup(of: link).make(at: target) { _, _ in }
+        #expect(try Self.mode(target + ".jwt_secret") == 0o600)
+        let found = try Database.read(path: target) { try DeliveryRepository.inbox(ofNotification: id, in: $0) }
+        #expect(found != nil)
+    }
+
     @Test("a backup leaves the schema as it is: it may be what an upgrade is made behind")
     func oldSchema() throws {
         let folder = TemporaryFolder()

@@ -179,6 +179,39 @@ import Testing
         #expect(provider.messages.map(\.summary) == ["alert a 1"])
     }
 
+    @Test("a repeated call gets its first answer if the backup has it; otherwise it creates what was lost anew")
+    func idempotency() async throws {
+        let clock = HandClock()
+        let lost = try await RunningServer(clock: clock)
+        let backup = lost.folder.path + "/backup"
+        let body = #"{"user_id":"alice","title":"T","body":"B"}"#
+        let producer = try lost.producer()
+        var ids: [String] = []
+        for key in ["known", "unknown"] {
+            let made = try await lost.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": key])
+            ids.append(try #require(try made.json["id"]?.string))
+            if key == "known" { try DatabaseBackup(of: lost.folder.database).make(at: backup) { _, _ in } }
+        }
+        await lost.stop()
+        let folder = TemporaryFolder()
+        _ = try DatabaseRestore(of: backup, to: folder.database, world: .hand(clock)).run()
+        try await stopping(try await RunningServer(folder: folder, clock: clock)) { server in
+            func again(_ key: String) async throws -> (id: String, isReplayed: Bool) {
+                let answer = try await server.client.post(
+                    "/notifications", body, as: producer, headers: ["Idempotency-Key": key])
+                #expect(answer.status == 201)
+                return (try #require(try answer.json["id"]?.string), answer.header("Idempotency-Replayed") == "true")
+            }
+            let known = try await again("known")
+            #expect(known == (ids[0], true))
+            let unknown = try await again("unknown")
+            #expect(unknown.id > ids[1] && !unknown.isReplayed)
+            #expect(try await again("unknown") == (unknown.id, true))
+            let badge = try await server.client.get("/badge", as: try await server.user()).json
+            #expect(badge["count"]?.int == 2)
+        }
+    }
+
     // MARK: - What it refuses
 
     @Test("nothing is overwritten, whatever stands in the place, and nothing is left by a refusal")
@@ -186,7 +219,7 @@ import Testing
         let fixture = try Fixture()
         let backup = fixture.folder.path + "/backup"
         try DatabaseBackup(of: fixture.folder.database).make(at: backup) { _, _ in }
-        for suffix in ["", "-wal", "-shm"] {
+        for suffix in ["", "-wal", "-shm", "-journal"] {
             let folder = TemporaryFolder()
             try Data("mine".utf8).write(to: URL(filePath: folder.database + suffix))
             let error = #expect(throws: OperatorError.self) {
@@ -233,7 +266,38 @@ import Testing
         #expect(sentence(folder.path + "/none") == "There is no file \(folder.path)/none.")
         #expect(sentence(empty) == "\(empty) holds no database.")
         #expect(sentence(text).hasPrefix("\(text) is not a SQLite database"))
+        let foreign = folder.path + "/foreign"
+        try Migrator(migrations: [Migration(version: 1, name: "one", sql: "CREATE TABLE t (id INTEGER)")], applicationID: 7)
+            .migrate(path: foreign)
+        #expect(sentence(foreign).hasPrefix("\(foreign) is a database of another program (application_id 7)"))
         #expect(!Store.exists(folder.database))
+    }
+
+    @Test("a torn backup is refused in a sentence, wherever it is torn, and nothing is left of it", arguments: ["half", "hole"])
+    func torn(_ kind: String) async throws {
+        let fixture = try Fixture()
+        for _ in 0..<300 { try await fixture.create(data: "{\"text\":\"\(String(repeating: "x", count: 200))\"}") }
+        let backup = fixture.folder.path + "/backup"
+        try DatabaseBackup(of: fixture.folder.database).make(at: backup) { _, _ in }
+        let file = try #require(FileHandle(forUpdatingAtPath: backup))
+        let size = try file.seekToEnd()
+        if kind == "half" {
+            try file.truncate(atOffset: size / 2)
+        } else {
+            for page in stride(from: size / 8_192 * 3 / 4 * 8_192, to: size, by: 8_192) {
+                try file.seek(toOffset: page)
+                try file.write(contentsOf: Data(count: 512))
+            }
+        }
+        try file.close()
+        let folder = TemporaryFolder()
+        let error = #expect(throws: OperatorError.self) {
+            try DatabaseRestore(of: backup, to: folder.database, world: fixture.world).run()
+        }
+        let sentence = kind == "half" ? "\(backup) can't be read: " : "The backup \(backup) can't be restored: "
+        #expect(error?.description.hasPrefix(sentence) == true, "\(error?.description ?? "")")
+        let left = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        #expect(left == (kind == "half" ? [] : ["campanile.sqlite.lock"]))
     }
 
     @Test("a database of a newer version is refused with the way back, and that way leads back")
@@ -276,6 +340,20 @@ import Testing
             report.lines.contains(
                 "There is a secret beside the database already. It stays, and the one beside the backup isn't used."))
         #expect(try LocalSecret.readOrMake(besideDatabase: folder.database, world: .live).secret == own)
+    }
+
+    @Test("a newer file that can't be compared ends the restore in a sentence, and nothing has changed")
+    func incomparable() async throws {
+        let fixture = try Fixture()
+        let (backup, old) = (fixture.folder.path + "/backup", fixture.folder.path + "/old")
+        try DatabaseBackup(of: fixture.folder.database).make(at: backup) { _, _ in }
+        try Migrator(migrations: Array(Migrations.all.prefix(1)), applicationID: Migrations.applicationID).migrate(path: old)
+        let folder = TemporaryFolder()
+        let error = #expect(throws: OperatorError.self) {
+            try DatabaseRestore(of: backup, to: folder.database, world: fixture.world).run(newer: old)
+        }
+        #expect(error?.description.hasPrefix("\(old) can't be compared: ") == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path) == ["campanile.sqlite.lock"])
     }
 
     // MARK: - What the operator has to look after
