@@ -222,5 +222,6 @@ CREATE TABLE program_state (
     starts                INTEGER NOT NULL DEFAULT 1, -- how often the server was started: the lease of pushes in flight
     events_purged_through INTEGER NOT NULL DEFAULT 0, -- events up to this sequence are gone
     stream_token_key      BLOB,                       -- 32 random bytes that sign stream tokens
-    versions_from         INTEGER NOT NULL DEFAULT 0  -- the version of a badge that never changed; a restore raises it
+    versions_from         INTEGER NOT NULL DEFAULT 0, -- the version of a badge that never changed; a restore raises it
+    retained_at           INTEGER                     -- when retention last ran; NULL: never
 ) STRICT;

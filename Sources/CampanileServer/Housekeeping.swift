@@ -1,9 +1,10 @@
 package import CampanileCore
 package import Logging
 package import SQLEngine
+import Synchronization
 
 /// Forgets what has had its time. In small transactions, so that nobody waits for it.
-package struct Housekeeping: Sendable {
+package final class Housekeeping: Sendable {
     static let period = Duration.seconds(600)
 
     let database: Database
@@ -12,6 +13,8 @@ package struct Housekeeping: Sendable {
     let logger: Logger
     /// Between two transactions.
     let pause: Duration
+    /// Since when the clock is in doubt, by the one that nobody sets; nil: it isn't.
+    private let inDoubtSince = Mutex<Int64?>(nil)
 
     package init(
         database: Database, settings: Configuration.Retention = .init(), world: World, logger: Logger,
@@ -24,7 +27,7 @@ package struct Housekeeping: Sendable {
         self.pause = pause ?? .milliseconds(Limits.retentionPauseMilliseconds)
     }
 
-    /// Forgets answers, events and deliveries now and then, until cancelled.
+    /// Forgets answers and events now and then, until cancelled.
     func run() async {
         while !Task.isCancelled {
             do {
@@ -36,7 +39,7 @@ package struct Housekeeping: Sendable {
         }
     }
 
-    /// Deletes notifications and device tokens now and then, until cancelled.
+    /// Deletes notifications, deliveries and device tokens now and then, until cancelled.
     func runRetention(_ inboxes: Inboxes) async {
         while !Task.isCancelled {
             do {
@@ -44,8 +47,13 @@ package struct Housekeeping: Sendable {
             } catch {
                 tell(error)
             }
-            try? await Task.sleep(for: .milliseconds(Limits.retentionPeriodMilliseconds))
+            try? await Task.sleep(for: .milliseconds(retentionPeriodMilliseconds))
         }
+    }
+
+    /// A notification that is kept for an hour goes after an hour and a quarter at most.
+    var retentionPeriodMilliseconds: Int64 {
+        min(Limits.retentionPeriodMilliseconds, (settings.notificationsMilliseconds ?? .max) / 4)
     }
 
     private func tell(_ error: any Error) {
@@ -53,8 +61,33 @@ package struct Housekeeping: Sendable {
         logger.warning("The housekeeping failed; it tries again later.", metadata: ["error": "\(error)"])
     }
 
-    /// Deletes the notifications that are too old or too many, and the device tokens that weren't seen for long.
+    package func tidyUp() async throws {
+        let now = world.now().milliseconds
+        try await repeatedly { transaction in
+            try IdempotencyRepository.purge(
+                before: Timestamp(milliseconds: now - Limits.idempotencyKeyMilliseconds),
+                limit: Limits.purgedRowsPerTransaction, bytes: Limits.purgedBytesPerTransaction, in: transaction)
+        }
+        try await repeatedly { transaction in
+            try EventRepository.purge(
+                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: Limits.purgedRowsPerTransaction,
+                in: transaction) >= Limits.purgedRowsPerTransaction
+        }
+    }
+
+    /// - Parameter purge: a part; it returns whether there may be more.
+    private func repeatedly(_ purge: @escaping @Sendable (Transaction) throws -> Bool) async throws {
+        while try await database.write({ try purge($0) }), !Task.isCancelled { try await Task.sleep(for: pause) }
+    }
+}
+
+// MARK: - Retention
+
+extension Housekeeping {
+    /// Deletes the notifications that are too old or too many, old settled deliveries, and the device tokens that weren't
+    /// seen for long; but nothing while the clock is in doubt.
     func retain(_ inboxes: Inboxes) async throws {
+        guard try await isClockBelieved() else { return }
         let notifications = try await InboxRetention(
             database: database, inboxes: inboxes, ageMilliseconds: settings.notificationsMilliseconds,
             perInbox: settings.perInbox, pause: pause
@@ -62,36 +95,51 @@ package struct Housekeeping: Sendable {
         let devices = try await DeviceRetention(
             database: database, ageMilliseconds: settings.deviceTokensMilliseconds, pause: pause
         ).run(now: world.now())
-        guard notifications + devices > 0 else { return }
+        try await purgeDeliveries()
+        guard notifications.deleted + devices > 0 else { return }
         logger.notice(
             "What had its time was deleted.",
-            metadata: ["notifications": "\(notifications)", "device_tokens": "\(devices)"])
+            metadata: [
+                "notifications": "\(notifications.deleted)", "device_tokens": "\(devices)",
+                "longest_ms": "\(Double(notifications.longestNanoseconds / 10_000) / 100)",
+            ])
     }
 
-    package func tidyUp() async throws {
-        let now = world.now().milliseconds
-        try await repeatedly { limit, transaction in
-            try IdempotencyRepository.purge(
-                before: Timestamp(milliseconds: now - Limits.idempotencyKeyMilliseconds), limit: limit, in: transaction)
+    /// A clock that was set ahead by mistake would make everything old at once. So one that is far ahead of the last run is
+    /// held for wrong for a day, in which somebody can read of it and set it right. If the server was only off for so long,
+    /// that costs a day.
+    private func isClockBelieved() async throws -> Bool {
+        let now = world.now()
+        let last = try database.read { connection in
+            try ProgramStateRepository.retainedAt(in: connection) ?? InboxRepository.newest(in: connection).change
         }
-        try await repeatedly { limit, transaction in
-            try EventRepository.purge(
-                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: limit, in: transaction)
+        if let last, now.milliseconds - last.milliseconds > Limits.clockLeapMilliseconds {
+            let (isNew, since) = inDoubtSince.withLock { known in
+                defer { known = known ?? world.monotonic() }
+                return (known == nil, known ?? world.monotonic())
+            }
+            if isNew {
+                logger.warning(
+                    """
+                    Retention deletes nothing for a day: the clock is far ahead of its last run. All is well if the server was \
+                    off since, or the database was restored from an older backup. Otherwise set the clock right within that day.
+                    """, metadata: ["last": "\(last)", "now": "\(now)"])
+            }
+            guard world.monotonic() - since >= Limits.clockDoubtMilliseconds * 1_000_000 else { return false }
         }
-        let end = UUIDv7.last(before: Timestamp(milliseconds: now - settings.deliveriesMilliseconds))
+        inDoubtSince.withLock { $0 = nil }
+        try await database.write { try ProgramStateRepository.noteRetained(in: $0) }
+        return true
+    }
+
+    private func purgeDeliveries() async throws {
+        let end = UUIDv7.last(before: Timestamp(milliseconds: world.now().milliseconds - settings.deliveriesMilliseconds))
         var next: UUIDv7? = .least
         while let from = next, !Task.isCancelled {
             next = try await database.write {
                 try DeliveryRepository.purge(from: from, before: end, limit: Limits.purgedRowsPerTransaction, in: $0)
             }
             if next != nil { try await Task.sleep(for: pause) }
-        }
-    }
-
-    private func repeatedly(_ purge: @escaping @Sendable (Int, Transaction) throws -> Int) async throws {
-        let limit = Limits.purgedRowsPerTransaction
-        while try await database.write({ try purge(limit, $0) }) >= limit, !Task.isCancelled {
-            try await Task.sleep(for: pause)
         }
     }
 }

@@ -17,7 +17,7 @@ struct DeviceRetention: Sendable {
         var first: Int64 = 1
         var removed = 0
         while first <= end, !Task.isCancelled {
-            let range = first...(first + Limits.retentionLook - 1)
+            let range = first...(first + Int64(Limits.retentionLook) - 1)
             first = range.upperBound + 1
             var unseen = try database.read { try DeviceTokenRepository.unseen(range, since: time, in: $0) }[...]
             while !unseen.isEmpty, !Task.isCancelled {
@@ -26,7 +26,7 @@ struct DeviceRetention: Sendable {
                 unseen = done.left
                 try await Task.sleep(for: pause)
             }
-            await Task.yield()
+            try await Task.sleep(for: pause)
         }
         return removed
     }

@@ -202,11 +202,13 @@ package enum Limits {
     /// Inboxes whose counts are recounted in a minute.
     static let recountedInboxes = 200
     static let purgedRowsPerTransaction = 200
+    /// Bytes of answers to idempotency keys that it deletes in one transaction: one may be as large as a hundred others.
+    static let purgedBytesPerTransaction: Int64 = 1_048_576
     /// Notifications that retention deletes in one transaction, and how many of them the change of an inbox counts for.
     static let expiredPerTransaction = 200
     static let expiryCost = 10
     /// Inboxes, or device tokens, that retention looks at in one go, and the device tokens that it removes in one transaction.
-    static let retentionLook: Int64 = 100
+    static let retentionLook = 100
     static let removedDevicesPerTransaction = 20
     /// Alerts that one transaction settles because their device left; and those of a token that its provider calls dead.
     static let goneAlertsPerTransaction = 200
@@ -214,6 +216,9 @@ package enum Limits {
     /// The pause between two of its transactions, in which the syncs of the last ones go.
     static let retentionPauseMilliseconds: Int64 = 20
     static let retentionPeriodMilliseconds: Int64 = 6 * 3_600_000
+    /// A clock that is so far ahead of the last run is held for wrong, and for how long nothing is deleted by its age then.
+    static let clockLeapMilliseconds: Int64 = 2 * 24 * 3_600_000
+    static let clockDoubtMilliseconds: Int64 = 24 * 3_600_000
 
     // The import
     /// One line of a file of devices or notifications, line breaks within quotes included.

@@ -7,6 +7,14 @@ import SQLEngine
 /// Looks on a read connection, and deletes in small transactions with pauses between. So nobody waits for it, and the
 /// badge pushes go little by little.
 struct InboxRetention: Sendable {
+    /// What a run did.
+    struct Outcome: Sendable {
+        /// Notifications.
+        var deleted = 0
+        /// The longest time that the statements of one transaction took.
+        var longestNanoseconds: Int64 = 0
+    }
+
     let database: Database
     let inboxes: Inboxes
     /// The age of a notification that goes; nil: none is too old.
@@ -17,30 +25,44 @@ struct InboxRetention: Sendable {
 
     /// Walks over all inboxes once.
     /// - Parameter step: called after each transaction.
-    /// - Returns: how many notifications were deleted.
-    func run(now: Timestamp, step: () async throws -> Void = {}) async throws -> Int {
-        guard ageMilliseconds != nil || perInbox != nil else { return 0 }
+    func run(now: Timestamp, step: () async throws -> Void = {}) async throws -> Outcome {
+        var outcome = Outcome()
+        guard ageMilliseconds != nil || perInbox != nil else { return outcome }
         let old = ageMilliseconds.map { UUIDv7.last(before: Timestamp(milliseconds: now.milliseconds - $0)) }
-        let end = try database.read { try InboxRepository.lastID(in: $0) }
-        var first: Int64 = 1
-        var deleted = 0
-        while first <= end, !Task.isCancelled {
-            let range = first...(first + Limits.retentionLook - 1)
-            first = range.upperBound + 1
-            var left = try database.read {
-                try NotificationRepository.expired(inboxes: range, old: old, most: perInbox, in: $0)
-            }.map { Inboxes.Expiry(inbox: $0.inbox, through: $0.through) }
+        var last = InboxID(0)
+        while !Task.isCancelled {
+            let looked = try database.read { [last] in
+                try InboxRepository.ids(after: last, limit: Limits.retentionLook, in: $0)
+            }
+            guard let end = looked.last else { break }
+            last = end
+            var left = try looked.compactMap { inbox in
+                // Each in a view of its own: while one is read, the log can't begin anew.
+                try database.read { try NotificationRepository.expired(inbox, old: old, most: perInbox, in: $0) }
+                    .map { Inboxes.Expiry(inbox: inbox, through: $0) }
+            }
             while !left.isEmpty, !Task.isCancelled {
-                let done = try await database.write { [left] in try inboxes.delete(left, in: $0) }
+                let done = try await delete(left)
                 left = done.left
-                deleted += done.deleted
+                outcome.deleted += done.deleted
+                outcome.longestNanoseconds = max(outcome.longestNanoseconds, done.nanoseconds)
                 try await step()
                 try await Task.sleep(for: pause)
             }
-            // The threads of Swift's pool have others to serve.
-            await Task.yield()
+            // Also where nothing is to be deleted: the threads of Swift's pool have others to serve.
+            try await Task.sleep(for: pause)
         }
-        return deleted
+        return outcome
+    }
+
+    private func delete(
+        _ expiries: [Inboxes.Expiry]
+    ) async throws -> (left: [Inboxes.Expiry], deleted: Int, nanoseconds: Int64) {
+        try await database.write { transaction in
+            let began = inboxes.world.monotonic()
+            let done = try inboxes.delete(expiries, in: transaction)
+            return (done.left, done.deleted, inboxes.world.monotonic() - began)
+        }
     }
 }
 

@@ -34,13 +34,23 @@ enum IdempotencyRepository {
     /// Forgets the oldest, and those of the same millisecond as the last of them.
     ///
     /// By time alone: a list of keys would be held against every key of their producer.
-    /// - Returns: how many were forgotten; the limit or more when there may be others.
-    static func purge(before: Timestamp, limit: Int, in transaction: Transaction) throws -> Int {
-        try transaction.connection.run(
+    /// - Parameter bytes: of answers; the one that exceeds them goes too.
+    /// - Returns: whether there may be others.
+    static func purge(before: Timestamp, limit: Int, bytes: Int64, in transaction: Transaction) throws -> Bool {
+        var (count, size): (Int, Int64) = (0, 0)
+        var last: Timestamp?
+        try transaction.connection.forEach(
             """
-            DELETE FROM idempotency_keys INDEXED BY idempotency_keys_created WHERE created_at <= (
-                SELECT max(created_at) FROM (
-                    SELECT created_at FROM idempotency_keys WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2))
-            """, before, limit)
+            SELECT created_at, length(answer) FROM idempotency_keys INDEXED BY idempotency_keys_created
+            WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2
+            """, before, limit
+        ) { row in
+            guard size < bytes else { return }
+            (count, size, last) = (count + 1, size + row.int(1), row.time(0))
+        }
+        guard let last else { return false }
+        _ = try transaction.connection.run(
+            "DELETE FROM idempotency_keys INDEXED BY idempotency_keys_created WHERE created_at <= ?1", last)
+        return count == limit || size >= bytes
     }
 }

@@ -112,11 +112,6 @@ enum InboxRepository {
             ?? (0, nil)
     }
 
-    /// The highest id there is; 0 without inboxes.
-    static func lastID(in connection: Connection) throws -> Int64 {
-        try connection.first("SELECT max(id) FROM inboxes") { $0.intOrNil(0) ?? 0 } ?? 0
-    }
-
     static func ids(in connection: Connection) throws -> [InboxID] {
         try connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
     }

@@ -20,6 +20,7 @@ enum Migrations {
         Migration(version: 12, name: "m0012_in_parts", sql: text(PackageResources.m0012_in_parts_sql)),
         Migration(version: 13, name: "m0013_import", sql: text(PackageResources.m0013_import_sql)),
         Migration(version: 14, name: "m0014_unsuccessful", sql: text(PackageResources.m0014_unsuccessful_sql)),
+        Migration(version: 15, name: "m0015_retained", sql: text(PackageResources.m0015_retained_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

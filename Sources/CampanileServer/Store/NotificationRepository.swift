@@ -87,31 +87,23 @@ enum NotificationRepository {
 // MARK: - Retention
 
 extension NotificationRepository {
-    /// The inboxes of a range of ids that have notifications older than an id, or more than a number of them; each with
-    /// the newest that has to go.
+    /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
     /// - Parameters:
     ///   - old: the newest id that is too old; nil: none is.
     ///   - most: how many may stay; nil: any number.
-    static func expired(
-        inboxes: ClosedRange<Int64>, old: UUIDv7?, most: Int?, in connection: Connection
-    ) throws -> [(inbox: InboxID, through: UUIDv7)] {
-        let ids = try connection.all(
-            "SELECT id FROM inboxes WHERE id BETWEEN ?1 AND ?2 ORDER BY id", inboxes.lowerBound, inboxes.upperBound
-        ) { $0.inbox(0) }
-        return try ids.compactMap { inbox in
-            let excess = try most.flatMap { most in
-                try connection.first(
-                    "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", inbox,
-                    UUIDv7.greatest, most
-                ) { $0.id(0) }
-            }
-            let aged = try old.flatMap { old in
-                try connection.first(
-                    "SELECT 1 FROM notifications WHERE inbox_id = ?1 AND id <= ?2 LIMIT 1", inbox, old
-                ) { _ in old }
-            }
-            return [excess, aged].compactMap(\.self).max().map { (inbox, $0) }
+    static func expired(_ inbox: InboxID, old: UUIDv7?, most: Int?, in connection: Connection) throws -> UUIDv7? {
+        let excess = try most.flatMap { most in
+            try connection.first(
+                "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", inbox,
+                UUIDv7.greatest, most
+            ) { $0.id(0) }
         }
+        let aged = try old.flatMap { old in
+            try connection.first(
+                "SELECT 1 FROM notifications WHERE inbox_id = ?1 AND id <= ?2 LIMIT 1", inbox, old
+            ) { _ in old }
+        }
+        return [excess, aged].compactMap(\.self).max()
     }
 
     /// The oldest notifications up to one, that one included.

@@ -21,6 +21,15 @@ enum ProgramStateRepository {
         _ = try transaction.connection.run("UPDATE program_state SET versions_from = ?1 WHERE id = 1", version)
     }
 
+    /// When retention last ran; nil: never.
+    static func retainedAt(in connection: Connection) throws -> Timestamp? {
+        try connection.first("SELECT retained_at FROM program_state WHERE id = 1") { $0.timeOrNil(0) } ?? nil
+    }
+
+    static func noteRetained(in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET retained_at = ?1 WHERE id = 1", transaction.now)
+    }
+
     static func badgePolicy(in connection: Connection) throws -> BadgePolicy? {
         let name = try connection.first("SELECT badge_policy FROM program_state WHERE id = 1") { $0.textOrNil(0) }
         return (name ?? nil).flatMap(BadgePolicy.init(rawValue:))

@@ -14,7 +14,7 @@ import Testing
         try await InboxRetention(
             database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: days.map { $0 * day }, perInbox: perInbox,
             pause: .zero
-        ).run(now: fixture.clock.now, step: step)
+        ).run(now: fixture.clock.now, step: step).deleted
     }
 
     private static func ids(_ fixture: Fixture, _ user: User? = nil) throws -> [UUIDv7] {
@@ -126,6 +126,36 @@ import Testing
             try EventRepository.after(0, inbox: 1, limit: 10, in: $0).events.map(\.event)
         }
         #expect(events == [.deleted(ids[0]), .deleted(ids[1]), .badge])
+    }
+
+    @Test("a list whose next page goes meanwhile ends, a remembered badge is right at once, and an open stream hears of it all")
+    func besideReaders() async throws {
+        try await withServer { server in
+            let (user, producer) = (try await server.user(), try server.producer())
+            for _ in 0..<7 {
+                let body = #"{"user_id":"alice","title":"T","body":"B"}"#
+                #expect(try await server.client.post("/notifications", body, as: producer).status == 201)
+            }
+            let first = try await server.client.get("/notifications?limit=3", as: user)
+            let cursor = try #require(try first.json["next_cursor"]?.string)
+            #expect(try await server.client.get("/badge", as: user).json["count"]?.int == 7)
+            let stream = try await server.stream("/notifications/stream", as: user)
+            #expect(try await stream.next()?.count == 7)
+            let inboxes = Inboxes(
+                database: server.app.database, world: server.world, badgePushes: BadgePushes(Configuration.Badge()),
+                badgeCache: BadgeCache(capacity: 10))
+            let outcome = try await InboxRetention(
+                database: server.app.database, inboxes: inboxes, ageMilliseconds: nil, perInbox: 3, pause: .zero
+            ).run(now: server.clock.now)
+            #expect(outcome.deleted == 4)
+            #expect(try await server.client.get("/badge", as: user).json["count"]?.int == 3)
+            let second = try await server.client.get("/notifications?limit=3&cursor=\(cursor)", as: user)
+            #expect(try second.json["notifications"]?.array == [] && second.json["next_cursor"] == .null)
+            let told = try await stream.next(5)
+            stream.close()
+            #expect(told.map(\.name) == Array(repeating: "notification.deleted", count: 4) + ["badge"])
+            #expect(told.last?.count == 3)
+        }
     }
 
     @Test(

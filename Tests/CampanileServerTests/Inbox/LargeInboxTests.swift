@@ -253,11 +253,16 @@ struct LargeInboxTests {
                     IdempotentAnswer(location: nil, body: [1]), to: [1], key: "key \(31 - number)", apiKey: 1, in: $0)
             }
         }
-        func purge(_ milliseconds: Int64, _ limit: Int) throws -> Int {
-            try fixture.database.writeBlocking {
+        func count() throws -> Int64 {
+            try fixture.database.read { try $0.first("SELECT count(*) FROM idempotency_keys") { $0.int(0) } } ?? -1
+        }
+        func purge(_ milliseconds: Int64, _ limit: Int) throws -> Int64 {
+            let before = try count()
+            _ = try fixture.database.writeBlocking {
                 try IdempotencyRepository.purge(
-                    before: Timestamp(milliseconds: now.milliseconds + milliseconds), limit: limit, in: $0)
+                    before: Timestamp(milliseconds: now.milliseconds + milliseconds), limit: limit, bytes: .max, in: $0)
             }
+            return before - (try count())
         }
         // Whole milliseconds: 3 keys stand at the first, 4 at each of the others.
         #expect(try purge(-1, 5) == 0)

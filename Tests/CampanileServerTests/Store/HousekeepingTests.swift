@@ -1,11 +1,180 @@
 import CampanileCore
 import Logging
 import SQLEngine
+import Synchronization
 import Testing
 
 @testable import CampanileServer
 
+/// A log that a test reads.
+private struct CollectingLog: LogHandler {
+    final class Lines: Sendable {
+        private let all = Mutex<[String]>([])
+        var texts: [String] { all.withLock(\.self) }
+        func append(_ text: String) { all.withLock { $0.append(text) } }
+    }
+
+    let lines: Lines
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+        get { metadata[key] }
+        set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) { lines.append("\(event.level): \(event.message)") }
+}
+
 @Suite("Housekeeping") struct HousekeepingTests {
+    private static let day: Int64 = 24 * 3_600
+
+    // MARK: - A clock that is wrong
+
+    /// Two notifications and a device, and a housekeeping that keeps them for a year.
+    private static func aged(_ lines: CollectingLog.Lines) async throws -> (fixture: Fixture, housekeeping: Housekeeping) {
+        let fixture = try Fixture()
+        try await fixture.tell(2, to: "a")
+        return (fixture, housekeeping(fixture, lines))
+    }
+
+    /// As another start of the server has it.
+    private static func housekeeping(_ fixture: Fixture, _ lines: CollectingLog.Lines) -> Housekeeping {
+        var settings = Configuration.Retention()
+        settings.notificationsMilliseconds = 100 * day * 1_000
+        return Housekeeping(
+            database: fixture.database, settings: settings, world: fixture.world,
+            logger: Logger(label: "test") { _ in CollectingLog(lines: lines) }, pause: .zero)
+    }
+
+    private static func left(_ fixture: Fixture) throws -> [Int64] {
+        try fixture.database.read { connection in
+            try connection.first(
+                """
+                SELECT (SELECT count(*) FROM notifications), (SELECT count(*) FROM device_tokens),
+                    (SELECT count(*) FROM deliveries)
+                """
+            ) { [$0.int(0), $0.int(1), $0.int(2)] } ?? []
+        }
+    }
+
+    @Test("a clock that leaps a year ahead deletes nothing for a day, says so once, and when it is set right nothing is lost")
+    func leap() async throws {
+        let lines = CollectingLog.Lines()
+        let (fixture, housekeeping) = try await Self.aged(lines)
+        try await housekeeping.retain(fixture.inboxes)
+        fixture.clock.jump(seconds: 365 * Self.day)
+        for _ in 0..<3 {
+            try await housekeeping.retain(fixture.inboxes)
+            fixture.clock.advance(seconds: 6 * 3_600)
+        }
+        #expect(try Self.left(fixture) == [2, 1, 2])
+        #expect(lines.texts.count == 1 && lines.texts[0].hasPrefix("warning: Retention deletes nothing for a day"))
+        fixture.clock.jump(seconds: -365 * Self.day)
+        for _ in 0..<6 {
+            try await housekeeping.retain(fixture.inboxes)
+            fixture.clock.advance(seconds: 6 * 3_600)
+        }
+        #expect(try Self.left(fixture) == [2, 1, 2])
+        #expect(lines.texts.count == 1)
+    }
+
+    @Test("a server that was off for long goes on after a day, also if it was restarted within it from then on")
+    func off() async throws {
+        let lines = CollectingLog.Lines()
+        let (fixture, before) = try await Self.aged(lines)
+        try await before.retain(fixture.inboxes)
+        fixture.clock.advance(seconds: 365 * Self.day)
+        let first = Self.housekeeping(fixture, lines)
+        try await first.retain(fixture.inboxes)
+        fixture.clock.advance(seconds: 23 * 3_600)
+        let second = Self.housekeeping(fixture, lines)
+        try await second.retain(fixture.inboxes)
+        fixture.clock.advance(seconds: 2 * 3_600)
+        try await second.retain(fixture.inboxes)
+        #expect(try Self.left(fixture) == [2, 1, 2], "a day of this start, not of the one before")
+        fixture.clock.advance(seconds: 22 * 3_600)
+        try await second.retain(fixture.inboxes)
+        #expect(try Self.left(fixture) == [0, 0, 0])
+        #expect(lines.texts.map { $0.prefix(9) } == ["warning: ", "warning: ", "notice: W"])
+        // From then on the clock is believed.
+        try await fixture.create()
+        fixture.clock.advance(seconds: Self.day)
+        try await Self.housekeeping(fixture, lines).retain(fixture.inboxes)
+        #expect(lines.texts.count == 3)
+    }
+
+    @Test("before the first run the newest change of a badge stands for the last; an empty database has nothing to doubt")
+    func firstRun() async throws {
+        let lines = CollectingLog.Lines()
+        let (fixture, housekeeping) = try await Self.aged(lines)
+        fixture.clock.jump(seconds: 365 * Self.day)
+        try await housekeeping.retain(fixture.inboxes)
+        #expect(try Self.left(fixture) == [2, 1, 2] && lines.texts.count == 1)
+        let empty = try Fixture()
+        try await Self.housekeeping(empty, lines).retain(empty.inboxes)
+        #expect(lines.texts.count == 1)
+    }
+
+    @Test("a clock that was set back deletes nothing, and raises no doubt when it goes on from there")
+    func setBack() async throws {
+        let lines = CollectingLog.Lines()
+        let (fixture, housekeeping) = try await Self.aged(lines)
+        try await housekeeping.retain(fixture.inboxes)
+        fixture.clock.jump(seconds: -365 * Self.day)
+        try await housekeeping.retain(fixture.inboxes)
+        fixture.clock.advance(seconds: Self.day)
+        try await housekeeping.retain(fixture.inboxes)
+        #expect(try Self.left(fixture) == [2, 1, 2] && lines.texts.isEmpty)
+    }
+
+    @Test("what is kept for an hour is looked for every quarter of one, and never less often than every six hours")
+    func period() throws {
+        let fixture = try Fixture()
+        func period(_ milliseconds: Int64?) -> Int64 {
+            var settings = Configuration.Retention()
+            settings.notificationsMilliseconds = milliseconds
+            return Housekeeping(
+                database: fixture.database, settings: settings, world: fixture.world, logger: Logger(label: "test")
+            ).retentionPeriodMilliseconds
+        }
+        #expect(period(3_600_000) == 900_000)
+        #expect(period(365 * Self.day * 1_000) == 6 * 3_600_000 && period(nil) == 6 * 3_600_000)
+    }
+
+    // MARK: - Large answers
+
+    @Test("answers to idempotency keys go by their bytes too: few large ones in a transaction, many small ones")
+    func answers() async throws {
+        let fixture = try Fixture()
+        func store(_ count: Int, bytes: Int) async throws {
+            let answer = IdempotentAnswer(location: nil, body: [UInt8](repeating: 1, count: bytes))
+            for number in 0..<count {
+                try await fixture.database.write {
+                    try IdempotencyRepository.store(answer, to: [1], key: "\(bytes)-\(number)", apiKey: 1, in: $0)
+                }
+                fixture.clock.advance(milliseconds: 1)
+            }
+        }
+        func purge() async throws -> (count: Int64, isMore: Bool) {
+            func count() throws -> Int64 {
+                try fixture.database.read { try $0.first("SELECT count(*) FROM idempotency_keys") { $0.int(0) } } ?? 0
+            }
+            let before = try count()
+            let isMore = try await fixture.database.write {
+                try IdempotencyRepository.purge(before: $0.now, limit: 200, bytes: 1_048_576, in: $0)
+            }
+            return (before - (try count()), isMore)
+        }
+        try await store(25, bytes: 100_000)
+        try await store(230, bytes: 100)
+        #expect(try await purge() == (11, true))
+        #expect(try await purge() == (11, true))
+        #expect(try await purge() == (200, true))
+        #expect(try await purge() == (33, false))
+        #expect(try await purge() == (0, false))
+    }
+
+    // MARK: - Deliveries
     @Test("settled deliveries go at the set age of their notification, those that are owed stay, however many there are")
     func deliveries() async throws {
         let fixture = try Fixture()
@@ -30,10 +199,10 @@ import Testing
         let housekeeping = Housekeeping(
             database: fixture.database, settings: settings, world: fixture.world, logger: Logger(label: "test"), pause: .zero)
         fixture.clock.advance(seconds: 3_600 - 60)
-        try await housekeeping.tidyUp()
+        try await housekeeping.retain(fixture.inboxes)
         #expect(try left() == ids)
         fixture.clock.advance(seconds: 60)
-        try await housekeeping.tidyUp()
+        try await housekeeping.retain(fixture.inboxes)
         let old = Limits.purgedRowsPerTransaction + 50
         #expect(try left() == ids.enumerated().filter { $0.offset >= old || $0.offset % 3 == 0 }.map(\.element))
     }
