@@ -101,7 +101,7 @@ extension Housekeeping {
             "What had its time was deleted.",
             metadata: [
                 "notifications": "\(notifications.deleted)", "device_tokens": "\(devices)",
-                "longest_ms": "\(Double(notifications.longestNanoseconds / 10_000) / 100)",
+                "transaction_ms_p99": "\(notifications.holds.p99)", "transaction_ms_longest": "\(notifications.holds.longest)",
             ])
     }
 

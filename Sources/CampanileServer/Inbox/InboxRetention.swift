@@ -11,8 +11,16 @@ struct InboxRetention: Sendable {
     struct Outcome: Sendable {
         /// Notifications.
         var deleted = 0
-        /// The longest time that the statements of one transaction took.
-        var longestNanoseconds: Int64 = 0
+        /// How long the statements of each transaction took.
+        var nanoseconds: [Int64] = []
+
+        /// The time that no more than one in a hundred transactions exceeded, and the longest; for the log.
+        var holds: (p99: String, longest: String) {
+            let ordered = nanoseconds.sorted()
+            guard let longest = ordered.last else { return ("0", "0") }
+            func milliseconds(_ value: Int64) -> String { "\(Double(value / 10_000) / 100)" }
+            return (milliseconds(ordered[(ordered.count - 1) * 99 / 100]), milliseconds(longest))
+        }
     }
 
     let database: Database
@@ -45,7 +53,7 @@ struct InboxRetention: Sendable {
                 let done = try await delete(left)
                 left = done.left
                 outcome.deleted += done.deleted
-                outcome.longestNanoseconds = max(outcome.longestNanoseconds, done.nanoseconds)
+                outcome.nanoseconds.append(done.nanoseconds)
                 try await step()
                 try await Task.sleep(for: pause)
             }

@@ -97,9 +97,8 @@ import Testing
         var ends: [Int32] = [0, 0]
         try #require(pipe(&ends) == 0)
         // A limit of the shell, of 2 or 4 MiB, stands for the end of the disk.
-        let program = try ChildProgram(
-            "/bin/sh", ["-c", #"ulimit -f 4096; exec "$0" "$@""#, ProgramTests.path, "backup", target, "--database", folder.database],
-            errors: ends[1])
+        let command = [ProgramTests.path, "backup", target, "--database", folder.database]
+        let program = try ChildProgram("/bin/sh", ["-c", #"ulimit -f 4096; exec "$0" "$@""#] + command, errors: ends[1])
         close(ends[1])
         let said = try FileHandle(fileDescriptor: ends[0], closeOnDealloc: true).readToEnd() ?? Data()
         #expect(program.waitUntilEnded() == 1)

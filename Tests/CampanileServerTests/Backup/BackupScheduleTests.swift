@@ -128,7 +128,7 @@ import Testing
         #expect(names.count == 2 && Store.exists(path))
     }
 
-    @Test("a folder that vanishes is made again; where none can be made the backup fails in a sentence, and the next try makes it")
+    @Test("a folder that vanishes is made again; where none can be made the backup fails, and the next try makes it")
     func vanished() async throws {
         let fixture = try Fixture()
         let folder = fixture.folder.path + "/backups"

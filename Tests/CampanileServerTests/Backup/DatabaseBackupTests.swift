@@ -101,7 +101,8 @@ import Testing
                         == "\(target) is a name for a part of the database itself: give the backup another one.")
                 #expect(!Store.isTaken(target))
                 // The folder by another name.
-                #expect(sentence(folder.path + "/./campanile.sqlite\(suffix)", of: database).hasSuffix("give the backup another one."))
+                let other = folder.path + "/./campanile.sqlite\(suffix)"
+                #expect(sentence(other, of: database).hasSuffix("give the backup another one."))
             }
         }
         let below = folder.database + "/backup"

@@ -276,7 +276,7 @@ import Testing
     @Test("a torn backup is refused in a sentence, wherever it is torn, and nothing is left of it", arguments: ["half", "hole"])
     func torn(_ kind: String) async throws {
         let fixture = try Fixture()
-        for _ in 0..<300 { try await fixture.create(data: "{\"text\":\"\(String(repeating: "x", count: 200))\"}") }
+        for _ in 0..<80 { try await fixture.create(data: "{\"text\":\"\(String(repeating: "x", count: 1_900))\"}") }
         let backup = fixture.folder.path + "/backup"
         try DatabaseBackup(of: fixture.folder.database).make(at: backup) { _, _ in }
         let file = try #require(FileHandle(forUpdatingAtPath: backup))
