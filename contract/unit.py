@@ -2,7 +2,7 @@
 
 systemd-socket-activate opens a socket as the .socket unit does, and starts the server when somebody comes; it starts it once, so the
 restarts are trust/restart.py's. No service manager runs here, so the server's system calls are recorded (strace) while it does all that
-it does, with pushes to the simulator, streams, a reload and a stop; each must be one that the unit's SystemCallFilter allows, and
+it does, with pushes to the simulator, a backup, streams, a reload and a stop; each must be one that the unit's SystemCallFilter allows, and
 each socket of a family that RestrictAddressFamilies allows. Exit code 1 if anything is wrong. Debian's packages: systemd, strace.
 """
 import argparse
@@ -123,8 +123,11 @@ fi
 exec {" ".join(user)} {binary} "$@"
 """)
     wrapper.chmod(0o755)
-    server = Campanile(str(wrapper), str(folder / "unit.sqlite"), str(folder), {"CAMPANILE_STREAMS_COOKIE": "campanile"})
+    server = Campanile(str(wrapper), str(folder / "unit.sqlite"), str(folder), {
+        "CAMPANILE_STREAMS_COOKIE": "campanile", "CAMPANILE_BACKUP_DIRECTORY": str(folder / "backups"),
+        "CAMPANILE_RETENTION_PER_INBOX": "1"})
     server.start()
+    until(lambda: list(folder.glob("backups/campanile-*Z.sqlite")), "no backup is made")
     key, token = server.producer_key("unit"), server.user_token("alice")
     call = server.connection().request
     assert call("POST", "/device_tokens", credential=token, body={"token": "a" * 64, "platform": "ios"}).status == 201
