@@ -155,6 +155,30 @@ def test_a_user_is_looked_at_and_nothing_changes(world):
     assert any(OPERATOR in line and USER in line and "deliveries" in line for line in looks), looks
 
 
+def test_an_answer_that_comes_late_is_shown_under_nobody_elses_name(world):
+    world.post(push=False, title="Alice's")
+    world.campanile.connection().request("POST", "/notifications", credential=world.key, body={"user_id": "bob", "title": "Bob's", "push": False})
+    page = world.operator()
+    # The answers about Alice are kept back until Bob has been shown.
+    page.evaluate("""(() => { const real = window.fetch;
+      window.fetch = async (...asked) => {
+        const answer = await real(...asked);
+        while (asked[0].includes("/users/alice/") && !document.body.dataset.bob) await new Promise((done) => setTimeout(done, 10));
+        return answer;
+      }; })()""")
+    page.fill("#look-user", USER)
+    page.press("Enter")
+    page.wait("document.getElementById('user-name').textContent === 'alice'", what="Alice's badge")
+    page.click("[name=push-state][value='']")
+    page.wait("[...document.querySelectorAll('#push-list .link')].some((node) => node.textContent === 'bob')")
+    page.evaluate("[...document.querySelectorAll('#push-list .link')].find((node) => node.textContent === 'bob').click()")
+    page.wait("!document.getElementById('user-seen').hidden && document.getElementById('user-name').textContent === 'bob'")
+    page.evaluate("document.body.dataset.bob = 'yes'")
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    assert page.evaluate("document.getElementById('user-inbox').textContent").count("Alice's") == 0
+    assert "Bob's" in page.evaluate("document.getElementById('user-inbox').textContent")
+
+
 def test_why_nothing_was_owed_can_be_asked_for(world):
     world.post(push=False)
     page = world.operator()
@@ -231,6 +255,7 @@ def test_every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
     page = world.operator()
     page.fill("#look-user", USER)
     page.press("Enter")
+    page.wait("!document.getElementById('user-seen').hidden")  # it moves what is below
     page.click("[name=push-state][value='']")
     page.wait("document.querySelector('.push') && document.querySelector('#user-inbox li')")
     assert page.nameless() == [], page.nameless()
@@ -248,6 +273,7 @@ def test_it_fits_390_pixels(world):
     page = world.operator(390, 844)
     page.fill("#look-user", USER)
     page.press("Enter")
+    page.wait("!document.getElementById('user-seen').hidden")  # it moves what is below
     page.click("[name=push-state][value='']")
     page.wait("document.querySelector('.push') && document.querySelector('#user-inbox li')")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390

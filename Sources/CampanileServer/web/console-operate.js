@@ -208,8 +208,10 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
   }
 
   async function inbox(isFirst) {
-    const path = `/operate/users/${encodeURIComponent(user)}/notifications`;
+    const mine = user;
+    const path = `/operate/users/${encodeURIComponent(mine.name)}/notifications`;
     const page = await call("GET", isFirst ? path : `${path}?cursor=${older}`);
+    if (mine !== user) return; // somebody else is looked at by now
     older = page.next_cursor;
     const rows = page.notifications.map(notificationRow);
     if (isFirst) find("user-inbox").replaceChildren(...rows);
@@ -222,21 +224,23 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
   async function look(name) {
     lookup.elements.user.value = name;
     kit.showFieldErrors(lookup, []);
+    const mine = (user = { name });
+    find("user-seen").hidden = true;
     let seen;
     try {
       seen = await call("GET", `/operate/users/${encodeURIComponent(name)}`);
     } catch (problem) {
       if (problem.status !== 404) throw problem;
-      find("user-seen").hidden = true;
       return kit.showFieldErrors(lookup, [{ field: "user", message: "The app knows nothing of this user." }]);
     }
-    user = name;
+    if (mine !== user) return;
     const { count, unread_count } = seen.badge;
     find("user-name").textContent = seen.user_id;
     find("user-badge").textContent = `${count || "No number"} on the icon, ${unread_count} unread`;
     find("user-devices").replaceChildren(...seen.device_tokens.map(deviceRow));
     find("user-no-devices").hidden = seen.device_tokens.length > 0;
     await inbox(true);
+    if (mine !== user) return;
     find("user-seen").hidden = false;
     find("lookup").focus();
   }
@@ -259,6 +263,7 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
 function makeStory({ attempt, element, find, icon, time }, { call, states, reasons, ending }) {
   const dialog = find("story");
   let looking = null;
+  let shown = null; // the notification that was asked for last
   dialog.addEventListener("close", () => clearTimeout(looking));
 
   /** How long after the notification's creation. */
@@ -284,6 +289,7 @@ function makeStory({ attempt, element, find, icon, time }, { call, states, reaso
   async function draw(id) {
     clearTimeout(looking);
     const { deliveries } = await call("GET", `/operate/deliveries?notification_id=${id}`);
+    if (shown !== id) return false;
     const [first] = deliveries;
     find("story-head").replaceChildren(...(first ? ["Created ", time(first.created_at), ` for ${first.user_id}`] : []));
     const none = deliveries.find(({ state }) => state === "none");
@@ -299,9 +305,11 @@ function makeStory({ attempt, element, find, icon, time }, { call, states, reaso
   }
 
   async function show({ id, title }) {
+    shown = id;
     find("story-of").textContent = title ?? id;
     find("story-body").replaceChildren();
     const isOpen = await draw(id);
+    if (shown !== id) return;
     if (!dialog.open) dialog.showModal();
     if (isOpen) lookAgainAt(id);
   }
