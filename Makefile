@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios test-docs contract trust-short \
-	bench-short browser bench parts crash powerloss faults jitter restarts backups imports fuzz generators clean
+	bench-short browser bench parts crash powerloss faults jitter restarts backups imports retention fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -160,6 +160,7 @@ bench-short: ## Show that the benchmark runs, with the debug binary; judges no f
 	@python3 bench/pushes.py --short --binary "$(DEBUG)" --results .build/bench-pushes-short.md
 	@python3 bench/streams.py --short --binary "$(DEBUG)" --results .build/bench-streams-short.md
 	@python3 bench/neighbours.py --short --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
+	@python3 bench/retention.py --short --binary "$(DEBUG)" --results .build/bench-retention-short.md
 
 browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
 	@echo "==> browser: stock clients: Rails' ActionCable and EventSource in Chromium, curl, Python's websockets"
@@ -200,6 +201,9 @@ faults: build ## Full disk, failing disk, locked database; every fault of Apple 
 jitter: build ## 500 clients whose connections are cut: every notification seen, once, in order; with kill -9; on the cable
 	@echo "==> jitter: connections that are cut every 15 s, a server that is killed"
 	@python3 trust/streams.py --binary "$(RELEASE)" --results .build/streams.md
+
+retention: build ## What others feel while retention deletes a million notifications; 10 minutes; bench/results-retention.md
+	@python3 bench/retention.py --binary "$(RELEASE)"
 
 backups: build ## 50 backups under load, each opened and compared with what was acknowledged; a restore that repeats nothing
 	@echo "==> backups: 50 under load, and a restore"

@@ -72,10 +72,10 @@ def identifier(milliseconds: int, number: int) -> bytes:
     return ((milliseconds << 80) | 0x7 << 76 | 0b10 << 62 | number).to_bytes(16, "big")
 
 
-def fill_inboxes(database: Path, inboxes: dict[str, tuple[int, int]]) -> None:
+def fill_inboxes(database: Path, inboxes: dict[str, tuple[int, int]], age: int = 0) -> None:
     """Inboxes by SQL, where the API would take too long: of each user so many rows, of which the oldest so many are unread; who
     has read them all has cleared the badge too. The schema must be there (`campanile migrate`); columns that aren't named keep
-    their defaults."""
+    their defaults. `age`: of the notifications, in milliseconds."""
     row, now = notification(4711, 100), int(time.time() * 1000)
     content = (row["title"], row["body"], row["category"], row["deep_link"], json.dumps(row["data"]))
     db = sqlite3.connect(database, isolation_level=None)
@@ -83,9 +83,9 @@ def fill_inboxes(database: Path, inboxes: dict[str, tuple[int, int]]) -> None:
     db.execute("PRAGMA cache_size=-262144")
     db.execute("BEGIN")
     for user, (rows, unread) in inboxes.items():
-        first = now - rows   # a millisecond a row, all in the past: the server's own ids are later
+        first = now - age - rows   # a millisecond a row, all in the past: the server's own ids are later
         inbox = 1 + db.execute("SELECT coalesce(max(id), 0) FROM inboxes").fetchone()[0]
-        newest = identifier(now - 1, inbox)
+        newest = identifier(now - age - 1, inbox)
         db.execute("INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, armed, cleared_id, newest_id, version,"
                    " updated_at) VALUES (?, 'default', ?, ?, ?, ?, ?, ?, ?, ?)",
                    (inbox, user, unread, unread, int(unread > 0), None if unread else newest, newest, now, now))
