@@ -1,7 +1,7 @@
 """Jobs that write much: how long one write holds the writer with its own statements, and how long others wait meanwhile.
 
-How long writes held the writer stands in /metrics, as a histogram of all of them. The others' own creates are taken out of it where
-they are shortest; what is left is the job's, and the delivery worker's.
+How long writes held the writer stands in /metrics, as a histogram of all of them. So it is looked at while the job runs once more
+without the others: then its writes are the job's, and the delivery worker's.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def holds(scene: Scene) -> Counter | None:
 
 @dataclass
 class Hold:
-    """How long the job's writes held the writer; of each round the histogram without the others' creates."""
+    """How long the job's writes held the writer, as histograms."""
 
     client: str
     rounds: list[Counter | None]
@@ -88,21 +88,14 @@ class Hold:
         return [self.client, who, "–", "–", f"≤ {p99:,.4g} ms (p50 ≤ {p50:,.4g})", f"≤ {max(counts) * 1e3:,.4g} ms", "–", must, verdict]
 
 
-def growth(before: Counter | None, after: Counter | None, others: int) -> Counter | None:
-    """What came in between, without so many of the shortest."""
-    if before is None or after is None:
-        return None
-    left = after - before
-    for bound in sorted(left):
-        taken = min(others, left[bound])
-        left[bound] -= taken
-        others -= taken
-    return +left
+def growth(before: Counter | None, after: Counter | None) -> Counter | None:
+    """What came in between."""
+    return None if before is None or after is None else after - before
 
 
 def _measure(bench: Bench, title: str, scene: Scene, job: Callable[[int], None], prepare: Callable[[], None] = lambda: None) -> None:
     """A job beside which the others ask; it begins when a tenth of the time is over, and the round lasts until it ends."""
-    seconds, found, took = bench.options.after, [], []
+    seconds, rounds, took = bench.options.after, bench.options.marks, []
 
     def work(number: int) -> None:
         time.sleep(seconds / 10)
@@ -113,14 +106,17 @@ def _measure(bench: Bench, title: str, scene: Scene, job: Callable[[int], None],
     @contextlib.contextmanager
     def big(number: int) -> Iterator[None]:
         prepare()
-        before = holds(scene)
         with meanwhile(lambda: work(number)):
             yield
-        found.append(growth(before, holds(scene), int(ASKED_PER_SECOND * seconds)))
 
     # What others' creates wait for is the sync of what the job writes as well: told, and not judged.
-    bench.asked(title, scene, 1, big, bench.options.marks, seconds, ASKED[:1])
-    bench.report.rows.append(Hold(title, found))
+    bench.asked(title, scene, 1, big, rounds, seconds, ASKED[:1])
+    prepare()
+    scene.server.wait_until_quiet()
+    before = holds(scene)
+    job(rounds)
+    scene.server.wait_until_quiet()   # and what it left for later
+    bench.report.rows.append(Hold(title, [growth(before, holds(scene))]))
     bench.report.notes.append(f"{title}: took " + ", ".join(f"{one:,.2f} s" for one in took))
 
 
@@ -165,8 +161,8 @@ def recipients(bench: Bench) -> None:
 
 def moved(bench: Bench) -> None:
     """A token with much owed moves to another user, and another one is deleted."""
-    rounds, rows = bench.options.marks, 10_000 if not bench.options.short else 500
-    owners = [f"owner-{number}" for number in range(2 * rounds)]
+    rows = 10_000 if not bench.options.short else 500
+    owners = [f"owner-{number}" for number in range(2 * (bench.options.marks + 1))]
     tokens: dict[str, list[str]] = {}
     with bench.scene({owner: (rows, rows) for owner in owners},
                      lambda database: tokens.update(_fill(database, dict.fromkeys(owners, 1), owed=True)), **SETTINGS) as scene:
@@ -186,7 +182,7 @@ def revocation(bench: Bench) -> None:
                                       for number in range(count)])
 
         def job(_: int) -> None:
-            scene.command("revoke", "visitor-0")
+            scene.command("revoke", "somebody-else")   # whoever it is, all credentials are verified anew
             time.sleep(1)   # the server notices it within that
         _measure(bench, f"a user is revoked while {count:,} tokens are remembered", scene, job,
                  lambda: bench.loads.append(run_wrk(Target("visitors", scene.server, asks, 16), 3, None)))
@@ -213,10 +209,11 @@ def retention(bench: Bench) -> None:
         with bench.wrk("readers", scene, bench.page(scene), 1, seconds):
             readers = probes.ask(scene.server.port, kinds, ASKED_PER_SECOND, seconds, contextlib.nullcontext())
         scene.restart(CAMPANILE_RETENTION_PER_INBOX=str(RETAINED))
-        before = holds(scene)
         beside = probes.ask(scene.server.port, kinds, ASKED_PER_SECOND, seconds, contextlib.nullcontext())
-        counts = growth(before, holds(scene), int(ASKED_PER_SECOND * seconds))
         left = len(scene.ids())
+        before = holds(scene)
+        time.sleep(seconds)   # it goes on
+        counts = growth(before, holds(scene))
     phases = {"idle": idle, "readers": readers, "beside": beside}
     for name in kinds:
         waits = {phase: [found.waits[name]] for phase, found in phases.items()}
