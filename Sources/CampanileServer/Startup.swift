@@ -101,7 +101,8 @@ struct Startup: Sendable {
         let parts = Parts(
             database: database, state: state, sandbox: sandbox, providers: providers, deliveryWorker: deliveryWorker,
             publisher: Publisher(
-                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker, logger: logger),
+                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker, logger: logger
+            ),
             leaseRecovery: LeaseRecovery(
                 database: database, lease: state.lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger),
             credentialWatch: CredentialWatch(

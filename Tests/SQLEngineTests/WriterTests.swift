@@ -36,7 +36,8 @@ struct WriterTests {
         #expect(try fixture.names == (0...20).map { "\($0)" })
     }
 
-    @Test("sizes of groups, times of commits and of the writes' statements are counted, also of a group that failed or went twice")
+    @Test(
+        "sizes of groups, times of commits and of the writes' statements are counted, also of a group that failed or went twice")
     func statistics() async throws {
         let fixture = try Fixture()
         let before = fixture.database.writerStatistics

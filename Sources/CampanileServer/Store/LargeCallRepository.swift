@@ -59,7 +59,8 @@ enum LargeCallRepository {
                 expiresAt: row.timeOrNil(12)),
             isForMany: true)
         new.trace = row.textOrNil(13).flatMap { TraceParent($0) }
-        let key = row.isNull(14)
+        let key =
+            row.isNull(14)
             ? nil : IdempotencyKey(text: row.text(15), producer: APIKeyID(row.int(14)), fingerprint: row.blob(16))
         return LargeCall(id: row.int(0), new: new, app: row.text(1), key: key)
     }

@@ -1,5 +1,6 @@
 import CampanileCore
 import Foundation
+import Logging
 import SQLEngine
 import Testing
 
@@ -160,6 +161,30 @@ import Testing
             #expect(devices.allSatisfy { $0.toldCount == nil })
             #expect(devices.allSatisfy { $0.attempted }, "so the next change of the badge is told to them")
         }
+    }
+
+    @Test("a call for many users that was under way is finished, and pushed only with pushesOwed", arguments: [false, true])
+    func largeCall(pushesOwed: Bool) async throws {
+        let fixture = try Fixture()
+        let names = (0..<Limits.createdPerTransaction).map { "user-\($0)" }
+        let new = NewNotification(
+            userIDs: names, content: NotificationContent(title: "T", body: "", category: nil, deepLink: nil, data: nil),
+            push: .standard, isForMany: true)
+        _ = try await fixture.database.write { try fixture.publisher.begin(new, app: "default", key: nil, in: $0) }
+        let folder = try Self.restored(fixture, pushesOwed: pushesOwed).folder
+        let database = try Store.open(folder.database, world: fixture.world).database
+        defer { database.close() }
+        let publisher = Publisher(
+            database: database, ids: try Publisher.generator(for: database, world: fixture.world),
+            badgePushes: fixture.badgePushes, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        await publisher.finish(try publisher.unfinished())
+        let counts = try database.read { connection in
+            try connection.all("SELECT push, count(*) FROM notifications GROUP BY push ORDER BY push") { ($0.int(0), $0.int(1)) }
+        }
+        let atOnce = Int64(Limits.createdPerTransaction / Limits.recipientCost)
+        let all = Int64(names.count)
+        #expect(counts.map(\.0) == (pushesOwed ? [1] : [0, 1]))
+        #expect(counts.map(\.1) == (pushesOwed ? [all] : [all - atOnce, atOnce]))
     }
 
     @Test("with pushesOwed it is sent at the next start")

@@ -187,8 +187,9 @@ import Testing
         try await sending.value
         fixture.clock.advance(seconds: 2)
         try await fixture.deliveryWorker.sendDue()
-        #expect(fixture.provider.messages.map { "\($0.userID) \($0.summary)" }
-            == ["alice alert a \(Self.many)", "bob badge a 1"])
+        #expect(
+            fixture.provider.messages.map { "\($0.userID) \($0.summary)" }
+                == ["alice alert a \(Self.many)", "bob badge a 1"])
     }
 
     @Test("alerts that have become pointless are settled in parts, and the device is told the number once")

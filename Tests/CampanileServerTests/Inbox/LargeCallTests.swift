@@ -109,7 +109,9 @@ import Testing
         #expect(call != nil)
     }
 
-    @Test("killed between any two transactions, a server finishes it when it starts, and its key is 409 until then", arguments: 0...1)
+    @Test(
+        "killed between any two transactions, a server finishes it when it starts, and its key is 409 until then",
+        arguments: 0...1)
     func killed(_ steps: Int) async throws {
         let fixture = try Fixture()
         let names = Self.names(Self.many)
