@@ -198,12 +198,7 @@ package struct Publisher: Sendable {
     /// Creates one notification for each user, within a transaction.
     func create(_ new: NewNotification, app: String, in transaction: Transaction) throws -> [Created] {
         let created = try new.userIDs.map { try create(new, userID: $0, app: app, in: transaction) }
-        try reserve(created, in: transaction)
-        if let lastHour = deliveryWorker?.lastHour {
-            transaction.afterCommit { [now = transaction.now, count = created.count] in
-                lastHour.countCreated(count, app: app, at: now)
-            }
-        }
+        try note(created, app: app, in: transaction)
         return created
     }
 
@@ -219,8 +214,17 @@ package struct Publisher: Sendable {
             created.append(one)
             budget -= Limits.recipientCost + one.devices
         }
-        try reserve(created, in: transaction)
+        try note(created, app: app, in: transaction)
         return created
+    }
+
+    /// Reserves the ids that were given out, and counts what was created.
+    private func note(_ created: [Created], app: String, in transaction: Transaction) throws {
+        try reserve(created, in: transaction)
+        guard let lastHour = deliveryWorker?.lastHour else { return }
+        transaction.afterCommit { [now = transaction.now, count = created.count] in
+            lastHour.countCreated(count, app: app, at: now)
+        }
     }
 
     /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
