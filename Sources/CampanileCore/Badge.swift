@@ -112,6 +112,14 @@ package struct InboxState: Equatable, Sendable {
         if wasUnread { removeUnread(id) }
     }
 
+    /// One that has had its time is deleted. The old ones go first, and those left out of the number are the older ones.
+    package mutating func expired(_ id: UUIDv7, wasUnread: Bool, policy: BadgePolicy) {
+        guard wasUnread else { return }
+        let before = countable(policy)
+        removeUnread(id)
+        if countable(policy) < before, uncounted > 0 { uncounted -= 1 }
+    }
+
     private mutating func removeUnread(_ id: UUIDv7) {
         unreadCount -= 1
         if isSinceCleared(id) { unreadSinceCleared -= 1 }

@@ -42,7 +42,7 @@ package struct DatabaseImport: Sendable {
         switch kind {
         case .notifications:
             let work = NotificationImport(
-                app: app, rules: configuration.notificationRules(of: app), policy: try policy(database),
+                app: app, rules: configuration.notificationRules(of: app), policy: configuration.badge.policy,
                 deliveriesMilliseconds: configuration.retention.deliveriesMilliseconds, random: world.random)
             return try await FileImport(
                 work: work, database: database, world: world, isAlone: lock != nil, progress: progress, isStopped: isStopped
@@ -63,11 +63,6 @@ package struct DatabaseImport: Sendable {
         var options = DatabaseOptions()
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
         return try Store.open(configuration.database, options: options, world: world).database
-    }
-
-    /// The policy by which the numbers on the icons were counted: the server's, which may not have read the configuration anew.
-    private func policy(_ database: Database) throws -> BadgePolicy {
-        try database.read { try ProgramStateRepository.badgePolicy(in: $0) } ?? configuration.badge.policy
     }
 
     private var folder: String {

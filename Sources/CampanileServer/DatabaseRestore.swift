@@ -128,6 +128,8 @@ package struct DatabaseRestore: Sendable {
         let ahead = transaction.now.milliseconds + Limits.restoreAheadMilliseconds
         try ProgramStateRepository.reserveIDs(
             until: max(ahead, ProgramStateRepository.idsReservedUntil(in: connection)), in: transaction)
+        // The versions' new times would pass for it.
+        try ProgramStateRepository.keepRetained(InboxRepository.newest(in: connection).change, in: transaction)
         let newest = try max(InboxRepository.newest(in: connection).version, ProgramStateRepository.versionsFrom(in: connection))
         let version = max(ahead, newest + 1)
         try InboxRepository.raiseVersions(to: version, in: transaction)

@@ -1,7 +1,6 @@
 package import CampanileCore
 package import Logging
 package import SQLEngine
-import Synchronization
 
 /// Forgets what has had its time. In small transactions, so that nobody waits for it.
 package final class Housekeeping: Sendable {
@@ -13,8 +12,6 @@ package final class Housekeeping: Sendable {
     let logger: Logger
     /// Between two transactions.
     let pause: Duration
-    /// Since when the clock is in doubt, by the one that nobody sets; nil: it isn't.
-    private let inDoubtSince = Mutex<Int64?>(nil)
 
     package init(
         database: Database, settings: Configuration.Retention = .init(), world: World, logger: Logger,
@@ -107,27 +104,28 @@ extension Housekeeping {
 
     /// A clock that was set ahead by mistake would make everything old at once. So one that is far ahead of the last run is
     /// held for wrong for a day, in which somebody can read of it and set it right. If the server was only off for so long,
-    /// that costs a day.
+    /// that costs a day, also over restarts. A clock that leaps once more in that day begins another.
     private func isClockBelieved() async throws -> Bool {
         let now = world.now()
-        let last = try database.read { connection in
-            try ProgramStateRepository.retainedAt(in: connection) ?? InboxRepository.newest(in: connection).change
+        let (last, doubted) = try database.read { connection in
+            (
+                try ProgramStateRepository.retainedAt(in: connection) ?? InboxRepository.newest(in: connection).change,
+                try ProgramStateRepository.doubtedAt(in: connection)
+            )
         }
         if let last, now.milliseconds - last.milliseconds > Limits.clockLeapMilliseconds {
-            let (isNew, since) = inDoubtSince.withLock { known in
-                defer { known = known ?? world.monotonic() }
-                return (known == nil, known ?? world.monotonic())
-            }
-            if isNew {
+            let doubt = doubted.map { now.milliseconds - $0.milliseconds } ?? -1
+            if (0..<Limits.clockDoubtMilliseconds).contains(doubt) { return false }
+            if doubt < 0 || doubt > Limits.clockLeapMilliseconds {
+                try await database.write { try ProgramStateRepository.noteDoubt(in: $0) }
                 logger.warning(
                     """
                     Retention deletes nothing for a day: the clock is far ahead of its last run. All is well if the server was \
                     off since, or the database was restored from an older backup. Otherwise set the clock right within that day.
                     """, metadata: ["last": "\(last)", "now": "\(now)"])
+                return false
             }
-            guard world.monotonic() - since >= Limits.clockDoubtMilliseconds * 1_000_000 else { return false }
         }
-        inDoubtSince.withLock { $0 = nil }
         try await database.write { try ProgramStateRepository.noteRetained(in: $0) }
         return true
     }

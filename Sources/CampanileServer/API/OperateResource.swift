@@ -79,6 +79,9 @@ struct OperateResource: Sendable {
     }
 
     private func note(_ known: Operator, at userID: String, _ what: String, _ requestID: String) {
+        // Whatever `log_level` is: who looked at a user must be found later.
+        var logger = logger
+        logger.logLevel = .notice
         logger.notice(
             "An operator looked at a user.",
             metadata: [

@@ -68,9 +68,13 @@ struct DeviceRegistry: Sendable {
         try DeviceTokenRepository.store(schedule, in: transaction)
     }
 
-    /// Takes over a registration of another system. One that is known here moves or changes only if the other is newer, and nothing
-    /// is told to the device.
-    func importDevice(_ device: DeviceToken, _ user: User, in transaction: Transaction) throws -> ImportOutcome {
+    /// Takes over a registration of another system. One that is known here moves or changes only if the other is newer, and keeps
+    /// what that doesn't say. Nothing is told to the device.
+    /// - Parameter environment: nil if it isn't said.
+    /// - Returns: nil as `register` does.
+    func importDevice(
+        _ device: DeviceToken, environment: DeviceEnvironment?, _ user: User, in transaction: Transaction
+    ) throws -> ImportOutcome? {
         let connection = transaction.connection
         let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: connection)
         if let known, known.lastRegisteredAt >= device.lastRegisteredAt { return .known }
@@ -84,10 +88,9 @@ struct DeviceRegistry: Sendable {
             return .made
         }
         let moves = known.inbox != inbox
-        // It may have left this inbox a moment ago: then all that was owed to it there is settled first.
-        while moves, try !DepartedDeviceRepository.settleSome(of: known.id, from: inbox, in: transaction) {}
+        if moves, try !DepartedDeviceRepository.settleSome(of: known.id, from: inbox, in: transaction) { return nil }
         let schedule = moves ? try DeviceTokenRepository.schedule(known.id, in: connection) : nil
-        try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
+        try DeviceTokenRepository.renew(known.id, device, environment: environment, inbox: inbox, in: transaction)
         if let schedule { try move(schedule, device.token, to: inbox, isTold: false, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)

@@ -21,10 +21,11 @@ struct DeviceImport: Sendable, RecordImport {
         return try InboxRepository.id(app: app, userID: entry.userID, in: connection) == known.inbox ? .renewed : .moved
     }
 
-    func begin() {}
+    func begin(in transaction: Transaction) {}
 
-    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: Transaction) throws -> ImportOutcome {
-        try registry.importDevice(entry.device, User(app: app, userID: entry.userID), in: transaction)
+    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: Transaction) throws -> ImportOutcome? {
+        try registry.importDevice(
+            entry.device, environment: entry.environment, User(app: app, userID: entry.userID), in: transaction)
     }
 
     func end(_ batch: Void, in transaction: Transaction) throws {}

@@ -17,8 +17,9 @@ protocol RecordImport: Sendable {
     /// What writing would make of it.
     func outcome(of entry: Entry, in connection: Connection) throws -> ImportOutcome
 
-    func begin() -> Batch
-    func write(_ entry: Entry, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome
+    func begin(in transaction: Transaction) throws -> Batch
+    /// - Returns: nil when a part of it was done, and the rest is for the next transaction.
+    func write(_ entry: Entry, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome?
     func end(_ batch: Batch, in transaction: Transaction) throws
 }
 
@@ -152,9 +153,9 @@ struct FileImport<Import: RecordImport>: Sendable {
                     let end = world.monotonic() + turn * 1_000_000
                     var counts: [ImportOutcome: Int] = [:]
                     var written = 0
-                    var batch = work.begin()
+                    var batch = try work.begin(in: transaction)
                     for entry in entries {
-                        let outcome = try work.write(entry, &batch, in: transaction)
+                        guard let outcome = try work.write(entry, &batch, in: transaction) else { break }
                         counts[outcome, default: 0] += 1
                         written += 1
                         if world.monotonic() >= end { break }

@@ -42,6 +42,8 @@ struct ImportedDevice: Sendable {
 
     let userID: String
     let device: DeviceToken
+    /// Nil: the file doesn't say.
+    let environment: DeviceEnvironment?
 
     /// - Throws: `ClientError` with every mistake.
     init(_ members: [JSONValue.Member], now: Timestamp) throws {
@@ -50,6 +52,7 @@ struct ImportedDevice: Sendable {
         if let mistake = userID.flatMap(UserID.mistake) { object.fail("user_id", mistake.code, "user_id \(mistake.sentence)") }
         let registeredAt = object.required(object.time("last_registered_at", notAfter: now), "last_registered_at")
         device = try DeviceToken(from: object, now: registeredAt ?? now)
+        environment = object.choice("environment", DeviceEnvironment.self)
         guard let userID else { throw ClientError(.internalError) }
         self.userID = userID
     }

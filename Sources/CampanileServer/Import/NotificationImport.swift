@@ -5,6 +5,7 @@ import SQLEngine
 struct NotificationImport: Sendable, RecordImport {
     let app: String
     let rules: NotificationRules
+    /// That of the configuration, for a database that no server has opened yet.
     let policy: BadgePolicy
     /// The age of a notification whose deliveries are forgotten: there is nothing to say of them any more.
     let deliveriesMilliseconds: Int64
@@ -23,12 +24,16 @@ struct NotificationImport: Sendable, RecordImport {
 
     /// The inboxes that a transaction changes, each as it was and as it becomes: written once, at its end.
     struct Batch: Sendable {
+        /// By which the numbers on the icons are counted. A server beside the import may be started with another.
+        fileprivate let policy: BadgePolicy
         fileprivate var inboxes: [ExactText: (found: Inbox, state: InboxState)] = [:]
     }
 
-    func begin() -> Batch { Batch() }
+    func begin(in transaction: Transaction) throws -> Batch {
+        Batch(policy: try ProgramStateRepository.badgePolicy(in: transaction.connection) ?? policy)
+    }
 
-    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome {
+    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome? {
         guard try ImportRepository.note(app: app, externalID: entry.externalID, in: transaction) else { return .known }
         let key = ExactText(entry.userID)
         let made = try batch.inboxes[key]?.found ?? InboxRepository.making(app: app, userID: entry.userID, in: transaction)
@@ -42,7 +47,7 @@ struct NotificationImport: Sendable, RecordImport {
                 notification: notification.id, inbox: made.id, reason: .imported, in: transaction)
         }
         var changed = batch.inboxes[key] ?? (made, made.state)
-        changed.state.imported(notification.id, isUnread: notification.readAt == nil, policy: policy)
+        changed.state.imported(notification.id, isUnread: notification.readAt == nil, policy: batch.policy)
         batch.inboxes[key] = changed
         return .made
     }
@@ -50,7 +55,7 @@ struct NotificationImport: Sendable, RecordImport {
     func end(_ batch: Batch, in transaction: Transaction) throws {
         for (found, state) in batch.inboxes.values {
             var state = state
-            state.stamp(before: found.state, policy: policy, now: transaction.now)
+            state.stamp(before: found.state, policy: batch.policy, now: transaction.now)
             try InboxRepository.store(state, found.id, in: transaction)
             try found.record(nil, badgeChanged: state.version != found.state.version, in: transaction)
         }

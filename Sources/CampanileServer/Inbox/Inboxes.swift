@@ -149,7 +149,7 @@ struct Inboxes: Sendable {
             _ = try change(
                 inbox, .deleted(last.id), acting: nil, isTold: false, tellsOthers: false, in: transaction
             ) { state in
-                for entry in oldest { state.deleted(entry.id, wasUnread: entry.isUnread) }
+                for entry in oldest { state.expired(entry.id, wasUnread: entry.isUnread, policy: badgePushes.policy) }
             }
             deleted += oldest.count
             if oldest.count == limit { return (Array(expiries[index...]), deleted) }

@@ -317,10 +317,13 @@ extension DeliveryRepository {
     static func find(_ key: DeliveryKey, in connection: Connection) throws -> OperatedDelivery? {
         try connection.first(
             """
-            SELECT d.id, coalesce(d.token, t.token), t.platform, t.provider, t.environment, d.state, d.attempts,
-                max(d.due_at, coalesce(t.busy_until, 0)), d.settled_at, d.answers, d.reason,
-                d.traceparent, i.user_id, d.device_id = 0
+            SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
+                iif(p.token IS NULL, d.state, 'gone'), d.attempts,
+                iif(p.token IS NULL, max(d.due_at, coalesce(t.busy_until, 0)), NULL), coalesce(d.settled_at, p.departed_at),
+                d.answers, d.reason, d.traceparent, i.user_id, d.device_id = 0
             FROM deliveries d JOIN inboxes i ON i.id = d.inbox_id LEFT JOIN device_tokens t ON t.id = d.device_id
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id = ?1 AND d.device_id = ?2
             """, key.notification, key.device
         ) { row in

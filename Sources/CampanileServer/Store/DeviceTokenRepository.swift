@@ -88,6 +88,19 @@ enum DeviceTokenRepository {
             device.appVersion, device.locale, device.lastRegisteredAt)
     }
 
+    /// The same from a source that doesn't know everything: what it doesn't say stays.
+    static func renew(
+        _ id: DeviceID, _ device: DeviceToken, environment: DeviceEnvironment?, inbox: InboxID, in transaction: Transaction
+    ) throws {
+        _ = try transaction.connection.run(
+            """
+            UPDATE device_tokens SET inbox_id = ?2, platform = ?3, provider = ?4, environment = coalesce(?5, environment),
+                app_version = coalesce(?6, app_version), locale = coalesce(?7, locale), last_registered_at = ?8
+            WHERE id = ?1
+            """, id, inbox, device.platform.rawValue, device.provider.rawValue, environment?.rawValue,
+            device.appVersion, device.locale, device.lastRegisteredAt)
+    }
+
     /// Takes a device out, and settles what was owed to it.
     /// - Parameter limit: how much of it at once; the rest is left to `DepartedDeviceRepository`.
     static func remove(

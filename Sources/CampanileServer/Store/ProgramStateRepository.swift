@@ -27,7 +27,23 @@ enum ProgramStateRepository {
     }
 
     static func noteRetained(in transaction: Transaction) throws {
-        _ = try transaction.connection.run("UPDATE program_state SET retained_at = ?1 WHERE id = 1", transaction.now)
+        _ = try transaction.connection.run(
+            "UPDATE program_state SET retained_at = ?1, doubted_at = NULL WHERE id = 1", transaction.now)
+    }
+
+    /// Before a change that isn't retention's: where it never ran, the newest change of a badge stands for it from now on.
+    static func keepRetained(_ time: Timestamp?, in transaction: Transaction) throws {
+        _ = try transaction.connection.run(
+            "UPDATE program_state SET retained_at = coalesce(retained_at, ?1) WHERE id = 1", time)
+    }
+
+    /// Since when the clock is held for wrong; nil: it isn't.
+    static func doubtedAt(in connection: Connection) throws -> Timestamp? {
+        try connection.first("SELECT doubted_at FROM program_state WHERE id = 1") { $0.timeOrNil(0) } ?? nil
+    }
+
+    static func noteDoubt(in transaction: Transaction) throws {
+        _ = try transaction.connection.run("UPDATE program_state SET doubted_at = ?1 WHERE id = 1", transaction.now)
     }
 
     static func badgePolicy(in connection: Connection) throws -> BadgePolicy? {

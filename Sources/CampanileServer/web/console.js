@@ -127,7 +127,17 @@ function begin(session) {
   setInterval(redrawTimes, 20_000);
 }
 
+// What an earlier version of this page left behind is no JSON.
+function parsed(text) {
+  try {
+    return JSON.parse(text) ?? {};
+  } catch {
+    return {};
+  }
+}
+
 const kept = sessionStorage.getItem(place);
-if (kept) begin(JSON.parse(kept));
-else showSignIn(JSON.parse(sessionStorage.getItem(farewell) ?? "{}"));
+const words = sessionStorage.getItem(farewell);
 sessionStorage.removeItem(farewell);
+if (kept) begin(JSON.parse(kept));
+else showSignIn(parsed(words));

@@ -69,6 +69,21 @@ import Testing
         #expect(try await fixture.sent() == ["alert a 4"])
     }
 
+    @Test("a newer registration leaves what its file doesn't say as it is")
+    func unsaid() async throws {
+        let fixture = try Fixture()
+        let device = DeviceToken(
+            token: Fixture.token("a"), platform: .ios, provider: .apns, environment: .sandbox, appVersion: "2.1", locale: "de",
+            lastRegisteredAt: fixture.clock.now)
+        _ = try await fixture.registry.register(device, fixture.alice)
+        fixture.clock.advance(seconds: 10)
+        let file = "user_id,token,platform,last_registered_at\nalice,\(device.token),ios,\(fixture.clock.now)\n"
+        #expect(try await fixture.importDevices(file)[.renewed] == 1)
+        let known = try #require(try fixture.registry.list(fixture.alice).first)
+        #expect(known.environment == .sandbox && known.appVersion == "2.1" && known.locale == "de")
+        #expect(known.lastRegisteredAt == fixture.clock.now)
+    }
+
     @Test("a user holds the fifty newest, whatever the order of the file, and a second run is harmless")
     func limit() async throws {
         let fixture = try Fixture()

@@ -86,6 +86,24 @@ import Testing
         #expect(try fixture.titles(User(app: "shop", userID: "alice")) == ["new*", "old*"])
     }
 
+    @Test("retention that deletes imported entries leaves the number of those that it counts")
+    func retained() async throws {
+        let fixture = try Fixture()
+        let day: Int64 = 86_400_000
+        for _ in 0..<3 { try await fixture.create() }
+        let lines = (0..<5).map { Fixture.line("old \($0)", at: fixture.time(-10 * day + Int64($0))) }
+        _ = try await fixture.importNotifications(Fixture.header + lines.joined())
+        func badge() throws -> [Int64] {
+            let badge = try fixture.inboxes.badge(fixture.alice)
+            return [badge.count, badge.unreadCount]
+        }
+        #expect(try badge() == [3, 8])
+        _ = try await InboxRetention(
+            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: 5 * day, perInbox: nil, pause: .zero
+        ).run(now: fixture.clock.now)
+        #expect(try badge() == [3, 3])
+    }
+
     @Test("of two entries with the same external_id the first counts")
     func twice() async throws {
         let fixture = try Fixture()
