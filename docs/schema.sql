@@ -223,5 +223,6 @@ CREATE TABLE program_state (
     events_purged_through INTEGER NOT NULL DEFAULT 0, -- events up to this sequence are gone
     stream_token_key      BLOB,                       -- 32 random bytes that sign stream tokens
     versions_from         INTEGER NOT NULL DEFAULT 0, -- the version of a badge that never changed; a restore raises it
-    retained_at           INTEGER                     -- when retention last ran; NULL: never
+    retained_at           INTEGER,                    -- when retention last ran; NULL: never
+    doubted_at            INTEGER                     -- since when the clock is held for wrong; NULL: it isn't
 ) STRICT;
