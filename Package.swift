@@ -111,9 +111,10 @@ let package = Package(
             ],
             swiftSettings: strict),
         .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),
-        .testTarget(name: "SystemSupportTests", dependencies: ["SystemSupport"], swiftSettings: strict),
+        .testTarget(name: "SystemSupportTests", dependencies: ["SystemSupport", "TestSupport"], swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine", "TestSupport"], swiftSettings: strict),
-        .testTarget(name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite", "SystemSupport"], swiftSettings: strict),
+        .testTarget(
+            name: "SQLEngineTests", dependencies: ["SQLEngine", "CSQLite", "SystemSupport", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "PushTests",
             dependencies: [
@@ -143,7 +144,9 @@ let package = Package(
                 server("NIOSSL", "swift-nio-ssl"),
             ],
             swiftSettings: strict),
-        .testTarget(name: "CampanileClientTests", dependencies: ["CampanileClient", "CampanileCore"], swiftSettings: strict),
+        .testTarget(
+            name: "CampanileClientTests", dependencies: ["CampanileClient", "CampanileCore", "TestSupport"], swiftSettings: strict
+        ),
         .testTarget(
             name: "CampanileServerTests",
             dependencies: [

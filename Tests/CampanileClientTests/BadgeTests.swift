@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
@@ -107,7 +108,7 @@ struct BadgeTests {
         #expect(heard.withLock { $0 } == [0, 1, 2])
     }
 
-    @Test("an observer that takes another's observation with it when it goes holds nothing up", .timeLimit(.minutes(1)))
+    @Test("an observer that takes another's observation with it when it goes holds nothing up", .endsIfItHangs)
     func observerHoldsObservation() async {
         final class Holder: Sendable {
             let observation: BadgeObservation

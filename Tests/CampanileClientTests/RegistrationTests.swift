@@ -1,9 +1,10 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
 
-@Suite("A device's registration, when things overlap", .timeLimit(.minutes(1)))
+@Suite("A device's registration, when things overlap", .endsIfItHangs)
 struct RegistrationTests {
     private func registration(
         _ transport: ScriptedTransport, _ storage: ClientStorage = .memory()

@@ -1,10 +1,11 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
 
 /// URLSession itself, against sockets that say what no server should.
-@Suite("The transport, over a socket", .serialized, .timeLimit(.minutes(5)))
+@Suite("The transport, over a socket", .serialized, .endsIfItHangs)
 struct TransportTests {
     private func call(_ server: SocketServer, timeout: TimeInterval = 30) -> HTTPCall {
         HTTPCall(url: server.url, headers: ["Authorization": "Bearer jwt"], timeout: timeout)

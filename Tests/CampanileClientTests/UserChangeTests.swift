@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
@@ -28,7 +29,7 @@ extension ScriptedTransport {
     }
 }
 
-@Suite("A user who leaves while something is under way", .timeLimit(.minutes(1)))
+@Suite("A user who leaves while something is under way", .endsIfItHangs)
 struct UserChangeTests {
     private static func badge(_ count: Int) -> String {
         "id: \(count)\nevent: badge\ndata: {\"count\":\(count),\"unread_count\":\(count),\"version\":\(count)}\n\n"
@@ -177,7 +178,7 @@ struct UserChangeTests {
     }
 }
 
-@Suite("Tokens that pages hand over", .timeLimit(.minutes(1)))
+@Suite("Tokens that pages hand over", .endsIfItHangs)
 struct HandedUserTokenTests {
     private let never: @Sendable (Duration) async throws -> Void = { _ in try await Task.sleep(for: .seconds(600)) }
 

@@ -175,6 +175,12 @@ import Yams
         }
     }
 
+    @Test("the only limit on a test's time is the one for a test that hangs")
+    func hangLimit() throws {
+        let limited = try Self.files("Tests").filter { $0.lines.contains { $0.contains("timeLimit(" + ".") } }
+        #expect(limited.map(\.path) == ["Tests/TestSupport/HangLimit.swift"])
+    }
+
     @Test("SQL text stands in Store and migrations only")
     func sql() throws {
         let statement = /"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|PRAGMA|BEGIN|COMMIT)\s/

@@ -6,7 +6,7 @@ import Testing
 @testable import CampanileServer
 
 /// The program as somebody starts it: arguments, environment and signals in, standard error and an exit status out.
-@Suite("The program", .timeLimit(.minutes(2)))
+@Suite("The program", .endsIfItHangs)
 struct ProgramTests {
     /// A command that goes on until it is told to stop, and what it has said so far.
     final class Running {

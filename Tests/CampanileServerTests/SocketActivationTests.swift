@@ -45,7 +45,7 @@ struct SocketActivationTests {
 }
 
 /// A supervisor that opens a socket and hands it down to the program, one process after the other.
-@Suite("A socket that is handed down to the program", .timeLimit(.minutes(2)))
+@Suite("A socket that is handed down to the program", .endsIfItHangs)
 struct HandedDownSocketTests {
     private typealias Running = ProgramTests.Running
 

@@ -1,6 +1,7 @@
 import Foundation
 import SQLEngine
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("The log is copied in the background", .serialized)
@@ -57,7 +58,7 @@ struct CheckpointerTests {
         #expect(try fixture.count == 4)
     }
 
-    @Test("writes are answered while the log is copied: the thread that copies isn't the writer's", .timeLimit(.minutes(1)))
+    @Test("writes are answered while the log is copied: the thread that copies isn't the writer's", .endsIfItHangs)
     func meanwhile() async throws {
         #expect(TestDisk.isInstalled)
         let fixture = try Self.fixture()
@@ -103,7 +104,7 @@ struct CheckpointerTests {
 
     @Test(
         "what is committed while the log is copied is copied in the background too: the writer gets the last pages only",
-        .timeLimit(.minutes(1)))
+        .endsIfItHangs)
     func passes() async throws {
         #expect(TestDisk.isInstalled)
         let fixture = try Self.fixture(pages: 120)
@@ -122,7 +123,7 @@ struct CheckpointerTests {
 
     @Test(
         "after a sync of the file that failed nothing is written any more, and the log stays: it alone holds everything",
-        .timeLimit(.minutes(1)), arguments: [10, 100], [false, true])
+        .endsIfItHangs, arguments: [10, 100], [false, true])
     func unsynced(_ pages: Int, isOpenElsewhere: Bool) throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
         let fixture = try Fixture {
@@ -170,7 +171,7 @@ struct CheckpointerTests {
 
     @Test(
         "once a sync in the background has failed, reads are answered from the log, also before the next write",
-        .timeLimit(.minutes(1)))
+        .endsIfItHangs)
     func readAfterFailedSync() async throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
         let fixture = try Fixture {
@@ -209,7 +210,7 @@ struct CheckpointerTests {
 
     @Test(
         "after a sync that failed the file is made good from the log, and only then is anything written again",
-        .timeLimit(.minutes(1)), arguments: [10, 100], [false, true])
+        .endsIfItHangs, arguments: [10, 100], [false, true])
     func copiedAnew(_ pages: Int, isReadMeanwhile: Bool) throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
         let fixture = try Fixture {
@@ -265,7 +266,7 @@ struct CheckpointerTests {
         try file.close()
     }
 
-    @Test("what is copied while the writer goes on is synced in the background", .timeLimit(.minutes(1)))
+    @Test("what is copied while the writer goes on is synced in the background", .endsIfItHangs)
     func synced() async throws {
         #expect(TestDisk.isInstalled && TestDisk.failsSyncs)
         let fixture = try Fixture {

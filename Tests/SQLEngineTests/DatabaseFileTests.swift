@@ -1,6 +1,7 @@
 import Foundation
 import SQLEngine
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite("The file that a database is")
@@ -77,7 +78,7 @@ struct TakenAwayTests {
         #expect(told.withLock { $0 } == [.displaced, nil, .displaced, nil], "told once each time")
     }
 
-    @Test("tells of it without a write, while it looks for foreign changes", .timeLimit(.minutes(1)))
+    @Test("tells of it without a write, while it looks for foreign changes", .endsIfItHangs)
     func byItself() async throws {
         let fixture = try Fixture()
         let (notices, continuation) = AsyncStream.makeStream(of: ResultCode?.self)

@@ -1,4 +1,5 @@
 import SQLEngine
+import TestSupport
 import Testing
 
 @Suite("Changes by somebody else")
@@ -25,7 +26,7 @@ struct ForeignChangeTests {
         #expect(notices.current == before + 1)
     }
 
-    @Test("the notice comes by itself to a database that does nothing", .timeLimit(.minutes(1)))
+    @Test("the notice comes by itself to a database that does nothing", .endsIfItHangs)
     func byItself() async throws {
         let fixture = try Fixture()
         let other = try Database(path: fixture.folder.file())

@@ -4,8 +4,8 @@ import Glibc
 /// A file that is read more than once, a piece at a time. What comes from a pipe is kept in a file without a name first, on the
 /// database's disk: it may be larger than the memory.
 final class ImportFile {
-    /// Bytes copied at once.
-    private static let chunkBytes = 256 * 1_024
+    /// Bytes read or copied at once.
+    static let chunkBytes = 256 * 1_024
 
     let name: String
     let size: Int

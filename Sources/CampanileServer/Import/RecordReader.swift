@@ -67,16 +67,15 @@ struct RecordReader {
     /// Reads on.
     /// - Returns: whether there was more.
     private mutating func fill() throws -> Bool {
-        if position > 0 {
-            buffer.removeSubrange(..<position)
-            position = 0
+        let (file, offset, rest) = (file, offset, buffer[position...])
+        // Not by appending zeros to be read over: a debug build appends them one by one.
+        buffer = try [UInt8](unsafeUninitializedCapacity: rest.count + ImportFile.chunkBytes) { space, count in
+            _ = space.initialize(from: rest)
+            let free = UnsafeMutableRawBufferPointer(rebasing: UnsafeMutableRawBufferPointer(space)[rest.count...])
+            count = rest.count + (try file.read(at: offset, into: free))
         }
-        let (file, offset, had) = (file, offset, buffer.count)
-        buffer.append(contentsOf: repeatElement(0, count: 256 * 1_024))
-        let count = try buffer.withUnsafeMutableBytes {
-            try file.read(at: offset, into: UnsafeMutableRawBufferPointer(rebasing: $0[had...]))
-        }
-        buffer.removeLast(buffer.count - had - count)
+        let count = buffer.count - rest.count
+        position = 0
         self.offset += count
         guard count > 0 || offset == file.size else { throw OperatorError("\(file.name) became shorter while it was read.") }
         return count > 0

@@ -3,12 +3,13 @@ import Dispatch
 import Push
 import SQLEngine
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
 /// `/operate/…`: what a key made with `--operate` sees of its app, and that looking changes nothing.
-@Suite(.timeLimit(.minutes(2))) struct OperateTests {
+@Suite(.endsIfItHangs) struct OperateTests {
     private static let paths = [
         "/operate/overview", "/operate/deliveries", "/operate/users/alice", "/operate/users/alice/notifications",
     ]

@@ -2,11 +2,12 @@ import CampanileCore
 import Foundation
 import Logging
 import SQLEngine
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
-@Suite("Scheduled backups", .timeLimit(.minutes(1))) struct BackupScheduleTests {
+@Suite("Scheduled backups", .endsIfItHangs) struct BackupScheduleTests {
     private static func schedule(_ fixture: Fixture, keep: Int = 3) -> BackupSchedule {
         var configuration = Configuration()
         configuration.database = fixture.folder.database

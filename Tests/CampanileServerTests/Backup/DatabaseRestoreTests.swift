@@ -2,11 +2,12 @@ import CampanileCore
 import Foundation
 import Logging
 import SQLEngine
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
-@Suite("Restoring a backup", .timeLimit(.minutes(1))) struct DatabaseRestoreTests {
+@Suite("Restoring a backup", .endsIfItHangs) struct DatabaseRestoreTests {
     /// A fixture's database as it was, put into a folder of its own.
     private static func restored(
         _ fixture: Fixture, pushesOwed: Bool = false

@@ -2,6 +2,7 @@ import CampanileClient
 import Foundation
 import PushSimulator
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CampanileServer
@@ -40,7 +41,7 @@ private struct Ranking: DeepLinkScreen {
 }
 
 /// The whole way: a producer's call, the delivery worker, Apple's payload as the simulator took it, and the app that is tapped.
-@Suite("A push on its way into an app", .serialized, .timeLimit(.minutes(2)))
+@Suite("A push on its way into an app", .serialized, .endsIfItHangs)
 struct ClientPushTests {
     private static let tree = DeepLinkTree([
         .init(

@@ -1,12 +1,13 @@
 import CampanileClient
 import Foundation
 import Synchronization
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
 /// CampanileClient against the server itself, through URLSession and a socket.
-@Suite("An app against the server", .timeLimit(.minutes(2)))
+@Suite("An app against the server", .endsIfItHangs)
 struct ClientTests {
     @Test("the pages of a list bring every notification once, the newest first, and the first one clears the badge")
     func pages() async throws {

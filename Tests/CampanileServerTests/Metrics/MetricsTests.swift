@@ -1,11 +1,12 @@
 import CampanileCore
 import Push
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
 /// `/metrics` of a running server. The whole output against a parser: contract/metrics.py.
-@Suite(.timeLimit(.minutes(2))) struct MetricsTests {
+@Suite(.endsIfItHangs) struct MetricsTests {
     static let token = "a-token-for-the-metrics"
 
     private static func configure(_ configuration: inout Configuration) { configuration.metrics.token = Secret(token) }

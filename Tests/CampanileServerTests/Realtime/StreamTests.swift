@@ -3,11 +3,12 @@ import HTTPEngine
 import Foundation
 import Logging
 import SQLEngine
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
-@Suite("Streams of events", .timeLimit(.minutes(2)))
+@Suite("Streams of events", .endsIfItHangs)
 struct StreamTests {
     private static let native = ["User-Agent": "Example/1 Hotwire Native iOS"]
 

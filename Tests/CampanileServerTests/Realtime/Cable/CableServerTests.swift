@@ -1,12 +1,13 @@
 import CampanileCore
 import HTTPEngine
 import SQLEngine
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
 /// The cable of a whole server: what a Rails page and an app of one user see.
-@Suite("The cable of a server", .timeLimit(.minutes(2)))
+@Suite("The cable of a server", .endsIfItHangs)
 struct CableServerTests {
     private static let key = Secret("a signing key of thirty-two bytes or more")
 

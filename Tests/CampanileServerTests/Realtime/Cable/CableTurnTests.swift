@@ -1,12 +1,13 @@
 import CampanileCore
 import Dispatch
 import NIOCore
+import TestSupport
 import Testing
 
 @testable import CampanileServer
 
 /// What one client can do to others on the cable's thread, over real sockets.
-@Suite("The cable's turns", .timeLimit(.minutes(2)))
+@Suite("The cable's turns", .endsIfItHangs)
 struct CableTurnTests {
     private static func variant(_ number: Int) -> String { "{\"channel\":\"NotificationsChannel\",\"n\":\(number)}" }
 
