@@ -195,13 +195,6 @@ package struct Publisher: Sendable {
 
     // MARK: - Creating
 
-    /// Creates one notification for each user, within a transaction.
-    func create(_ new: NewNotification, app: String, in transaction: Transaction) throws -> [Created] {
-        let created = try new.userIDs.map { try create(new, userID: $0, app: app, in: transaction) }
-        try note(created, app: app, in: transaction)
-        return created
-    }
-
     /// Creates those of the next users, as many as one transaction may.
     private func createSome(
         _ new: NewNotification, after done: Int, app: String, in transaction: Transaction

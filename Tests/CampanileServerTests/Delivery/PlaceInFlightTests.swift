@@ -31,7 +31,7 @@ import Testing
                     content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: nil),
                     push: PushRequestOptions(push: true, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil),
                     isForMany: false)
-                return try fixture.publisher.create(new, app: user.app, in: transaction)
+                return try fixture.publisher.begin(new, app: user.app, key: nil, in: transaction).created
             }
         }
 
