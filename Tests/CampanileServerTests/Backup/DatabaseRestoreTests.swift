@@ -238,6 +238,48 @@ import Testing
         }
     }
 
+    // MARK: - Retention
+
+    @Test(
+        "an old backup restored under a clock far ahead loses nothing for a day, whether retention had run before it or not",
+        arguments: [false, true])
+    func retention(hasRun: Bool) async throws {
+        let day: Int64 = 86_400
+        let fixture = try Fixture()
+        try await fixture.tell(2, to: "a")
+        var settings = Configuration.Retention()
+        settings.notificationsMilliseconds = 100 * day * 1_000
+        func retain(_ database: Database) async throws {
+            let inboxes = Inboxes(
+                database: database, world: fixture.world, badgePushes: fixture.badgePushes, badgeCache: BadgeCache(capacity: 10))
+            let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+            try await Housekeeping(
+                database: database, settings: settings, world: fixture.world, logger: logger, pause: .zero
+            ).retain(inboxes)
+        }
+        var last = try #require(try fixture.database.read { try InboxRepository.newest(in: $0).change })
+        if hasRun {
+            fixture.clock.advance(seconds: day)
+            last = fixture.clock.now
+            try await retain(fixture.database)
+        }
+        fixture.clock.jump(seconds: 365 * day)
+        let folder = try Self.restored(fixture).folder
+        let database = try Store.open(folder.database, world: fixture.world).database
+        defer { database.close() }
+        #expect(try database.read { try ProgramStateRepository.retainedAt(in: $0) } == last)
+        func left() throws -> Int64? {
+            try database.read { try $0.first("SELECT count(*) FROM notifications") { $0.int(0) } }
+        }
+        try await retain(database)
+        fixture.clock.advance(seconds: day - 1)
+        try await retain(database)
+        #expect(try left() == 2)
+        fixture.clock.advance(seconds: 1)
+        try await retain(database)
+        #expect(try left() == 0)
+    }
+
     // MARK: - What it refuses
 
     @Test("nothing is overwritten, whatever stands in the place, and nothing is left by a refusal")

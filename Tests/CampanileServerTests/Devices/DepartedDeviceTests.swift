@@ -138,6 +138,28 @@ import Testing
         #expect(try fixture.registry.list(Self.bob).isEmpty)
     }
 
+    @Test("one that an import brings back stays where it is until all of it is settled, counts once, and gets none of it")
+    func broughtBack() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.limit * 3, to: fixture.alice, fixture)
+        try await fixture.register("a", Self.bob)
+        fixture.clock.advance(seconds: 1)
+        let device = try #require(fixture.registry.list(Self.bob).first).registered(at: fixture.clock.now)
+        let part = try await fixture.database.write {
+            try fixture.registry.importDevice(device, environment: nil, fixture.alice, in: $0)
+        }
+        #expect(part == nil)
+        #expect(try Self.count("gone", fixture.database) == Self.limit * 2)
+        #expect(try fixture.registry.list(Self.bob).count == 1 && fixture.registry.list(fixture.alice).isEmpty)
+        let lines = (["b", "a", "c"] as [Character]).map { "alice,\(Fixture.token($0)),ios,\(fixture.clock.now)\n" }
+        let report = try await fixture.importDevices("user_id,token,platform,last_registered_at\n" + lines.joined())
+        #expect(report.counts == [ImportOutcome.made: 2, .moved: 1])
+        #expect(try fixture.registry.list(fixture.alice).count == 3 && fixture.registry.list(Self.bob).isEmpty)
+        #expect(try Self.count("gone", fixture.database) == Self.limit * 3)
+        #expect(try await fixture.sent() == [])
+    }
+
     @Test("a deleted one leaves nothing owed, also after a kill and when its token registers again", arguments: [false, true])
     func deleted(isKilled: Bool) async throws {
         let fixture = try Fixture()

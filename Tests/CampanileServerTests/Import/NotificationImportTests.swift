@@ -1,5 +1,6 @@
 import CampanileCore
 import SQLEngine
+import Synchronization
 import Testing
 
 @testable import CampanileServer
@@ -191,6 +192,42 @@ import Testing
             try InboxRepository.badge(#require(try fixture.alice.inbox(in: connection)), .sinceOpened, in: connection)
         }
         #expect(changed == 1 && badge.count == 2)
+    }
+
+    @Test(
+        "another policy amid an import: what comes in from then on leaves the number as that policy counts it",
+        arguments: BadgePolicy.allCases)
+    func otherPolicyAmid(_ first: BadgePolicy) async throws {
+        let fixture = try Fixture(first)
+        _ = try await fixture.database.write { try fixture.badgePushes.adoptPolicy(in: $0) }
+        // The policies count differently: one of four is newer than the clearing.
+        for _ in 0..<3 { try await fixture.create() }
+        try await fixture.open()
+        try await fixture.create()
+        let second: BadgePolicy = first == .unread ? .sinceOpened : .unread
+        let other = BadgePushes(policy: second, syncOnRead: true, androidData: false)
+        let database = fixture.database
+        @Sendable func count() throws -> Int64? {
+            try database.read { connection in
+                try fixture.alice.inbox(in: connection).map { try InboxRepository.badge($0, second, in: connection).count }
+            }
+        }
+        // Between two transactions a server is started with the other policy.
+        let changed = Mutex<Int64?>(nil)
+        let text = Fixture.header + (0..<700).map { Fixture.line("\($0)", at: fixture.time(-1_000_000 - Int64($0))) }.joined()
+        let report = try await fixture.importNotifications(text) {
+            changed.withLock { changed in
+                guard changed == nil, let written = try? fixture.importedCount(), written > 0 else { return false }
+                _ = try? database.writeBlocking { try other.adoptPolicy(in: $0) }
+                changed = try? count()
+                return changed == nil
+            }
+        }
+        #expect(report[.made] == 700 && !report.isStopped)
+        let atChange = changed.withLock(\.self)
+        #expect(try count() == atChange && fixture.badge().unreadCount == 704)
+        #expect(atChange == (second == .unread ? 504 : 1))
+        #expect(try BadgeAudit(database).differences.isEmpty)
     }
 
     @Test("streams of a page hear of the badge, and of nothing that they would show in the wrong place")

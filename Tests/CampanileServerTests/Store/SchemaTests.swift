@@ -189,6 +189,38 @@ struct SchemaTests {
         #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("watch".utf8), in: $0) }?.kind == .operate)
     }
 
+    @Test(
+        "schema 11 takes the devices of schema 10 for seen now: none is too old on the day of the update, however long it was quiet"
+    )
+    func fromTenToEleven() async throws {
+        let path = try migrated(through: 10)
+        var database = try Database(path: path)
+        try database.writeBlocking { transaction in
+            _ = try transaction.connection.run("INSERT INTO inboxes (id, app, user_id) VALUES (1, 'default', 'alice')")
+            _ = try transaction.connection.run(
+                """
+                INSERT INTO device_tokens
+                    (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at)
+                VALUES ('default', 'quiet', 1, 'ios', 'apns', 'production', 5, 7)
+                """)
+        }
+        database.close()
+        let before = World.live.now().milliseconds / 1_000 * 1_000
+        try Migrations.migrator.migrate(path: path)
+        let after = World.live.now()
+        database = try Database(path: path)
+        defer { database.close() }
+        let times = try database.read { connection in
+            try connection.all("SELECT coalesce(seen_at, 0), last_registered_at FROM device_tokens") { [$0.int(0), $0.int(1)] }
+        }
+        let seen = try #require(times.first?.first)
+        #expect(seen >= before && seen <= after.milliseconds && times.first?.last == 7)
+        let day: Int64 = 86_400_000
+        let retention = DeviceRetention(database: database, ageMilliseconds: 270 * day, pause: .zero)
+        #expect(try await retention.run(now: after) == 0)
+        #expect(try await retention.run(now: Timestamp(milliseconds: after.milliseconds + 271 * day)) == 1)
+    }
+
     @Test("the program's newest schema is that of its last migration, with the badges of users who never had any at version 0")
     func newest() throws {
         let path = try migrated(through: .max)
