@@ -71,18 +71,20 @@ private struct BadgeWalk {
 
     private var modelCount: Int64 { policy == .unread && !isArmed ? 0 : countable(policy) - leftOut }
 
-    private func countable(_ policy: BadgePolicy) -> Int64 {
+    private func countable(_ policy: BadgePolicy) -> Int64 { Int64(countableEntries(policy).count) }
+
+    private func countableEntries(_ policy: BadgePolicy) -> [Entry] {
         let unread = entries.filter { !$0.isRead }
         switch policy {
-        case .unread: return Int64(unread.count)
-        case .sinceOpened: return Int64(unread.filter { entry in clearedID.map { entry.id > $0 } ?? true }.count)
+        case .unread: return unread
+        case .sinceOpened: return unread.filter { entry in clearedID.map { entry.id > $0 } ?? true }
         }
     }
 
     mutating func step() async throws {
         fixture.clock.advance(milliseconds: Int64.random(in: 0...1_500, using: &chance))
         let device = devices.randomElement(using: &chance).flatMap { Bool.random(using: &chance) ? $0 : nil }
-        switch Int.random(in: 0..<14, using: &chance) {
+        switch Int.random(in: 0..<15, using: &chance) {
         case 0...2: try await create()
         case 3: try await setRead(true, device)
         case 4: try await setRead(false, device)
@@ -93,6 +95,7 @@ private struct BadgeWalk {
         case 9: try await look(device)
         case 10: try await register()
         case 11: try await bringIn()
+        case 12: try await expire()
         default: try await send()
         }
         try check()
@@ -138,6 +141,26 @@ private struct BadgeWalk {
         entries.append(entry)
         if isSeen, clearedID.map({ entry.id > $0 }) ?? true { clearedID = entry.id }
         leftOut += modelCount - shown
+    }
+
+    /// What is too old or too many goes. The number counts the newest; it loses those of them that are gone, and counts no other
+    /// instead.
+    private mutating func expire() async throws {
+        let counted = Set(countableEntries(policy).map(\.id).sorted().dropFirst(Int(leftOut)))
+        let age = Bool.random(using: &chance) ? Int64.random(in: 1...60_000, using: &chance) : nil
+        let most = Int.random(in: 1...20, using: &chance)
+        let now = fixture.clock.now
+        let kept = Set(entries.map(\.id).sorted().suffix(most)).filter { id in
+            age.map { id.milliseconds >= now.milliseconds - $0 } ?? true
+        }
+        let gone = entries.filter { !kept.contains($0.id) }
+        let outcome = try await InboxRetention(
+            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: age, perInbox: most, pause: .zero
+        ).run(now: now)
+        #expect(outcome.deleted == gone.count)
+        newest = [newest, gone.map(\.id).max()].compactMap(\.self).max()
+        entries.removeAll { !kept.contains($0.id) }
+        leftOut = Int64(countableEntries(policy).count { !counted.contains($0.id) })
     }
 
     private mutating func setRead(_ isRead: Bool, _ device: Character?) async throws {
