@@ -66,7 +66,7 @@ package struct ClientError: Error, Sendable {
 
 /// A mistake in one field of a request.
 package struct FieldError: Error, Hashable, Sendable {
-    package enum Code: String, Sendable {
+    package enum Code: String, CaseIterable, Sendable {
         case required
         case unknown
         case wrongType = "wrong_type"

@@ -1,12 +1,12 @@
 import CampanileCore
 
 /// The state of a delivery. All but the first two are final.
-package enum DeliveryState: String, Sendable {
+package enum DeliveryState: String, CaseIterable, Sendable {
     case owed, sending, accepted, superseded, withheld, gone, rejected, failed
 }
 
 /// Why a delivery went another way than it was meant.
-enum DeliveryReason: String, Sendable {
+enum DeliveryReason: String, CaseIterable, Sendable {
     /// It was withheld: the app is too old for the screen of its deep link.
     case appVersion = "app_version"
     /// It went without its deep link, for the same cause.
@@ -16,7 +16,7 @@ enum DeliveryReason: String, Sendable {
 }
 
 /// The reason why a notification owed no alert to any device.
-enum NothingOwed: String, Sendable {
+enum NothingOwed: String, CaseIterable, Sendable {
     case pushFalse = "push_false"
     case expired
     case noDevices = "no_devices"

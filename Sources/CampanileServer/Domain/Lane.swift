@@ -23,7 +23,7 @@ extension Lane: Comparable {
 
 /// The reason why a lane doesn't run.
 struct LaneCondition: Sendable, Equatable {
-    enum Kind: String, Sendable {
+    enum Kind: String, CaseIterable, Sendable {
         /// The provider can't at the moment; a push now and then finds out when it can again.
         case outage
         /// The app's configuration is wrong: nothing can succeed until somebody mends it.

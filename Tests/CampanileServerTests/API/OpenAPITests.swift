@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 import HTTPEngine
 import Testing
@@ -75,6 +76,70 @@ import Yams
             #expect(answer.status == 200)
             let isSame = answer.body == Array(file)
             #expect(isSame)
+        }
+    }
+
+    /// The words of every `enum`, by where it stands without the words of the format itself: `Delivery state`.
+    private static func enumerations(_ node: Node, at place: [String] = []) -> [String: Set<String>] {
+        let silent: Set = [
+            "components", "content", "items", "oneOf", "parameters", "paths", "properties", "schema", "schemas",
+        ]
+        var found: [String: Set<String>] = [:]
+        for (key, value) in node.mapping ?? [:] {
+            let name = key.string ?? ""
+            if name == "enum", let words = value.sequence {
+                found[place.joined(separator: " ")] = Set(words.compactMap(\.string))
+            } else {
+                found.merge(enumerations(value, at: silent.contains(name) ? place : place + [name])) { $0.union($1) }
+            }
+        }
+        for one in node.sequence ?? [] {
+            let name = one.mapping == nil ? nil : one["name"]?.string
+            found.merge(enumerations(one, at: place + (name.map { [$0] } ?? []))) { $0.union($1) }
+        }
+        return found
+    }
+
+    private static func words<T: CaseIterable & RawRepresentable<String>>(_ type: T.Type) -> Set<String> {
+        Set(type.allCases.map(\.rawValue))
+    }
+
+    @Test("every enum of the document has the words of the program's own, and there is none that nobody compares")
+    func enumerations() throws {
+        let states = Self.words(DeliveryState.self)
+        let (reasons, nothing) = (Self.words(DeliveryReason.self), Self.words(NothingOwed.self))
+        var expected: [String: Set<String>] = [
+            "/notifications get status": Self.words(NotificationFilter.Status.self),
+            "/badge/stream get format": ["json", "turbo_stream"],
+            "/operate/deliveries get state": states.union([DeliveryFilter.nothingOwed]),
+            "IOSRegistration provider": [DeviceProvider(defaultFor: .ios).rawValue],
+            "AndroidRegistration provider": [DeviceProvider(defaultFor: .android).rawValue],
+            "Environment": Self.words(DeviceEnvironment.self),
+            "Deliveries reason": nothing,
+            "Delivery state": states,
+            "Delivery reason": reasons,
+            "PushAnswer outcome": Self.words(AnswerWord.self),
+            "Overview dead_tokens latest provider": Self.words(DeviceProvider.self),
+            "ProviderHealth provider": Self.words(DeviceProvider.self),
+            "ProviderHealth condition": Self.words(LaneCondition.Kind.self).union(["running", "sandbox"]),
+            "OperatedDelivery state": states.union([DeliveryFilter.nothingOwed]),
+            "OperatedDelivery reason": reasons.union(nothing),
+            "SandboxPushList pushes provider": Self.words(DeviceProvider.self),
+            "SandboxPushList pushes platform": Self.words(DevicePlatform.self),
+            "Readiness status": ["ready", "unready"],
+            "DeepLinkParameter type": Self.words(DeepLinkTree.QueryParameter.Kind.self),
+            "MinimumAppVersion otherwise": Self.words(DeepLinkTree.MinimumVersion.Otherwise.self),
+            "Client platform": Self.words(DevicePlatform.self),
+            "Problem errors code": Self.words(FieldError.Code.self),
+        ]
+        for device in ["DeviceToken", "Delivery", "OperatedDelivery", "OperatedDevice"] {
+            expected["\(device) platform"] = Self.words(DevicePlatform.self)
+            expected["\(device) provider"] = Self.words(DeviceProvider.self)
+            expected["\(device) environment"] = Self.words(DeviceEnvironment.self)
+        }
+        let described = try Self.enumerations(document())
+        for place in Set(expected.keys).union(described.keys).sorted() {
+            #expect(described[place] == expected[place], "\(place)")
         }
     }
 
