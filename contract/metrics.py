@@ -6,6 +6,7 @@ The names, types and units are those of docs/operations.md, and no others.
 import contextlib
 import http.client
 import json
+import math
 import os
 import pathlib
 import re
@@ -76,7 +77,7 @@ class Watched:
 
 @pytest.fixture(scope="module")
 def watched(binary):
-    with serving(binary) as server:
+    with temporary_folder("campanile-backups-") as folder, serving(binary, {"CAMPANILE_BACKUP_DIRECTORY": folder}) as server:
         watched = Watched(server)
         yield watched
         watched.connection.close()
@@ -139,6 +140,14 @@ def test_the_process_and_the_files_are_as_the_system_says(watched):
     assert time.time() - 600 < watched.value("process_start_time_seconds") <= time.time()
     assert watched.value("campanile_database_size_bytes") == os.path.getsize(database)
     assert watched.value("campanile_database_wal_size_bytes") == os.path.getsize(f"{database}-wal")
+
+
+def test_the_newest_backup_has_an_age(watched):
+    deadline = time.monotonic() + SECONDS
+    while (age := watched.value("campanile_backup_age_seconds")) == math.inf:
+        assert time.monotonic() < deadline, "the server makes its first backup at its start"
+        time.sleep(0.05)
+    assert 0 <= age < 600
 
 
 def test_a_stream_is_open_while_it_is(watched):

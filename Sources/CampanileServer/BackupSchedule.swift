@@ -39,8 +39,7 @@ struct BackupSchedule: Sendable {
     func makeIfDue() async throws -> String? {
         guard let folder = configuration.backup.directory else { return nil }
         let now = world.now()
-        // A clock that was set back leaves names of the future: they neither count nor go.
-        let newest = try times(in: folder).last { $0 <= now }
+        let newest = try BackupSchedule.newest(in: folder, at: now)
         let isDue = newest.map { now.milliseconds - $0.milliseconds >= configuration.backup.everyMilliseconds } ?? true
         guard isDue else { return nil }
         removeAbandoned(in: folder)
@@ -65,15 +64,26 @@ struct BackupSchedule: Sendable {
         }
     }
 
+    /// When the newest backup of a folder was begun; nil: there is none.
+    static func newest(in folder: String, at now: Timestamp) throws -> Timestamp? {
+        // A clock that was set back leaves names of the future: they neither count nor go.
+        try times(in: folder).last { $0 <= now }
+    }
+
+    /// The same as a question that can be asked again; nil also where the folder can't be read.
+    static func newest(in folder: String) -> @Sendable (_ now: Timestamp) -> Timestamp? {
+        { now in try? newest(in: folder, at: now) }
+    }
+
     /// The times of the folder's backups, the oldest first.
-    private func times(in folder: String) throws -> [Timestamp] {
+    private static func times(in folder: String) throws -> [Timestamp] {
         guard Store.exists(folder) else { return [] }
         return try FileManager.default.contentsOfDirectory(atPath: folder).compactMap(DatabaseBackup.time(ofName:)).sorted()
     }
 
     private func removeOld(in folder: String, now: Timestamp) {
         do {
-            for time in try times(in: folder).filter({ $0 <= now }).dropLast(configuration.backup.keep) {
+            for time in try BackupSchedule.times(in: folder).filter({ $0 <= now }).dropLast(configuration.backup.keep) {
                 let path = "\(folder)/\(DatabaseBackup.name(at: time))"
                 // Somebody may serve a backup where it lies.
                 guard FileIdentity(of: path) != database.file.identity else { continue }

@@ -1,10 +1,11 @@
 package import CampanileCore
+import Foundation
 package import Logging
 import Push
 import SQLEngine
 
-/// `campanile doctor`: looks at all that pushes depend on, and says in sentences what is wrong. It sends nothing to any
-/// device and changes nothing but the schema of an older database.
+/// `campanile doctor`: looks at all that pushes depend on, and at the age of the newest backup, and says in sentences what is
+/// wrong. It sends nothing to any device and changes nothing but the schema of an older database.
 package struct Doctor: Sendable {
     package struct Finding: Sendable {
         package let subject: String
@@ -54,7 +55,32 @@ package struct Doctor: Sendable {
                     subject: "app \(lane.app)", isGood: false,
                     sentence: "\(condition.sentence(lane)) Since \(condition.since)."))
         }
+        findings += examineBackups()
         return findings + (await examineProviders(ProviderTokenRepository(database: database)))
+    }
+
+    /// Backups that fail stop nothing else, so nobody misses them until one is wanted.
+    private func examineBackups() -> [Finding] {
+        guard let folder = configuration.backup.directory else { return [] }
+        func finding(_ isGood: Bool, _ sentence: String) -> [Finding] {
+            [Finding(subject: "backups", isGood: isGood, sentence: sentence)]
+        }
+        let now = world.now()
+        do {
+            guard let newest = try BackupSchedule.newest(in: folder, at: now) else {
+                return finding(
+                    false, "There is none in \(folder): a server makes the first when it starts, and logs why if it can't.")
+            }
+            let sentence = "The newest in \(folder) was begun at \(newest)"
+            guard now.milliseconds - newest.milliseconds <= 2 * configuration.backup.everyMilliseconds else {
+                return finding(
+                    false,
+                    "\(sentence), longer ago than twice backup.every: either no server runs, or its log says why it makes none.")
+            }
+            return finding(true, "\(sentence).")
+        } catch {
+            return finding(false, "\(folder) can't be read: \(error.localizedDescription)")
+        }
     }
 
     /// Signs a name for comparison, because the server can't see whether a Rails application signs with the same key.

@@ -311,7 +311,8 @@ extension ServerMetrics {
             owed: OwedAlerts(database: parts.database, world: world), badgeDrift: parts.badgeDrift, realtime: parts.realtime,
             configuredLanes: lanes,
             isSandboxed: { [providers = parts.providers] in providers.isSandbox(app: $0.app, kind: $0.provider) },
-            startedAt: world.now(), world: world)
+            newestBackup: configuration.backup.directory.map { BackupSchedule.newest(in: $0) }, startedAt: world.now(),
+            world: world)
     }
 }
 

@@ -187,8 +187,8 @@ struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract: """
-            Check everything that pushes depend on, and sign a stream's name to compare with Rails: exit status 1 if anything is wrong. \
-            Sends nothing to any device.
+            Check everything that pushes depend on and the newest backup's age, and sign a stream's name to compare with Rails: \
+            exit status 1 if anything is wrong. Sends nothing to any device.
             """)
 
     @OptionGroup var common: CommonOptions

@@ -16,6 +16,8 @@ struct ServerMetrics: Sendable {
     let configuredLanes: [Lane]
     /// Whether the sandbox takes the pushes of a lane.
     let isSandboxed: @Sendable (Lane) -> Bool
+    /// When the newest of the server's own backups was begun, if there is one; nil: it makes none.
+    let newestBackup: (@Sendable (_ now: Timestamp) -> Timestamp?)?
     let startedAt: Timestamp
     let world: World
 
@@ -28,6 +30,7 @@ struct ServerMetrics: Sendable {
         writeBadges(&text)
         writeStreams(&text)
         writeDatabase(&text)
+        writeBackups(&text)
         writeProcess(&text)
         return text.finish()
     }
@@ -99,6 +102,17 @@ struct ServerMetrics: Sendable {
             "campanile_database_wal_size_bytes", .gauge, unit: "bytes",
             "Size of the write-ahead log's file, which keeps its size when the log begins anew.")
         if let size = File.size(database.file.path + "-wal") { text.add([], size) }
+    }
+
+    private func writeBackups(_ text: inout OpenMetricsText) {
+        text.family(
+            "campanile_backup_age_seconds", .gauge, unit: "seconds",
+            "Time since the newest of the server's own backups was begun; infinite while there is none.")
+        guard let newestBackup else { return }
+        let now = world.now()
+        // An alarm for an old one must find one that was never made, too.
+        guard let newest = newestBackup(now) else { return text.add([], "+Inf") }
+        text.add([], OpenMetricsText.decimal(UInt64(now.milliseconds - newest.milliseconds), per: 1_000))
     }
 
     /// Under the names that Prometheus' own libraries use.

@@ -66,6 +66,33 @@ import Testing
         #expect(try Self.names(fixture) == ["campanile-20261118T100640Z.sqlite", "campanile-20261118T110640Z.sqlite"])
     }
 
+    @Test("the doctor finds a newest backup that is older than twice its schedule, and a folder without any or that isn't one")
+    func examined() async throws {
+        let fixture = try Fixture()
+        let schedule = Self.schedule(fixture)
+        let folder = fixture.folder.path + "/backups"
+        func finding(_ directory: String?) async -> Doctor.Finding? {
+            var configuration = schedule.configuration
+            configuration.backup.directory = directory
+            return await Doctor(configuration, world: fixture.world, logger: schedule.logger).examine()
+                .first { $0.subject == "backups" }
+        }
+        #expect(await finding(nil) == nil)
+        var found = try #require(await finding(folder))
+        #expect(!found.isGood && found.sentence.hasPrefix("There is none in \(folder): "))
+        _ = try await schedule.makeIfDue()
+        fixture.clock.advance(seconds: 2 * 24 * 3_600)
+        found = try #require(await finding(folder))
+        #expect(found.isGood && found.sentence == "The newest in \(folder) was begun at 2026-11-18T11:06:40.000Z.")
+        fixture.clock.advance(milliseconds: 1)
+        found = try #require(await finding(folder))
+        #expect(!found.isGood && found.sentence.contains("longer ago than twice backup.every"))
+        _ = try await schedule.makeIfDue()
+        #expect(await finding(folder)?.isGood == true)
+        found = try #require(await finding(fixture.folder.database))
+        #expect(!found.isGood && found.sentence.hasPrefix("\(fixture.folder.database) can't be read: "))
+    }
+
     @Test("what a crash left of a copy goes with the next backup, but not a copy that is being made")
     func abandoned() async throws {
         let fixture = try Fixture()

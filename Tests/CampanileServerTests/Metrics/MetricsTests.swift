@@ -58,6 +58,33 @@ import Testing
         }
     }
 
+    @Test("the newest backup has an age where the server makes any, and an infinite one until there is one")
+    func backups() async throws {
+        let name = "campanile_backup_age_seconds"
+        try await withServer(Self.configure) { server in
+            let text = try await Self.text(server)
+            #expect(!text.contains("\n\(name) "))
+        }
+        let folder = TemporaryFolder()
+        func configure(_ directory: String) -> (inout Configuration) -> Void {
+            return {
+                Self.configure(&$0)
+                $0.backup.directory = directory
+            }
+        }
+        try await stopping(try await RunningServer(folder: folder, configure(folder.path + "/backups"))) { server in
+            try await Self.wait(for: "\(name) 0.000", server)
+            server.clock.advance(milliseconds: 3_661_001)
+            let text = try await Self.text(server)
+            #expect(text.contains("\n\(name) 3661.001\n"))
+        }
+        // A file stands where the folder would be made.
+        try await stopping(try await RunningServer(folder: folder, configure(folder.database + "/backups"))) { server in
+            let text = try await Self.text(server)
+            #expect(text.contains("\n\(name) +Inf\n"))
+        }
+    }
+
     @Test("metrics.token sees all apps, an operate key its own, others are refused")
     func access() async throws {
         try await withServer(Self.configure) { server in
