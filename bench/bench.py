@@ -7,16 +7,13 @@ range, beside what it must be. Ends with 1 when a figure misses it, with 2 when 
 
 import argparse
 import os
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from harness import HarnessError, leave_when_told
-from load import HERE, BenchError
+from load import HERE
 from measures import MEASURES, Bench, Plan
-from processes import Programs, need
+from processes import Programs, run
 from table import Report, machine_facts
 
 PROJECT = HERE.parent
@@ -75,29 +72,11 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
         report.notes.append(f"wrk used at most {client:.0%} of its processor" + (": it may have been the bottleneck" if client > 0.9 else ""))
         report.notes.append(f"other programs used {others[len(others) // 2]:.0%} of a processor during the median round, {others[-1]:.0%} at most"
                             + (": repeat this on a quiet machine" if others[len(others) // 2] > 0.15 else ""))
-    text = report.markdown(facts, judged=not options.short)
-    print(text)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(text)
-    return 1 if report.missed() and not options.short else 0
+    return report.publish("Benchmark", facts, options.results, judged=not options.short)
 
 
 def main() -> int:
-    options = arguments()
-    options.binary = options.binary or PROJECT / ".build" / ("debug" if options.short else "release") / "campanile"
-    try:
-        need(("wrk", "wrk"), ("strip", "binutils"))
-        if not options.binary.is_file():
-            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        leave_when_told()
-        options.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="bench-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
-            return measure(options, Path(folder))
-    except (HarnessError, OSError, subprocess.SubprocessError) as error:
-        print(f"bench: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return run("bench", arguments(), measure, ("wrk", "wrk"), ("strip", "binutils"))
 
 
 if __name__ == "__main__":

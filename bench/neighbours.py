@@ -6,18 +6,15 @@ Ends with 1 when a figure misses what it must be, with 2 when something doesn't 
 """
 
 import argparse
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from harness import HarnessError, leave_when_told
-from load import HERE, BenchError
+from load import HERE
 from neighbour_jobs import JOBS
 from neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, Bench
 from neighbour_measures import MEASURES as BIG_REQUESTS
-from processes import need
+from processes import run
 from table import Figures, Report, machine_facts
 
 PROJECT = HERE.parent
@@ -52,7 +49,6 @@ def arguments() -> argparse.Namespace:
     for name, usual, short, _ in SIZES:
         if getattr(options, name) is None:
             setattr(options, name, short if options.short else usual)
-    options.binary = options.binary or PROJECT / ".build" / ("debug" if options.short else "release") / "campanile"
     return options
 
 
@@ -70,28 +66,11 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
         share = Figures([load.others_share for load in bench.loads])
         report.notes.append(f"all programs but the server and wrk used {share.text(2)} of a processor beside a load, this one among them"
                             + (": repeat this on a quiet machine" if share.median > 0.4 else ""))
-    text = report.markdown(facts, judged=not options.short).replace("# Benchmark", "# Benchmark of neighbours", 1)
-    print(text)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(text)
-    return 1 if report.missed() and not options.short else 0
+    return report.publish("Benchmark of neighbours", facts, options.results, judged=not options.short)
 
 
 def main() -> int:
-    options = arguments()
-    try:
-        need(("wrk", "wrk"))
-        if not options.binary.is_file():
-            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        leave_when_told()
-        options.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="bench-neighbours-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
-            return measure(options, Path(folder))
-    except (HarnessError, OSError, subprocess.SubprocessError) as error:
-        print(f"neighbours: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return run("neighbours", arguments(), measure, ("wrk", "wrk"))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,19 @@
-"""The servers as child processes: started on free ports, measured through /proc, killed in every case."""
+"""The servers as child processes: started on free ports, measured through /proc, killed in every case; and the run of a whole benchmark."""
 
+import argparse
 import http.client
 import os
 import secrets
 import shutil
 import socket
 import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
-from harness import c_compiler, children, free_port
+from harness import HarnessError, c_compiler, children, free_port, leave_when_told
 from load import HERE, BenchError
 
 
@@ -18,6 +22,24 @@ def need(*programs: tuple[str, str]) -> None:
     missing = [package for program, package in programs if not shutil.which(program)]
     if missing:
         raise BenchError(f"missing programs: apt-get install {' '.join(sorted(set(missing)))}")
+
+
+def run(name: str, options: argparse.Namespace, measure: Callable[[argparse.Namespace, Path], int], *programs: tuple[str, str]) -> int:
+    """A benchmark from its arguments to its exit status, in a folder that is removed: the measure's own, 2 when something doesn't work."""
+    options.binary = options.binary or HERE.parent / ".build" / ("debug" if options.short else "release") / "campanile"
+    try:
+        need(*programs)
+        if not options.binary.is_file():
+            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
+        leave_when_told()
+        options.work.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"bench-{name}-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
+            return measure(options, Path(folder))
+    except (HarnessError, OSError, subprocess.SubprocessError) as error:
+        print(f"{name}: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 def build_floor(folder: Path) -> Path:

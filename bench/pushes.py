@@ -15,15 +15,13 @@ import datetime
 import http.client
 import json
 import secrets
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
-from harness import HarnessError, leave_when_told, user_token
+from harness import user_token
 from load import HERE, BenchError, request
-from processes import need
+from processes import run
 from push_programs import BODY, TITLE, PushPrograms, Simulator, accepted, left
 from push_senders import Posted, Sent, aioapns, h2load, post_paced
 from table import Figures, Report, Row, machine_facts, percentile
@@ -237,7 +235,6 @@ def arguments() -> argparse.Namespace:
         if getattr(options, name) is None:
             setattr(options, name, value)
     options.without_aioapns = options.without_aioapns or options.short
-    options.binary = options.binary or PROJECT / ".build" / ("debug" if options.short else "release") / "campanile"
     return options
 
 
@@ -248,28 +245,11 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
         print(f"pushes: {name} …", file=sys.stderr, flush=True)
         MEASURES[name](bench)
     facts.append(f"campanile simulator stands for APNs, on the same machine; whole run {time.monotonic() - started:.0f} s")
-    text = report.markdown(facts, judged=not options.short).replace("# Benchmark", "# Benchmark of pushes", 1)
-    print(text)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(text)
-    return 1 if report.missed() and not options.short else 0
+    return report.publish("Benchmark of pushes", facts, options.results, judged=not options.short)
 
 
 def main() -> int:
-    options = arguments()
-    try:
-        need(("h2load", "nghttp2-client"), ("openssl", "openssl"))
-        if not options.binary.is_file():
-            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        leave_when_told()
-        options.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="bench-pushes-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
-            return measure(options, Path(folder))
-    except (HarnessError, OSError, subprocess.SubprocessError) as error:
-        print(f"pushes: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return run("pushes", arguments(), measure, ("h2load", "nghttp2-client"), ("openssl", "openssl"))
 
 
 if __name__ == "__main__":

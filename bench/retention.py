@@ -14,17 +14,15 @@ import contextlib
 import re
 import secrets
 import sqlite3
-import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import neighbour_probes as probes
-from harness import HarnessError, leave_when_told
 from load import HERE, BenchError
 from neighbour_probes import Found
 from neighbour_scene import Scene
+from processes import run
 from seed import fill_inboxes
 from table import Figures, Report, Row, machine_facts, percentile
 
@@ -50,7 +48,6 @@ def arguments() -> argparse.Namespace:
     for name, usual, short in (("entries", 1_000_000, 10_000), ("inboxes", 10_000, 100), ("seconds", 60, 5)):
         if getattr(options, name) is None:
             setattr(options, name, short if options.short else usual)
-    options.binary = options.binary or PROJECT / ".build" / ("debug" if options.short else "release") / "campanile"
     return options
 
 
@@ -155,27 +152,11 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
     report.notes.append(f"the write-ahead log grew to {log_mib} MiB; the measuring program was late by "
                         f"{max(alone.late, during.late, after.late):.1f} ms at its worst, which isn't counted as waiting")
     report.notes.append("every badge equals its recount, before and afterwards")
-    text = report.markdown(facts, judged=not options.short).replace("# Benchmark", "# Benchmark of retention", 1)
-    print(text)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(text)
-    return 1 if report.missed() and not options.short else 0
+    return report.publish("Benchmark of retention", facts, options.results, judged=not options.short)
 
 
 def main() -> int:
-    options = arguments()
-    try:
-        if not options.binary.is_file():
-            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        leave_when_told()
-        options.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="bench-retention-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
-            return measure(options, Path(folder))
-    except (HarnessError, OSError, subprocess.SubprocessError) as error:
-        print(f"retention: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    return run("retention", arguments(), measure)
 
 
 if __name__ == "__main__":

@@ -11,16 +11,13 @@ Ends with 1 when a figure misses what it must be, with 2 when something doesn't 
 
 import argparse
 import random
-import subprocess
 import sys
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import HarnessError, leave_when_told
 from load import HERE, BenchError
-from processes import need
+from processes import run
 from stream_programs import (
     MODULE,
     NEEDED_FILES,
@@ -269,44 +266,26 @@ def arguments() -> argparse.Namespace:
     for name, value in (SHORT if options.short else USUAL).items():
         if getattr(options, name) is None:
             setattr(options, name, value)
-    options.binary = options.binary or PROJECT / ".build" / ("debug" if options.short else "release") / "campanile"
+    options.without_nchan = options.without_nchan or (options.short and not MODULE.exists())
     return options
 
 
 def measure(options: argparse.Namespace, folder: Path) -> int:
+    if raise_files() < NEEDED_FILES and not options.short:
+        raise BenchError(f"at least {NEEDED_FILES:,} open files must be allowed: ulimit -Hn {NEEDED_FILES}")
     started, facts, report = time.monotonic(), machine_facts(folder), Report()
     bench = Bench(options, StreamPrograms(options.binary.resolve(), folder, options.log and options.log.resolve()), report)
     for name in options.only or MEASURES:
         print(f"streams: {name} …", file=sys.stderr, flush=True)
         MEASURES[name](bench)
     facts.append(f"beside {bench.programs.nchan_version() if bench.nchan else 'nothing'}; whole run {time.monotonic() - started:.0f} s")
-    text = report.markdown(facts, judged=not options.short).replace("# Benchmark", "# Benchmark of streams", 1)
-    print(text)
-    options.results.parent.mkdir(parents=True, exist_ok=True)
-    options.results.write_text(text)
-    return 1 if report.missed() and not options.short else 0
+    return report.publish("Benchmark of streams", facts, options.results, judged=not options.short)
 
 
 def main() -> int:
     options = arguments()
-    try:
-        if options.short and not MODULE.exists():
-            options.without_nchan = True
-        if not options.without_nchan:
-            need(("nginx", "nginx libnginx-mod-nchan"))
-        if not options.binary.is_file():
-            raise BenchError(f"{options.binary} isn't there: swift build {'' if options.short else '-c release '}first, or name it with --binary")
-        leave_when_told()
-        if raise_files() < NEEDED_FILES and not options.short:
-            raise BenchError(f"at least {NEEDED_FILES:,} open files must be allowed: ulimit -Hn {NEEDED_FILES}")
-        options.work.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix="bench-streams-", dir=options.work.resolve(), ignore_cleanup_errors=True) as folder:
-            return measure(options, Path(folder))
-    except (HarnessError, OSError, subprocess.SubprocessError) as error:
-        print(f"streams: {error}", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    nchan = () if options.without_nchan else (("nginx", "nginx libnginx-mod-nchan"),)
+    return run("streams", options, measure, *nchan)
 
 
 if __name__ == "__main__":

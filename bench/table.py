@@ -85,7 +85,15 @@ class Report:
     def missed(self) -> list[Row]:
         return [row for row in self.rows if row.passed is False]
 
-    def markdown(self, facts: list[str], judged: bool) -> str:
+    def publish(self, title: str, facts: list[str], path: Path, judged: bool) -> int:
+        """Prints the table and writes it to a file; the exit status of the whole run."""
+        text = self.markdown(title, facts, judged)
+        print(text)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        return 1 if self.missed() and judged else 0
+
+    def markdown(self, title: str, facts: list[str], judged: bool) -> str:
         lines = [self.headings] + [row.cells(judged) for row in self.rows]
         widths = [max(len(line[column]) for line in lines) for column in range(len(self.headings))]
         def shown(line: list[str]) -> str:
@@ -95,7 +103,7 @@ class Report:
         end = "This short run only shows that everything runs; its figures mean nothing." if not judged else \
               "Every figure that must hold holds." if not missed else \
               "Missed: " + "; ".join(row.measure for row in missed) + "."
-        return "\n".join(["# Benchmark", ""] + [f"- {fact}" for fact in facts] + [""] + table + [""]
+        return "\n".join([f"# {title}", ""] + [f"- {fact}" for fact in facts] + [""] + table + [""]
                          + [f"- {note}" for note in self.notes] + ["", end, ""])
 
 
