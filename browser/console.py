@@ -4,7 +4,19 @@ import os
 
 import pytest
 
-from world import ANDROID, AWAY, IPHONE, REFUSED, USER, badge_is, titled
+from world import (
+    ANDROID,
+    AWAY,
+    IPHONE,
+    REFUSED,
+    USER,
+    badge_is,
+    check_requests,
+    check_width,
+    keep_answers,
+    let_answers_go,
+    titled,
+)
 
 STORY = [
     {"title": "Your statement for October is ready", "category": "STATEMENT", "deep_link": "/statements/2026-10", "push": False},
@@ -213,19 +225,12 @@ def test_the_focus_stays_in_the_list_when_the_stream_tells_before_the_answer_doe
     world.post(title="Newer")
     page.wait(titled("Newer"))
     # The answer to DELETE is kept back until the stream has told it.
-    page.evaluate("""(() => { const real = window.fetch;
-      window.fetch = async (...asked) => {
-        const answer = await real(...asked);
-        const isDelete = asked[1]?.method === "DELETE";
-        while (isDelete && !document.body.dataset.told) await new Promise((done) => setTimeout(done, 10));
-        return answer;
-      }; })()""")
+    keep_answers(page, "method === 'DELETE'")
     page.evaluate("document.querySelector('.notification [title=Delete]').focus()")
     page.press("Enter")
     page.wait("document.querySelectorAll('.notification').length === 1")
     assert page.evaluate("document.activeElement.matches('.notification [title=Delete]')"), "on the next one's button"
-    page.evaluate("document.body.dataset.told = 'yes'")
-    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    let_answers_go(page)
     # What another takes away leaves nobody on a button that he did not choose.
     world.as_user("DELETE", f"/notifications/{older['id']}", 204)
     page.wait("document.querySelectorAll('.notification').length === 0 && document.activeElement.id === 'inbox'")
@@ -241,10 +246,7 @@ def test_every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
     page.click(".notification [title=Deliveries]")
     page.wait("document.getElementById('deliveries').open")
     assert page.nameless() == [], page.nameless()
-    foreign = [one for one in page.requested if not one.startswith(f"{world.server}/")]
-    assert not foreign, foreign
-    told = [one for one in page.requested if world.token in one or world.key in one]
-    assert not told, "credentials stand in no address"
+    check_requests(page, world.server, world.token, world.key)
 
 
 def test_it_fits_390_pixels(world):
@@ -252,13 +254,10 @@ def test_it_fits_390_pixels(world):
     world.post(title="A" * 200, body="B" * 300, category="C" * 60, deep_link="/" + "d" * 200)
     page = world.console(width=390, height=844)
     page.wait("document.querySelector('.notification') && document.querySelector('.phone')")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    small = page.evaluate("""[...document.querySelectorAll("#inbox button, .sections a, #compose button, .switch")]
-      .filter((node) => node.getClientRects().length && (node.getBoundingClientRect().height < 40)).map((node) => node.outerHTML.slice(0, 80))""")
-    assert not small, f"too small for a finger: {small}"
+    check_width(page, 390, touched="#inbox button, .sections a, #compose button, .switch")
     page.click(".notification [title=Deliveries]")
     page.wait("document.getElementById('deliveries').open")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    check_width(page, 390)
 
 
 def test_pictures(world, screenshots):

@@ -7,7 +7,18 @@ import time
 import pytest
 
 from harness import Simulator, serving, temporary_folder
-from world import ANDROID, IPHONE, OPERATOR, REFUSED, USER, World
+from world import (
+    ANDROID,
+    IPHONE,
+    OPERATOR,
+    REFUSED,
+    USER,
+    World,
+    check_requests,
+    check_width,
+    keep_answers,
+    let_answers_go,
+)
 
 LONG_TOKEN = "an-android-phone-of-alice-91de8f"
 
@@ -160,12 +171,7 @@ def test_an_answer_that_comes_late_is_shown_under_nobody_elses_name(world):
     world.campanile.connection().request("POST", "/notifications", credential=world.key, body={"user_id": "bob", "title": "Bob's", "push": False})
     page = world.operator()
     # The answers about Alice are kept back until Bob has been shown.
-    page.evaluate("""(() => { const real = window.fetch;
-      window.fetch = async (...asked) => {
-        const answer = await real(...asked);
-        while (asked[0].includes("/users/alice/") && !document.body.dataset.bob) await new Promise((done) => setTimeout(done, 10));
-        return answer;
-      }; })()""")
+    keep_answers(page, "path.includes('/users/alice/')")
     page.fill("#look-user", USER)
     page.press("Enter")
     page.wait("document.getElementById('user-name').textContent === 'alice'", what="Alice's badge")
@@ -173,8 +179,7 @@ def test_an_answer_that_comes_late_is_shown_under_nobody_elses_name(world):
     page.wait("[...document.querySelectorAll('#push-list .link')].some((node) => node.textContent === 'bob')")
     page.evaluate("[...document.querySelectorAll('#push-list .link')].find((node) => node.textContent === 'bob').click()")
     page.wait("!document.getElementById('user-seen').hidden && document.getElementById('user-name').textContent === 'bob'")
-    page.evaluate("document.body.dataset.bob = 'yes'")
-    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    let_answers_go(page)
     assert page.evaluate("document.getElementById('user-inbox').textContent").count("Alice's") == 0
     assert "Bob's" in page.evaluate("document.getElementById('user-inbox').textContent")
 
@@ -262,9 +267,7 @@ def test_every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
     page.click(".push .icon-button")
     page.wait("document.getElementById('story').open")
     assert page.nameless() == [], page.nameless()
-    foreign = [one for one in page.requested if not one.startswith(f"{world.server}/")]
-    assert not foreign, foreign
-    assert not [one for one in page.requested if world.operate_key in one], "the key stands in no address"
+    check_requests(page, world.server, world.operate_key)
 
 
 def test_it_fits_390_pixels(world):
@@ -276,14 +279,10 @@ def test_it_fits_390_pixels(world):
     page.wait("!document.getElementById('user-seen').hidden")  # it moves what is below
     page.click("[name=push-state][value='']")
     page.wait("document.querySelector('.push') && document.querySelector('#user-inbox li')")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    small = page.evaluate("""[...document.querySelectorAll("#operator button, #operator .sections a")]
-      .filter((node) => node.getClientRects().length && !node.matches(".link") && node.getBoundingClientRect().height < 40)
-      .map((node) => node.outerHTML.slice(0, 80))""")
-    assert not small, f"too small for a finger: {small}"
+    check_width(page, 390, touched="#operator button:not(.link), #operator .sections a")
     page.click(".push .icon-button")
     page.wait("document.getElementById('story').open")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    check_width(page, 390)
 
 
 def hour(now):

@@ -110,6 +110,39 @@ class World:
         assert not complaints, f"complaints: {complaints}"
 
 
+def keep_answers(page, which):
+    """Keeps the answers back, from now until `let_answers_go`, of those requests of the page for whose `path` and `method` this is true."""
+    page.evaluate("""(() => { const real = window.fetch;
+      window.fetch = async (...asked) => {
+        const answer = await real(...asked);
+        const path = asked[0], method = asked[1]?.method ?? "GET";
+        while ((WHICH) && !document.body.dataset.letGo) await new Promise((done) => setTimeout(done, 10));
+        return answer;
+      }; })()""".replace("WHICH", which))
+
+
+def let_answers_go(page):
+    page.evaluate("document.body.dataset.letGo = 'yes'")
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+
+
+def check_requests(page, server, *secrets):
+    """Nothing comes from elsewhere, and no secret stands in an address."""
+    foreign = [one for one in page.requested if not one.startswith(f"{server}/")]
+    assert not foreign, foreign
+    told = [one for one in page.requested if any(secret in one for secret in secrets)]
+    assert not told, "credentials stand in no address"
+
+
+def check_width(page, width, touched=None):
+    """Nothing is wider than the page, and what these selectors find is large enough for a finger."""
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    small = page.evaluate(f"""[...document.querySelectorAll({json.dumps(touched)})]
+      .filter((node) => node.getClientRects().length && node.getBoundingClientRect().height < 40)
+      .map((node) => node.outerHTML.slice(0, 80))""") if touched else []
+    assert not small, f"too small for a finger: {small}"
+
+
 def badge_is(text):
     return f"document.getElementById('badge').textContent === '{text}' && document.getElementById('badge').hidden === {json.dumps(not text)}"
 
