@@ -18,11 +18,11 @@ from harness.campanile import (
     user_token,
 )
 from harness.children import HarnessError, c_compiler, children, die_with_parent, free_port, leave_when_told, temporary_folder
-from harness.report import Report, arguments, begin
+from harness.report import Report, arguments, begin, run
 from harness.simulator import Simulator
 
 __all__ = [
     "JWT_SECRET", "METRICS_TOKEN", "REQUEST_SECONDS", "START_SECONDS", "STOP_SECONDS", "Answer", "Campanile", "Connection", "HarnessError",
-    "Report", "Simulator", "arguments", "begin", "c_compiler", "children", "die_with_parent", "free_port", "leave_when_told", "servers",
+    "Report", "Simulator", "arguments", "begin", "c_compiler", "children", "die_with_parent", "free_port", "leave_when_told", "run", "servers",
     "serving", "temporary_folder", "user_token",
 ]

@@ -3,9 +3,10 @@ import argparse
 import os
 import random
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NoReturn
 
-from harness.children import leave_when_told
+from harness.children import HarnessError, leave_when_told
 
 
 def arguments(description: str | None, *, short: str) -> argparse.ArgumentParser:
@@ -27,6 +28,15 @@ def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
     leave_when_told()
     print(f"{os.path.basename(sys.argv[0])}: seed {options.seed}", flush=True)
     return options
+
+
+def run(main: Callable[[], int]) -> NoReturn:
+    """A script from its begin to its exit status: 1 also for what keeps it from going on."""
+    try:
+        sys.exit(main())
+    except HarnessError as trouble:
+        print(f"{os.path.splitext(os.path.basename(sys.argv[0]))[0]}: WRONG: {trouble}")
+        sys.exit(1)
 
 
 class Report:
@@ -54,3 +64,11 @@ class Report:
             print(f"  WRONG ({kind}): {what}", flush=True)
         if len(self.wrong) > limit:
             print(f"  … and {len(self.wrong) - limit} more", flush=True)
+
+    def verdict(self, unseen: Iterable[str] = ()) -> int:
+        """Prints what was wrong, and the checks that didn't see the faults planted for them; the exit status of the whole."""
+        self.print_wrong()
+        unseen = list(unseen)
+        for kind in unseen:
+            print(f"  WRONG (control): with planted faults the check '{kind}' did not fail")
+        return 1 if self.wrong or unseen else 0

@@ -39,7 +39,6 @@ import resource
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
 import harness
@@ -484,8 +483,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except harness.HarnessError as trouble:
-        print(f"faults: WRONG: {trouble}")
-        sys.exit(1)
+    harness.run(main)

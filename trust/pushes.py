@@ -15,7 +15,6 @@ with its control: evidence in which one push is missing, one is doubled and one 
 import contextlib
 import http.client
 import random
-import sys
 import time
 
 import harness
@@ -351,8 +350,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except harness.HarnessError as trouble:
-        print(f"pushes: WRONG: {trouble}")
-        sys.exit(1)
+    harness.run(main)

@@ -16,7 +16,6 @@ import contextlib
 import random
 import resource
 import socket
-import sys
 import time
 from dataclasses import dataclass
 
@@ -248,13 +247,8 @@ def main():
     for part, restarts in ((inherited, options.restarts or size.restarts), (control, size.control)):
         print(part(options, report, size, restarts), flush=True)
     print(f"restart: {sum(report.checked.values()):,} checks, {len(report.wrong)} wrong ({time.monotonic() - started:.0f} s)")
-    report.print_wrong()
-    return 1 if report.wrong else 0
+    return report.verdict()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except harness.HarnessError as trouble:
-        print(f"restart: WRONG: {trouble}")
-        sys.exit(1)
+    harness.run(main)

@@ -16,7 +16,6 @@ import asyncio
 import copy
 import http.client
 import random
-import sys
 import time
 from dataclasses import dataclass
 
@@ -299,8 +298,4 @@ def main():
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except harness.HarnessError as trouble:
-        print(f"streams: WRONG: {trouble}")
-        sys.exit(1)
+    harness.run(main)

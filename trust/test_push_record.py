@@ -5,7 +5,6 @@ than the simulator itself keeps, over HTTP/1.1 and without a credential: FCM ref
 import http.client
 import json
 import ssl
-import sys
 
 import harness
 from push_record import Record
@@ -53,13 +52,8 @@ def main():
         except harness.HarnessError:
             report.count("control")
     print(f"test_push_record: {sum(report.checked.values())} checks, {len(report.wrong)} wrong")
-    report.print_wrong()
-    return 1 if report.wrong else 0
+    return report.verdict()
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except harness.HarnessError as trouble:
-        print(f"test_push_record: WRONG: {trouble}")
-        sys.exit(1)
+    harness.run(main)
