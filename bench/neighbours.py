@@ -60,8 +60,9 @@ def measure(options: argparse.Namespace, folder: Path) -> int:
         MEASURES[name](bench)
     facts.append(f"{options.rounds} rounds, {options.marks} of mark-all, {options.listens} of streams; others ask for {ASKED_PER_SECOND} badges and "
                  f"{ASKED_PER_SECOND} creates a second, or are told {CHANGES_PER_SECOND} changes a second; whole run {time.monotonic() - started:.0f} s")
-    report.notes.append(f"fdatasync probe a round, p50: {Figures(bench.probes).text(2, ' ms')}; the measuring program was late by "
-                        f"{Figures(bench.late).text(1, ' ms')} at its worst in a phase, which isn't counted as waiting")
+    if bench.probes:
+        report.notes.append(f"fdatasync probe a round, p50: {Figures(bench.probes).text(2, ' ms')}; the measuring program was late by "
+                            f"{Figures(bench.late).text(1, ' ms')} at its worst in a phase, which isn't counted as waiting")
     if bench.loads:
         share = Figures([load.others_share for load in bench.loads])
         report.notes.append(f"all programs but the server and wrk used {share.text(2)} of a processor beside a load, this one among them"
