@@ -256,6 +256,53 @@ struct LaterTests {
         #expect(outcome.statistics.isClean)
     }
 
+    @Test(
+        "Stopping gives no answer to what may take effect and may not be repeated",
+        arguments: [("POST", nil), ("PATCH", nil), ("DELETE", 503)])
+    func stopAmid(_ method: String, status: Int?) async throws {
+        let gate = Gate()
+        let journal = Journal()
+        let outcome = try await withServer(journal: journal) { _ in
+            .later {
+                await gate.wait()
+                return Response(status: 201)
+            }
+        } _: { server in
+            let port = server.port
+            async let answer = offThePool {
+                let client = try RawClient(port: port)
+                client.send("\(method) /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+                return client.answer()?.status
+            }
+            await gate.arrivals(1)
+            _ = try await offThePool { server.stop() }
+            return try await answer
+        }
+        gate.open()
+        #expect(outcome.result == status)
+        #expect(journal.all.map(\.status) == [status ?? 0])
+        #expect(outcome.statistics.isClean)
+    }
+
+    @Test("A handler may end the connection without an answer, at once or later", arguments: [true, false])
+    func hangUp(_ isLater: Bool) async throws {
+        let journal = Journal()
+        let outcome = try await withServer(journal: journal) { _ in
+            isLater
+                ? .later {
+                    await Task.yield()
+                    return .hangUp
+                } : .now(.hangUp)
+        } clients: { server in
+            let client = try RawClient(port: server.port)
+            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
+            return client.answer()?.status
+        }
+        #expect(outcome.result == nil)
+        #expect(journal.all.map(\.status) == [0])
+        #expect(outcome.statistics.isClean)
+    }
+
     @Test("Draining refuses newcomers, answers what is in flight with Connection: close, and says when all is done")
     func drain() async throws {
         let gate = Gate()

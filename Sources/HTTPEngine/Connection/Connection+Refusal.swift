@@ -38,6 +38,13 @@ extension Connection {
         return .YES
     }
 
+    /// Ends the connection without an answer.
+    /// - Returns: `.NO`, so that the library closes the connection.
+    func hangUp() -> MHD_Result {
+        current.progress = .answered
+        return .NO
+    }
+
     /// The value of a Date field (RFC 9110, section 5.6.7).
     private static func date() -> String {
         var seconds = time(nil)
@@ -53,7 +60,7 @@ extension Connection {
 extension Response.Body {
     fileprivate var copied: [UInt8] {
         switch self {
-        case .empty, .takeOver: []
+        case .empty, .takeOver, .hangUp: []
         case .bytes(let bytes): [UInt8](UnsafeRawBufferPointer(start: bytes.storage.base, count: bytes.count))
         case .text(let text): [UInt8](text.utf8)
         case .array(let array): array

@@ -17,7 +17,8 @@ extension Connection {
                 current.maySuspend = true
                 return .YES
             case .suspended: return .YES
-            case .refuse: return refuse(.stopping)
+            // The work goes on, and may take effect. Only what may be repeated all the same is told to.
+            case .refuse: return request.method.isIdempotent ? refuse(.stopping) : hangUp()
             }
         }
     }

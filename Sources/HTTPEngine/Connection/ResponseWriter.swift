@@ -52,8 +52,8 @@ enum ResponseWriter {
         case .constant(let literal):
             return MHD_create_response_from_buffer(
                 literal.utf8CodeUnitCount, UnsafeMutableRawPointer(mutating: literal.utf8Start), .RESPMEM_PERSISTENT)
-        case .takeOver:
-            // The take-over was handed over before.
+        case .takeOver, .hangUp:
+            // Neither comes here: see `Connection.answer`.
             return nil
         }
     }

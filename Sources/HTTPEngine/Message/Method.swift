@@ -41,6 +41,14 @@ package enum Method: Hashable, Sendable {
         }
     }
 
+    /// Whether a request means the same when it is repeated (RFC 9110, section 9.2.2).
+    var isIdempotent: Bool {
+        switch self {
+        case .get, .head, .put, .delete, .options: true
+        case .post, .patch, .other: false
+        }
+    }
+
     package func hash(into hasher: inout Hasher) { hasher.combine(name) }
 
     package init(name: String) {

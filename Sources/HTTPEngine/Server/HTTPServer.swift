@@ -234,8 +234,8 @@ extension HTTPServer {
         return quietSince != nil
     }
 
-    /// Ends the server, after it has answered suspended requests with 503. Blocks until all threads have ended.
-    /// Idempotent.
+    /// Ends the server, after it has answered suspended requests with 503, or not at all if they may take effect and may not be
+    /// repeated (POST, PATCH). Blocks until all threads have ended. Idempotent.
     package func stop() {
         stopAccepting()
         let running: Running? = lifecycle.withLock { lifecycle in
