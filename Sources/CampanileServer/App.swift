@@ -111,9 +111,9 @@ package final class App: Sendable {
         work.credentials.cancel()
         work.backups.cancel()
         work.retention.cancel()
-        work.calls.cancel()
+        let calls = Task { [publisher = parts.publisher] in await publisher.stop() }
         // Leaves pushes that hang at a provider to their lease: the next process sends them again.
-        if await !App.finish(work.all, within: App.deliveryStop) {
+        if await !App.finish(work.all + [calls], within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }
         _ = await serving.metricsServer?.shutDown(within: App.metricsDrainNanoseconds)

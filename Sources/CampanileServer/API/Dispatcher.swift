@@ -74,6 +74,7 @@ package struct Dispatcher: Sendable {
     private func response(to error: any Error, _ request: Request) -> Response {
         switch error {
         case let error as ClientError: return error.response(requestID: request.id)
+        case is LargeCall.LeftAlone: return .hangUp
         case let refusal as Refusal: return ClientError(refusal).response(requestID: request.id)
         case let error as SQLError where error.code == .displaced:
             // The log has it already, once.

@@ -26,10 +26,13 @@ struct LargeCall: Sendable {
 }
 
 extension LargeCall {
-    /// A call that an earlier start of the server began.
+    /// A call that was begun, by this start of the server or by an earlier one.
     struct Unfinished: Sendable {
         let call: LargeCall
         /// The first users', in their order.
         let done: [Recipient]
     }
+
+    /// The call goes on without its request, which ends without an answer: nobody can say now what to answer.
+    struct LeftAlone: Error {}
 }

@@ -34,6 +34,8 @@ package enum Limits {
     /// write in between.
     static let createdPerTransaction = 600
     static let recipientCost = 4
+    /// While such a call can't go on: then its request ends without an answer, and the call goes on alone.
+    static let largeCallPatienceMilliseconds = 5_000
 
     // The list
     static let pageSize = 50

@@ -1,7 +1,7 @@
 import CampanileCore
 import Synchronization
 
-/// Which keys have a request under way in this process, or a call that the last one left unfinished. Their answers stand in the
+/// Which keys have a request under way in this process, or a call for many users that isn't finished. Their answers stand in the
 /// database.
 final class Idempotency: Sendable {
     private struct Key: Hashable {
@@ -17,13 +17,17 @@ final class Idempotency: Sendable {
     }
 
     /// Does the work unless the same key's is being done.
+    /// - Parameter stays: whether the key stays taken after the work, until somebody releases it, because there is more to do.
     /// - Throws: `ClientError` 409 if it is.
     func once<Value: Sendable>(
-        _ key: String, producer: APIKeyID, _ work: @Sendable () async throws -> Value
+        _ key: String, producer: APIKeyID, stays: (Value) -> Bool = { _ in false }, _ work: @Sendable () async throws -> Value
     ) async throws -> Value {
         guard take(key, producer: producer) else { throw ClientError(.idempotencyConflict) }
-        defer { release(key, producer: producer) }
-        return try await work()
+        var isDone = true
+        defer { if isDone { release(key, producer: producer) } }
+        let value = try await work()
+        isDone = !stays(value)
+        return value
     }
 
     /// - Returns: false when the key is taken.

@@ -9,30 +9,33 @@ import Synchronization
 ///
 /// A call for many users may be too much for one transaction, because nobody else can write meanwhile. Then its first transaction
 /// also writes down the whole call. It goes on in further ones, each of some users with all that is theirs, and is answered after
-/// the last. What a stop or a crash interrupts the next start finishes.
+/// the last (`LargeCalls`). What a stop or a crash interrupts the next start finishes.
 package struct Publisher: Sendable {
     /// The time by which ids are reserved ahead. After a crash the next ones begin behind the reservation.
     private static let reservationMilliseconds: Int64 = 1_000
-    /// Before a call that was begun is tried again.
-    private static let pause = Duration.seconds(1)
 
     let database: Database
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
     /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
     let deliveryWorker: DeliveryWorker?
-    private let logger: Logger
-    private let idempotency = Idempotency()
+    private let idempotency: Idempotency
+    private let largeCalls: LargeCalls
     private let reserved = Reserved()
 
+    /// - Parameters:
+    ///   - pause: before a call for many users is tried again.
+    ///   - patience: how long a request waits while its call for many users can't go on.
     package init(
-        database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil, logger: Logger
+        database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil, logger: Logger,
+        pause: Duration = .seconds(1), patience: Duration = .milliseconds(Limits.largeCallPatienceMilliseconds)
     ) {
         self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
         self.deliveryWorker = deliveryWorker
-        self.logger = logger
+        idempotency = Idempotency()
+        largeCalls = LargeCalls(idempotency: idempotency, pause: pause, patience: patience, logger: logger)
     }
 
     /// A notification as it was created.
@@ -56,10 +59,10 @@ package struct Publisher: Sendable {
 
     /// Creates one notification for each user, in the order given.
     package func publish(_ new: NewNotification, app: String) async throws -> [Recipient] {
-        let (created, call) = try await database.write { try begin(new, app: app, key: nil, in: $0) }
+        let (created, call) = try await write(new) { try begin(new, app: app, key: nil, in: $0) }
         let recipients = created.map(\.recipient)
         guard let call else { return recipients }
-        return try await finish(call, recipients)
+        return try await finish(call, after: recipients)
     }
 
     /// The same, once for each key: a repetition within 24 hours gets the first answer.
@@ -70,18 +73,31 @@ package struct Publisher: Sendable {
     func publish(
         _ new: NewNotification, app: String, once key: IdempotencyKey?
     ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
-        guard let key else { return (try await answer(new, app: app, key: nil).answer, false) }
-        return try await idempotency.once(key.text, producer: key.producer) { try await answer(new, app: app, key: key) }
+        let outcome: Outcome =
+            if let key {
+                try await idempotency.once(key.text, producer: key.producer, stays: \.isBegun) {
+                    try await answer(new, app: app, key: key)
+                }
+            } else {
+                try await answer(new, app: app, key: nil)
+            }
+        switch outcome {
+        case .answered(let answer, let isReplay): return (answer, isReplay)
+        case .begun(let call, let recipients):
+            return (IdempotentAnswer(try await finish(call, after: recipients)), false)
+        }
     }
 
-    private func answer(
-        _ new: NewNotification, app: String, key: IdempotencyKey?
-    ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
-        enum Outcome: Sendable {
-            case answered(IdempotentAnswer, isReplay: Bool)
-            case begun(LargeCall, [Recipient])
-        }
-        let outcome = try await database.write { transaction -> Outcome in
+    /// What becomes of a call with its first transaction.
+    private enum Outcome: Sendable {
+        case answered(IdempotentAnswer, isReplay: Bool)
+        case begun(LargeCall, [Recipient])
+
+        var isBegun: Bool { if case .begun = self { true } else { false } }
+    }
+
+    private func answer(_ new: NewNotification, app: String, key: IdempotencyKey?) async throws -> Outcome {
+        try await write(new) { transaction in
             if let key {
                 let known = try IdempotencyRepository.find(
                     key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now), in: transaction.connection)
@@ -101,10 +117,16 @@ package struct Publisher: Sendable {
             try keep(answer, for: key, in: transaction)
             return .answered(answer, isReplay: false)
         }
-        switch outcome {
-        case .answered(let answer, let isReplay): return (answer, isReplay)
-        case .begun(let call, let recipients): return (IdempotentAnswer(try await finish(call, recipients)), false)
+    }
+
+    /// A call's first transaction. If it is surely not the last, it takes its turn with the parts of other such calls.
+    private func write<T: Sendable>(
+        _ new: NewNotification, _ body: @escaping @Sendable (Transaction) throws -> T
+    ) async throws -> T {
+        guard new.userIDs.count * Limits.recipientCost > Limits.createdPerTransaction else {
+            return try await database.write(body)
         }
+        return try await largeCalls.begin { try await database.write(body) }
     }
 
     private func keep(_ answer: IdempotentAnswer, for key: IdempotencyKey?, in transaction: Transaction) throws {
@@ -149,25 +171,14 @@ package struct Publisher: Sendable {
         return part
     }
 
-    /// Goes on to the end, whatever it takes: what was written down is promised.
-    /// - Throws: when the server stops; the next start goes on.
-    private func finish(_ call: LargeCall, _ first: [Recipient]) async throws -> [Recipient] {
-        var done = first
-        while done.count < call.new.userIDs.count {
-            try Task.checkCancellation()
-            do {
-                let part = try await database.write { [done] in try goOn(call, after: done, in: $0) }
-                done += part
-            } catch let error as SQLError where error.code == .closed {
-                throw error
-            } catch {
-                logger.error(
-                    "A call for many users can't go on now; the server tries again.",
-                    metadata: ["error": "\(error)", "done": "\(done.count)", "users": "\(call.new.userIDs.count)"])
-                try await Task.sleep(for: Publisher.pause)
-            }
-        }
-        return done
+    /// Waits until a call that was begun is done.
+    /// - Throws: `LargeCall.LeftAlone` when it can't go on for long, or the server stops.
+    func finish(_ call: LargeCall, after first: [Recipient]) async throws -> [Recipient] {
+        try await largeCalls.finish(LargeCall.Unfinished(call: call, done: first), by: part)
+    }
+
+    private func part(of call: LargeCall, after done: [Recipient]) async throws -> [Recipient] {
+        try await database.write { try goOn(call, after: done, in: $0) }
     }
 
     /// The calls that an earlier start began. From now on their keys count as under way.
@@ -177,21 +188,13 @@ package struct Publisher: Sendable {
         return unfinished
     }
 
-    /// Finishes them, one after the other, and frees their keys.
+    /// Finishes them, and frees their keys.
     func finish(_ unfinished: [LargeCall.Unfinished]) async {
-        for one in unfinished {
-            do {
-                _ = try await finish(one.call, one.done)
-            } catch {
-                // The server stops.
-                return
-            }
-            if let key = one.call.key { idempotency.release(key.text, producer: key.producer) }
-            logger.notice(
-                "A call for many users that the last server began is finished.",
-                metadata: ["users": "\(one.call.new.userIDs.count)", "left": "\(one.call.new.userIDs.count - one.done.count)"])
-        }
+        await largeCalls.finish(unfinished, by: part)
     }
+
+    /// Leaves what is begun to the next start.
+    func stop() async { await largeCalls.stop() }
 
     // MARK: - Creating
 

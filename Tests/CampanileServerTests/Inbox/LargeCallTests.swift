@@ -8,12 +8,12 @@ import Testing
 
 @Suite("Calls for more users than one transaction serves") struct LargeCallTests {
     /// Users without devices that one transaction serves.
-    private static let atOnce = Limits.createdPerTransaction / Limits.recipientCost
-    private static let many = atOnce * 2 + 7
+    static let atOnce = Limits.createdPerTransaction / Limits.recipientCost
+    static let many = atOnce * 2 + 7
 
-    private static func names(_ count: Int) -> [String] { (0..<count).map { "user-\($0)" } }
+    static func names(_ count: Int) -> [String] { (0..<count).map { "user-\($0)" } }
 
-    private static func new(
+    static func new(
         _ userIDs: [String], deepLink: String? = nil, push: PushRequestOptions = .standard
     ) -> NewNotification {
         NewNotification(
@@ -22,18 +22,18 @@ import Testing
             isForMany: true)
     }
 
-    private static func key(_ body: String = "") -> IdempotencyKey {
+    static func key(_ body: String = "") -> IdempotencyKey {
         IdempotencyKey(text: "k", producer: 1, fingerprint: Array(SHA256.hash(data: Array(body.utf8))))
     }
 
     /// Another start on the same file.
-    private static func restarted(_ database: Database, _ fixture: Fixture) throws -> Publisher {
+    static func restarted(_ database: Database, _ fixture: Fixture) throws -> Publisher {
         Publisher(
             database: database, ids: try Publisher.generator(for: database, world: fixture.world),
             badgePushes: fixture.badgePushes, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
-    private static func isConflict(_ work: () async throws -> Void) async -> Bool {
+    static func isConflict(_ work: () async throws -> Void) async -> Bool {
         do {
             try await work()
         } catch let problem as ClientError {
@@ -43,7 +43,7 @@ import Testing
     }
 
     /// How many notifications the inboxes of these users have, and whether anything is left of the call itself.
-    private static func counts(of users: [String], _ database: Database) throws -> (each: Set<Int64>, isLeft: Bool) {
+    static func counts(of users: [String], _ database: Database) throws -> (each: Set<Int64>, isLeft: Bool) {
         try database.read { connection in
             let each = try users.map { user in
                 try InboxRepository.id(app: "default", userID: user, in: connection).map {

@@ -1,29 +1,9 @@
 import CampanileCore
 import Logging
 import SQLEngine
-import Synchronization
 import Testing
 
 @testable import CampanileServer
-
-/// A log that a test reads.
-private struct CollectingLog: LogHandler {
-    final class Lines: Sendable {
-        private let all = Mutex<[String]>([])
-        var texts: [String] { all.withLock(\.self) }
-        func append(_ text: String) { all.withLock { $0.append(text) } }
-    }
-
-    let lines: Lines
-    var metadata: Logger.Metadata = [:]
-    var logLevel = Logger.Level.trace
-    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-    }
-
-    func log(event: LogEvent) { lines.append("\(event.level): \(event.message)") }
-}
 
 @Suite("Housekeeping") struct HousekeepingTests {
     private static let day: Int64 = 24 * 3_600
