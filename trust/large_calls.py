@@ -1,8 +1,9 @@
-"""Calls for many users, killed in the middle: the part of crash.py that asks whether they happen whole, and once.
+"""Calls for many users, killed or held up in the middle: the part of crash.py and of faults.py that asks whether they happen whole,
+and once.
 
 One call is for 1,000 users with ten devices each, so that the server makes it in many transactions. It gets SIGKILL at a random
-moment after the call was sent. When the file shows that some of the users have their notification and others don't, the kill came
-amid the call.
+moment after the call was sent, or the disk fails when the file shows the call. When some of the users have their notification and
+others don't, that came amid the call.
 """
 import contextlib
 import json
@@ -17,13 +18,14 @@ import schema
 USERS, DEVICES = 1_000, 10
 TRIES = 40               # of kills, until one comes amid a call
 FINISH_SECONDS = 120     # a debug binary on a busy machine is slow
+UNANSWERED_SECONDS = 20  # by then a call that can't go on has ended its request; the server waits 5 to 10 s
 
 
 class Call:
     """One call, in the hands of a producer that repeats it."""
 
     def __init__(self, number, key):
-        self.title, self.credential = f"For many {number}", key
+        self.title, self.credential, self.answer = f"For many {number}", key, None
         self.users = [f"many-{one:04d}" for one in range(USERS)]
         self.body = json.dumps({"user_ids": self.users, "title": self.title, "body": "To all of you"}).encode()
         self.headers = {"Idempotency-Key": f"many-{number}"}
@@ -32,8 +34,8 @@ class Call:
         return connection.request("POST", "/notifications", credential=self.credential, body=self.body, headers=self.headers)
 
     def send_and_lose(self, connection):
-        with contextlib.suppress(Exception):   # the server is killed meanwhile
-            self.send(connection)
+        with contextlib.suppress(Exception):   # the server is killed meanwhile, or ends the connection
+            self.answer = self.send(connection)
 
     def made(self, file):
         """{user: [ids]} as the file has it."""
@@ -74,6 +76,58 @@ def kill_amid(server, key, rng, first):
         if 0 < len(made) < USERS:
             return call, made, number + 1
     raise harness.HarnessError(f"none of {TRIES} kills came amid a call for {USERS} users")
+
+
+def begun(file):
+    """Whether the file shows a call that isn't done."""
+    return file.execute("SELECT EXISTS (SELECT 1 FROM large_calls)").fetchone()[0] == 1
+
+
+def held_up(server, key, lasting, is_stopped, report):
+    """The disk fails amid a call. Its request must end without an answer, whether the server waits for the disk or is told to stop;
+    its key must be 409 until the disk works; then it must be made whole, by this server or by the next."""
+    server.start()
+    for number in range(TRIES):
+        call = Call(f"held-{number}", key)
+        sender = threading.Thread(target=call.send_and_lose, args=(server.connection(),))
+        with contextlib.closing(schema.connect(server.database)) as file:
+            sender.start()
+            while not begun(file) and sender.is_alive():
+                time.sleep(0.002)
+            with lasting(server):
+                made = call.made(file)
+                if 0 < len(made) < USERS and sender.is_alive():
+                    stay_away(server, call, sender, is_stopped, report)
+                    break
+        sender.join()
+    else:
+        raise harness.HarnessError(f"in none of {TRIES} tries did the disk fail amid a call for {USERS} users")
+    if is_stopped:
+        server.start()
+    check(server, call, report)
+    return len(made)
+
+
+def amid_a_call(fault, binary, is_stopped, report):
+    """A fault of faults.py."""
+    server = fault.server(binary)
+    fill(server)
+    made = held_up(server, server.producer_key("many"), fault.lasting, is_stopped, report)
+    return f"{made} of {USERS} users were served before"
+
+
+def stay_away(server, call, sender, is_stopped, report):
+    """What must hold while the disk fails."""
+    if is_stopped:
+        server.stop()
+    sender.join(UNANSWERED_SECONDS)
+    report.check("large call held up", not sender.is_alive(), f"{call.title}: its request hangs for {UNANSWERED_SECONDS} s")
+    report.check("large call held up", call.answer is None, lambda: f"{call.title}, which was begun: {call.answer!r}")
+    said = server.log_tail(1 << 20).count("Calls for many users can't go on now")
+    report.check("large call held up", said == 1, f"{call.title}: the log says {said} times, not once, that it can't go on")
+    if not is_stopped:
+        again = call.send(server.connection())
+        report.check("large call's key", again.status == 409, lambda: f"{call.title}, repeated while it is held up: {again!r}")
 
 
 def finished(server, call, report):
