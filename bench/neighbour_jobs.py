@@ -12,6 +12,7 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from seed import RECIPIENTS, identifier
 
 HELD_AT_MOST = 0.02      # seconds, by all but one write in a hundred
 DEVICES_EACH = 50
+SEVERAL = 4              # calls for many users at once
 RETAINED = 100           # notifications that an inbox keeps
 SAMPLE = re.compile(rb'^campanile_writer_hold_duration_seconds_bucket\{le="([^"]+)"\} (\d+)', re.MULTILINE)
 TOKEN = "bench-metrics-token-that-is-long-enough"
@@ -146,17 +148,27 @@ def _fill(database: Path, devices: dict[str, int], owed: bool = False) -> dict[s
     return tokens
 
 
-def recipients(bench: Bench) -> None:
+def recipients(bench: Bench, calls: int = 1) -> None:
+    """The same users in so many calls at once, each for its share of them."""
     users = [f"recipient-{number:04d}" for number in range(RECIPIENTS if not bench.options.short else 30)]
     with bench.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS), **dict.fromkeys(users, (0, 0))},
                      lambda database: _fill(database, dict.fromkeys(users, DEVICES_EACH)), **SETTINGS) as scene:
-        body = scene.content(user_ids=users)
+        shares = [users[number::calls] for number in range(calls)]
+
+        def send(share: list[str]) -> None:
+            made = json.loads(scene.server.call("POST", "/notifications", scene.key, scene.content(user_ids=share)))["notifications"]
+            if [one["user_id"] for one in made] != share:
+                raise BenchError(f"POST /notifications to {len(share)} users made {len(made)}")
 
         def job(_: int) -> None:
-            made = json.loads(scene.server.call("POST", "/notifications", scene.key, body))["notifications"]
-            if [one["user_id"] for one in made] != users:
-                raise BenchError(f"POST /notifications to {len(users)} users made {len(made)}")
-        _measure(bench, f"POST /notifications to {len(users):,} users with {DEVICES_EACH} devices each, once", scene, job)
+            with ThreadPoolExecutor(calls) as pool:
+                list(pool.map(send, shares))
+        at_once = "once" if calls == 1 else f"in {calls} calls at once"
+        _measure(bench, f"POST /notifications to {len(users):,} users with {DEVICES_EACH} devices each, {at_once}", scene, job)
+
+
+def several(bench: Bench) -> None:
+    recipients(bench, SEVERAL)
 
 
 def moved(bench: Bench) -> None:
@@ -222,4 +234,5 @@ def retention(bench: Bench) -> None:
     bench.report.notes.append(f"{title}: {rows - left:,} were deleted in {seconds:g} s")
 
 
-JOBS = {"retention": retention, "backup": backup, "revocation": revocation, "moved": moved, "recipients": recipients}
+JOBS = {"retention": retention, "backup": backup, "revocation": revocation, "moved": moved, "recipients": recipients,
+        "several": several}
