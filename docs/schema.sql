@@ -221,7 +221,7 @@ CREATE TABLE program_state (
     badge_policy          TEXT,                       -- the policy under which the versions were counted
     starts                INTEGER NOT NULL DEFAULT 1, -- how often the server was started: the lease of pushes in flight
     events_purged_through INTEGER NOT NULL DEFAULT 0, -- events up to this sequence are gone
-    stream_token_key      BLOB,                       -- 32 random bytes that sign stream tokens
+    stream_token_key      BLOB,                       -- 32 random bytes that sign stream tokens and seal cursors
     versions_from         INTEGER NOT NULL DEFAULT 0, -- the version of a badge that never changed; a restore raises it
     retained_at           INTEGER,                    -- when retention last ran; NULL: never
     doubted_at            INTEGER                     -- since when the clock is held for wrong; NULL: it isn't

@@ -46,6 +46,7 @@ struct Startup: Sendable {
         let lease: Int64
         let ids: UUIDv7Generator
         let streamTokens: StreamTokens
+        let cursors: SealedCursors
         let badgePushes: BadgePushes
     }
 
@@ -59,9 +60,10 @@ struct Startup: Sendable {
             return (lease, try badgePushes.adoptPolicy(in: transaction))
         }
         if changed > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(changed)"]) }
+        let key = try await StreamTokens.key(of: database, world: world)
         return State(
-            lease: lease, ids: try Publisher.generator(for: database, world: world),
-            streamTokens: try await StreamTokens(of: database, world: world), badgePushes: badgePushes)
+            lease: lease, ids: try Publisher.generator(for: database, world: world), streamTokens: StreamTokens(key: key),
+            cursors: SealedCursors(secret: key), badgePushes: badgePushes)
     }
 
     /// The parts of a server, except HTTP.
@@ -349,7 +351,7 @@ extension Routes {
             reference: ReferenceResource(),
             health: parts.health, metrics: MetricsResource(metrics: metrics),
             operate: OperateResource(
-                database: database, inboxes: inboxes, metrics: metrics, search: DeliverySearch(database: database), logger: logger
-            ))
+                database: database, inboxes: inboxes, metrics: metrics, search: DeliverySearch(database: database),
+                cursors: parts.state.cursors, logger: logger))
     }
 }

@@ -61,10 +61,8 @@ extension LastHour.DeadToken {
 }
 
 extension DeliverySearch.Page {
-    var json: JSONValue {
-        .object([
-            .init("deliveries", .array(deliveries.map(\.json))), .init("next_cursor", .text(next.map { Cursor.text($0) })),
-        ])
+    func json(next: String?) -> JSONValue {
+        .object([.init("deliveries", .array(deliveries.map(\.json))), .init("next_cursor", .text(next))])
     }
 }
 

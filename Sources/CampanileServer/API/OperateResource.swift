@@ -9,6 +9,7 @@ struct OperateResource: Sendable {
     let inboxes: Inboxes
     let metrics: ServerMetrics
     let search: DeliverySearch
+    let cursors: SealedCursors
     let logger: Logger
 
     func overview(_ request: Request, _ known: Operator) throws -> Answer {
@@ -19,14 +20,14 @@ struct OperateResource: Sendable {
     }
 
     func deliveries(_ request: Request, _ known: Operator) throws -> Answer {
-        let filter = try DeliveryFilter(request, app: known.app)
+        let filter = try DeliveryFilter(request, app: known.app, cursors)
         let requestID = request.id
         return .later {
             let page = try await search.page(filter)
             if filter.notification != nil, let user = page.deliveries.first?.userID {
                 note(known, at: user, "deliveries", requestID)
             }
-            return .json(200, page.json)
+            return .json(200, page.json(next: try page.next.map { try cursors.text($0, app: known.app) }))
         }
     }
 
@@ -96,7 +97,7 @@ extension FieldError {
 
 extension DeliveryFilter {
     /// - Throws: `ClientError` with all mistakes of the query.
-    init(_ request: Request, app: String) throws {
+    init(_ request: Request, app: String, _ cursors: SealedCursors) throws {
         self.init(app: app)
         var errors: [FieldError] = []
         state = request.text(of: "state", &errors)
@@ -117,22 +118,8 @@ extension DeliveryFilter {
             }
         }
         if let text = request.text(of: "cursor", &errors) {
-            if let key = Cursor.delivery(text) { before = key } else { errors.append(.foreignCursor) }
+            if let key = cursors.delivery(text, app: app) { before = key } else { errors.append(.foreignCursor) }
         }
         guard errors.isEmpty else { throw ClientError.invalid(errors) }
-    }
-}
-
-extension Cursor {
-    static func text(_ key: DeliveryKey) -> String {
-        Base64URL.encode(key.notification.bytes + withUnsafeBytes(of: key.device.rawValue.bigEndian) { [UInt8]($0) })
-    }
-
-    static func delivery(_ text: String) -> DeliveryKey? {
-        guard let bytes = Base64URL.decode(text.utf8), bytes.count == 24,
-            let notification = UUIDv7(bytes: Array(bytes.prefix(16)))
-        else { return nil }
-        let device = bytes.suffix(8).reduce(Int64(0)) { $0 << 8 | Int64($1) }
-        return DeliveryKey(notification: notification, device: DeviceID(device))
     }
 }

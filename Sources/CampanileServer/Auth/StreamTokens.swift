@@ -12,15 +12,14 @@ struct StreamTokens: Sendable {
     /// - Parameter key: 32 bytes, the database's own.
     init(key: [UInt8]) { self.key = SymmetricKey(data: key) }
 
-    /// With the key that the database keeps, so that tokens outlive a restart. One without a key gets one.
-    init(of database: Database, world: World) async throws {
+    /// The key that the database keeps, so that tokens outlive a restart. One without a key gets one.
+    static func key(of database: Database, world: World) async throws -> [UInt8] {
         let made = world.randomBytes(32)
-        self.init(
-            key: try await database.write { transaction in
-                if let known = try ProgramStateRepository.streamTokenKey(in: transaction.connection) { return known }
-                try ProgramStateRepository.setStreamTokenKey(made, in: transaction)
-                return made
-            })
+        return try await database.write { transaction in
+            if let known = try ProgramStateRepository.streamTokenKey(in: transaction.connection) { return known }
+            try ProgramStateRepository.setStreamTokenKey(made, in: transaction)
+            return made
+        }
     }
 
     /// A token for the user that another token named: it opens streams for a minute, and they end with that token.

@@ -73,7 +73,8 @@ enum DeliveryRepository {
     }
 
     /// What is owed to a range of devices: for each of them its lane, how many alerts, and the oldest one's notification. (The
-    /// join is a CROSS JOIN so that SQLite walks over what is owed, and not over the devices.)
+    /// join is a CROSS JOIN so that SQLite walks over what is owed, and not over the devices. Whose an alert is stands only in the
+    /// table: it is looked up where a device left an inbox, and the index is enough for all others.)
     static func owed(
         to devices: ClosedRange<DeviceID>, in connection: Connection
     ) throws -> [(lane: Lane, count: Int64, oldest: UUIDv7)] {
@@ -81,7 +82,13 @@ enum DeliveryRepository {
             """
             SELECT t.app, t.provider, count(*), min(o.notification_id)
             FROM deliveries o CROSS JOIN device_tokens t ON t.id = o.device_id
-            WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN ?1 AND ?2 GROUP BY o.device_id
+            WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN ?1 AND ?2
+                AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
+                    OR NOT EXISTS (
+                        SELECT 1 FROM deliveries d JOIN departed_devices p
+                            ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id
+                        WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
+            GROUP BY o.device_id
             """, devices.lowerBound, devices.upperBound
         ) { (Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.int(2), $0.id(3)) }
     }
@@ -96,8 +103,10 @@ enum DeliveryRepository {
         ) { $0.int(0) }
         let states = try connection.all(
             """
-            SELECT state, count(*) FROM deliveries WHERE notification_id >= ?1 AND device_id <> 0
-            GROUP BY state ORDER BY state
+            SELECT iif(p.token IS NULL, d.state, 'gone') AS told, count(*) FROM deliveries d
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+            WHERE d.notification_id >= ?1 AND d.device_id <> 0 GROUP BY told ORDER BY told
             """, first
         ) { (state: $0.word(0, DeliveryState.self), count: $0.int(1)) }
         return (notifications ?? 0, states)
@@ -289,7 +298,7 @@ extension DeliveryRepository {
         let visitRow: (borrowing Row) -> Void = { row in
             visit(DeliveryKey(notification: row.id(0), device: row.device(1)), row.bool(2))
         }
-        if let state = filter.state, indexedStates.contains(state), filter.notification == nil {
+        if let state = filter.state, filter.notification == nil, try isIndexed(state, in: connection) {
             return try connection.forEach(
                 """
                 SELECT d.notification_id, d.device_id, ifnull(i.app = ?4
@@ -304,13 +313,21 @@ extension DeliveryRepository {
         try connection.forEach(
             """
             SELECT d.notification_id, d.device_id, ifnull(i.app = ?4
-                AND (?5 IS NULL OR iif(d.device_id = 0, 'none', d.state) = ?5)
+                AND (?5 IS NULL OR iif(d.device_id = 0, 'none', iif(p.token IS NULL, d.state, 'gone')) = ?5)
                 AND (?6 IS NULL OR d.reason = ?6 OR json_extract(d.answers, '$[#-1].reason') = ?6), 0)
             FROM deliveries d CROSS JOIN inboxes i ON i.id = d.inbox_id
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE (d.notification_id, d.device_id) < (?1, ?2) AND d.notification_id >= ?3
             ORDER BY d.notification_id DESC, d.device_id DESC LIMIT ?7
             """, before.notification, before.device, first, filter.app, filter.state, filter.reason, limit,
             body: visitRow)
+    }
+
+    /// Whether the index has all deliveries of a state. Those of devices that left aren't in it until they are settled.
+    private static func isIndexed(_ state: String, in connection: Connection) throws -> Bool {
+        guard indexedStates.contains(state) else { return false }
+        return try state != DeliveryState.gone.rawValue || !DepartedDeviceRepository.isAny(in: connection)
     }
 
     /// A delivery with the user that it is for.

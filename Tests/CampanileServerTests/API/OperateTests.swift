@@ -139,6 +139,43 @@ import Testing
         }
     }
 
+    @Test("a cursor names no delivery of another app, and is good for its own app alone and as it is")
+    func cursors() async throws {
+        try await Self.withPushed { server, _, id in
+            // So many that a page of the first app ends among the second one's.
+            try await server.app.database.write { transaction in
+                try transaction.connection.script(
+                    """
+                    INSERT INTO inboxes (id, app, user_id) VALUES (99, 'shop', 'bob');
+                    INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, settled_at)
+                    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(Limits.searchedDeliveries + 10))
+                    SELECT CAST(printf('~~~~~~~~~~~~%04d', i) AS BLOB), 5, CAST(printf('%016d', i) AS BLOB), 99, 'accepted', 1, i
+                    FROM n;
+                    """)
+            }
+            let key = try server.operator()
+            let first = try await server.client.get("/operate/deliveries", as: key).json
+            #expect(first["deliveries"]?.array.isEmpty == true)
+            let cursor = try #require(first["next_cursor"]?.string)
+            let bytes = try #require(Base64URL.decode(cursor.utf8))
+            #expect(!String(decoding: bytes, as: UTF8.self).contains("~~~~~~~~~~~~"), "the id of the last one that was looked at")
+            let second = try await server.client.get("/operate/deliveries?cursor=\(cursor)", as: key).json
+            #expect(second["deliveries"]?.array.map { $0["notification_id"]?.string } == [id])
+            let foreign = try await server.client.get(
+                "/operate/deliveries?cursor=\(cursor)", as: try server.operator("foreign", app: "shop"))
+            #expect(foreign.status == 422 && foreign.errorFields == ["cursor"])
+            for index in bytes.indices {
+                var changed = bytes
+                changed[index] ^= 1
+                for wrong in [changed, Array(bytes.prefix(index + 1).dropLast(index > 0 ? 1 : 0))] {
+                    let answer = try await server.client.get(
+                        "/operate/deliveries?cursor=\(Base64URL.encode(wrong))", as: key)
+                    #expect(answer.status == 422 && answer.errorFields == ["cursor"], "\(index)")
+                }
+            }
+        }
+    }
+
     @Test("a user is shown with the badge and the devices, and the inbox page by page; who isn't known is not found")
     func users() async throws {
         try await Self.withPushed { server, _, id in

@@ -73,6 +73,32 @@ import Testing
         #expect(try Self.told(fixture.database) == ["gone a true false", "accepted a true false"])
     }
 
+    @Test("to operators, too, all of it is settled from then on: in the search, the glance and the count of what is owed")
+    func operators() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await Self.owe(Self.many, to: fixture.alice, fixture)
+        try await fixture.register("a", Self.bob)
+        try await Self.owe(3, to: Self.bob, fixture)
+        #expect(try Self.count("owed", fixture.database) == Self.many - Self.limit + 3, "most of it isn't settled yet")
+        func found(_ state: String) async throws -> [OperatedDelivery] {
+            var filter = DeliveryFilter(app: "default")
+            filter.state = state
+            return try await DeliverySearchTests.all(fixture, filter).found
+        }
+        for _ in 0...3 {
+            let gone = try await found("gone")
+            #expect(gone.count == Self.many && gone.allSatisfy { $0.userID == "alice" && $0.report.state == .gone })
+            #expect(Set(gone.map(\.report.id)).count == Self.many)
+            #expect(try await found("owed").map(\.userID) == ["bob", "bob", "bob"])
+            let glance = try Glance(fixture.database, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
+            #expect(glance.contains("last hour  \(Self.many + 3) created, \(Self.many) gone, 3 owed"), "\(glance)")
+            #expect(try OwedAlerts.count(fixture.database).values.map(\.count) == [3])
+            try await Self.settleSome(fixture)
+        }
+        #expect(try Self.count("gone", fixture.database) == Self.many)
+    }
+
     @Test("a few are settled at once, and nothing is noted for later", arguments: [0, 1, limit - 1])
     func few(_ count: Int) async throws {
         let fixture = try Fixture()

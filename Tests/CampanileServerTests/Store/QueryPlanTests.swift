@@ -20,7 +20,7 @@ struct QueryPlanTests {
         "SELECT count(*), count(*) FILTER (WHERE unread_count > 0), ifnull(sum(unread_count), 0) FROM inboxes":
             "`stats` counts all",
         "SELECT app, provider, count(*) FROM device_tokens GROUP BY": "`stats` counts all",
-        "SELECT state, count(*) FROM deliveries WHERE notification_id >= ?1": "`stats`, of an hour",
+        "SELECT iif(p.token IS NULL, d.state, 'gone') AS told, count(*) FROM deliveries d": "`stats`, of an hour",
         "SELECT 1 FROM departed_devices LIMIT 1": "limited",
         "SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at, traceparent, api_key_id, key, fingerprint FROM large_calls ORDER BY id":
             "a start: the few that were under way when the last ended",
@@ -100,6 +100,7 @@ struct QueryPlanTests {
                 "PRIMARY KEY (notification_id>? AND (notification_id,device_id)<(?,?))"
             ),
             ("WHERE d.state = ?3 AND", "INDEX deliveries_unsuccessful (state=? AND (notification_id,device_id)<(?,?))"),
+            ("SELECT t.app, t.provider, count(*), min(o.notification_id)", "COVERING INDEX deliveries_owed (device_id>? AND device_id<?)"),
             ("FROM events WHERE inbox_id = ?1", "INDEX events_inbox (inbox_id=? AND sequence>?)"),
         ])
     func inboxes(_ text: String, _ expected: String) throws {
