@@ -111,6 +111,8 @@ CREATE TABLE departed_devices (
     inbox_id    INTEGER NOT NULL,            -- the inbox that it left: the device may be another user's now, or gone
     token       TEXT    NOT NULL,
     departed_at INTEGER NOT NULL,
+    before_due_at INTEGER NOT NULL DEFAULT 9223372036854775807, -- what is left is due before this
+    before_id     BLOB    NOT NULL DEFAULT x'ffffffffffffffffffffffffffffffff', -- or then, and of a notification before this one
     PRIMARY KEY (device_id, inbox_id)
 ) STRICT, WITHOUT ROWID;
 

@@ -80,6 +80,18 @@ package final class Database: Sendable {
         return try result.get()
     }
 
+    /// The same for each of several, on one connection, and each in a view of its own: while one is read, the log can't begin
+    /// anew.
+    package func survey<Element, T>(each elements: [Element], _ body: (Element, Connection) throws -> T) throws -> [T] {
+        let connection = try readers.open(cacheKibibytes: DatabaseOptions().readerCacheKibibytes)
+        defer { connection.close() }
+        return try elements.map { element in
+            try connection.begin(.deferred)
+            defer { connection.rollback() }
+            return try body(element, connection)
+        }
+    }
+
     /// Runs `body` in a transaction on the writer's thread and returns after its commit.
     ///
     /// Other writes may be in the same transaction, before and after. When one throws, only its own changes are undone.

@@ -194,19 +194,15 @@ package final class DeliveryWorker: Sendable {
     /// A clock that was set back would let everything wait for the time that it claimed before.
     private func noticeClock() async throws {
         let now = world.now()
-        let back = state.withLock { state -> Int64 in
-            defer { state.lastLook = now }
-            let back = (state.lastLook ?? now).milliseconds - now.milliseconds
-            if back > Limits.clockJumpMilliseconds { state.lanes.tryAgain(now: now) }
-            return back
+        let back = state.withLock { ($0.lastLook ?? now).milliseconds - now.milliseconds }
+        if back > Limits.clockJumpMilliseconds {
+            try await EarlierTimes(database: database, milliseconds: back, now: now).run()
+            state.withLock { $0.lanes.tryAgain(now: now) }
+            logger.notice(
+                "The clock was set back; waiting pushes come due that much earlier.", metadata: ["seconds": "\(back / 1_000)"])
         }
-        guard back > Limits.clockJumpMilliseconds else { return }
-        logger.notice(
-            "The clock was set back; waiting pushes come due that much earlier.", metadata: ["seconds": "\(back / 1_000)"])
-        try await database.write { transaction in
-            try DeviceTokenRepository.comeEarlier(by: back, after: now, in: transaction)
-            try DeliveryRepository.comeEarlier(by: back, after: now, in: transaction)
-        }
+        // Not before: when that fails, the next step does it.
+        state.withLock { $0.lastLook = now }
     }
 
     /// Settles a part of what was owed to devices that left. It isn't sent in any case (`DeliveryClaims`).

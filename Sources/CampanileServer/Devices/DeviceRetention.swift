@@ -19,7 +19,7 @@ struct DeviceRetention: Sendable {
         while first <= end, !Task.isCancelled {
             let range = first...(first + Int64(Limits.retentionLook) - 1)
             first = range.upperBound + 1
-            var unseen = try database.read { try DeviceTokenRepository.unseen(range, since: time, in: $0) }[...]
+            var unseen = try database.survey { try DeviceTokenRepository.unseen(range, since: time, in: $0) }[...]
             while !unseen.isEmpty, !Task.isCancelled {
                 let done = try await database.write { [unseen] in try remove(unseen, since: time, in: $0) }
                 removed += done.removed

@@ -52,6 +52,12 @@ struct DeliveryKey: Hashable, Comparable, Sendable {
     }
 }
 
+/// The place of an alert among those that are owed to one device: by the time at which it is due, and then by its notification.
+struct DuePlace: Sendable {
+    let dueAt: Timestamp
+    let notification: UUIDv7
+}
+
 /// The deliveries that an operator asks for.
 struct DeliveryFilter: Sendable {
     let app: String

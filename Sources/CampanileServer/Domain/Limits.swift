@@ -132,6 +132,9 @@ package enum Limits {
     static let foreignTokensTolerated = 2
     /// A clock set back by more than this is noticed.
     static let clockJumpMilliseconds: Int64 = 60_000
+    /// Ids of devices that are looked at in one go then, and alerts or devices that come earlier in one transaction.
+    static let clockLook: Int64 = 5_000
+    static let earlierPerTransaction = 200
     /// So many tokens of an app may die in a minute whatever their share is.
     static let deadTokensTolerated = 10
     static let sparingMilliseconds: Int64 = 10 * 60_000

@@ -4,7 +4,7 @@ import SQLEngine
 /// Deletes notifications that have had their time, from all inboxes. An unread one goes as if its user deleted it: the
 /// badge is counted anew in the same transaction, and devices with another number are owed it.
 ///
-/// Looks on a read connection, and deletes in small transactions with pauses between. So nobody waits for it, and the
+/// Looks beside the readers, and deletes in small transactions with pauses between. So nobody waits for it, and the
 /// badge pushes go little by little.
 struct InboxRetention: Sendable {
     /// What a run did.
@@ -39,16 +39,15 @@ struct InboxRetention: Sendable {
         let old = ageMilliseconds.map { UUIDv7.last(before: Timestamp(milliseconds: now.milliseconds - $0)) }
         var last = InboxID(0)
         while !Task.isCancelled {
-            let looked = try database.read { [last] in
+            let looked = try database.survey { [last] in
                 try InboxRepository.ids(after: last, limit: Limits.retentionLook, in: $0)
             }
             guard let end = looked.last else { break }
             last = end
-            var left = try looked.compactMap { inbox in
-                // Each in a view of its own: while one is read, the log can't begin anew.
-                try database.read { try NotificationRepository.expired(inbox, old: old, most: perInbox, in: $0) }
+            var left = try database.survey(each: looked) { inbox, connection in
+                try NotificationRepository.expired(inbox, old: old, most: perInbox, in: connection)
                     .map { Inboxes.Expiry(inbox: inbox, through: $0) }
-            }
+            }.compactMap(\.self)
             while !left.isEmpty, !Task.isCancelled {
                 let done = try await delete(left)
                 left = done.left

@@ -112,10 +112,26 @@ enum DeliveryRepository {
         return (notifications ?? 0, states)
     }
 
-    /// The clock was set back: waiting pushes come due that much earlier.
-    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
+    /// What waits for a time after one, of a range of devices.
+    static func waiting(
+        after time: Timestamp, _ devices: ClosedRange<DeviceID>, in connection: Connection
+    ) throws -> [(key: DeliveryKey, dueAt: Timestamp)] {
+        try connection.all(
+            """
+            SELECT notification_id, device_id, due_at FROM deliveries
+            WHERE due_at IS NOT NULL AND device_id BETWEEN ?2 AND ?3 AND due_at > ?1
+            """, time, devices.lowerBound, devices.upperBound
+        ) { (DeliveryKey(notification: $0.id(0), device: $0.device(1)), $0.time(2)) }
+    }
+
+    /// The clock was set back: a push that waits for the time that it had comes due that much earlier.
+    static func comeEarlier(
+        _ key: DeliveryKey, dueAt: Timestamp, by milliseconds: Int64, after now: Timestamp, in transaction: Transaction
+    ) throws {
         _ = try transaction.connection.run(
-            "UPDATE deliveries SET due_at = max(?2, due_at - ?1) WHERE due_at > ?2", milliseconds, now)
+            """
+            UPDATE deliveries SET due_at = max(?4, due_at - ?5) WHERE notification_id = ?1 AND device_id = ?2 AND due_at = ?3
+            """, key.notification, key.device, dueAt, now, milliseconds)
     }
 
     static func claim(
@@ -192,18 +208,33 @@ enum DeliveryRepository {
             """, device, token, transaction.now, limit)
     }
 
-    /// Settles a part of what was owed to a device when it left an inbox. What is owed to it now comes later in the index.
-    /// - Returns: how many; fewer than the limit when nothing more is left.
+    /// What is owed to a device, whoever it is for, the latest due first.
+    /// - Parameter end: before this, and not there itself.
+    static func owed(
+        to device: DeviceID, before end: DuePlace, limit: Int, in transaction: Transaction
+    ) throws -> [DuePlace] {
+        try transaction.connection.all(
+            """
+            SELECT due_at, notification_id FROM deliveries
+            WHERE device_id = ?1 AND due_at IS NOT NULL AND (due_at, notification_id) < (?2, ?3)
+            ORDER BY due_at DESC, notification_id DESC LIMIT ?4
+            """, device, end.dueAt, end.notification, limit
+        ) { DuePlace(dueAt: $0.time(0), notification: $0.id(1)) }
+    }
+
+    /// Settles what was owed to a device when it left an inbox, from a place to the end of what is left.
     static func settleGone(
-        _ departed: DepartedDeviceRepository.Departed, limit: Int, in transaction: Transaction
-    ) throws -> Int {
-        try transaction.connection.run(
+        _ departed: DepartedDeviceRepository.Departed, from first: DuePlace, in transaction: Transaction
+    ) throws {
+        _ = try transaction.connection.run(
             """
             UPDATE deliveries SET state = 'gone', token = ?3, due_at = NULL, settled_at = ?4
-            WHERE device_id = ?1 AND notification_id IN (
+            WHERE device_id = ?1 AND inbox_id = ?2 AND notification_id IN (
                 SELECT notification_id FROM deliveries
-                WHERE device_id = ?1 AND due_at IS NOT NULL AND inbox_id = ?2 ORDER BY due_at LIMIT ?5)
-            """, departed.device, departed.inbox, departed.token, departed.at, limit)
+                WHERE device_id = ?1 AND due_at IS NOT NULL
+                    AND (due_at, notification_id) >= (?5, ?6) AND (due_at, notification_id) < (?7, ?8))
+            """, departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
+            departed.end.dueAt, departed.end.notification)
     }
 
     /// The alerts that an earlier start of the server had in flight, to the devices of a range of ids: they go again.

@@ -9,13 +9,17 @@ enum DepartedDeviceRepository {
         let inbox: InboxID
         let token: String
         let at: Timestamp
+        /// What is left is due before this, and not after it.
+        let end: DuePlace
     }
 
     static func insert(_ device: DeviceID, from inbox: InboxID, token: String, in transaction: Transaction) throws {
         _ = try transaction.connection.run(
             """
-            INSERT OR REPLACE INTO departed_devices (device_id, inbox_id, token, departed_at) VALUES (?1, ?2, ?3, ?4)
-            """, device, inbox, token, transaction.now)
+            INSERT OR REPLACE INTO departed_devices (device_id, inbox_id, token, departed_at, before_due_at, before_id)
+            VALUES (?1, ?2, ?3, ?4,
+                (SELECT coalesce(max(due_at), 0) FROM deliveries WHERE device_id = ?1 AND due_at IS NOT NULL), ?5)
+            """, device, inbox, token, transaction.now, UUIDv7.greatest)
     }
 
     static func isAny(in connection: Connection) throws -> Bool {
@@ -29,18 +33,24 @@ enum DepartedDeviceRepository {
 
     private static func first(in connection: Connection) throws -> Departed? {
         try connection.first(
-            "SELECT device_id, inbox_id, token, departed_at FROM departed_devices ORDER BY device_id, inbox_id LIMIT 1",
-            map: departed)
+            """
+            SELECT device_id, inbox_id, token, departed_at, before_due_at, before_id FROM departed_devices
+            ORDER BY device_id, inbox_id LIMIT 1
+            """, map: departed)
     }
 
     private static func find(_ device: DeviceID, from inbox: InboxID, in connection: Connection) throws -> Departed? {
         try connection.first(
-            "SELECT device_id, inbox_id, token, departed_at FROM departed_devices WHERE device_id = ?1 AND inbox_id = ?2",
-            device, inbox, map: departed)
+            """
+            SELECT device_id, inbox_id, token, departed_at, before_due_at, before_id FROM departed_devices
+            WHERE device_id = ?1 AND inbox_id = ?2
+            """, device, inbox, map: departed)
     }
 
     private static func departed(_ row: borrowing Row) -> Departed {
-        Departed(device: row.device(0), inbox: row.inbox(1), token: row.text(2), at: row.time(3))
+        Departed(
+            device: row.device(0), inbox: row.inbox(1), token: row.text(2), at: row.time(3),
+            end: DuePlace(dueAt: row.time(4), notification: row.id(5)))
     }
 
     /// Settles as much as one transaction may of what was owed to those that left.
@@ -60,12 +70,23 @@ enum DepartedDeviceRepository {
         return try settle(departed, limit: limit, in: transaction) < limit
     }
 
+    /// The latest due first, and none twice: what is owed to the device's new user is mostly due after all that is left, and isn't
+    /// looked at.
+    /// - Returns: how many deliveries were looked at; fewer than the limit at the end.
     private static func settle(_ departed: Departed, limit: Int, in transaction: Transaction) throws -> Int {
-        let settled = try DeliveryRepository.settleGone(departed, limit: limit, in: transaction)
-        if settled < limit {
+        let places = try DeliveryRepository.owed(to: departed.device, before: departed.end, limit: limit, in: transaction)
+        if let last = places.last {
+            try DeliveryRepository.settleGone(departed, from: last, in: transaction)
+        }
+        if places.count == limit, let last = places.last {
+            _ = try transaction.connection.run(
+                """
+                UPDATE departed_devices SET before_due_at = ?3, before_id = ?4 WHERE device_id = ?1 AND inbox_id = ?2
+                """, departed.device, departed.inbox, last.dueAt, last.notification)
+        } else {
             _ = try transaction.connection.run(
                 "DELETE FROM departed_devices WHERE device_id = ?1 AND inbox_id = ?2", departed.device, departed.inbox)
         }
-        return settled
+        return places.count
     }
 }

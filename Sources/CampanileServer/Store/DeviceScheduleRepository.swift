@@ -172,14 +172,24 @@ extension DeviceTokenRepository {
             """)
     }
 
-    /// The clock was set back: what waits comes as much earlier, also a device's time to which nothing is owed.
-    static func comeEarlier(by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
+    /// The devices of a range that wait for a time after one, also those to which nothing is owed.
+    static func waiting(
+        after time: Timestamp, _ devices: ClosedRange<DeviceID>, in connection: Connection
+    ) throws -> [DeviceID] {
+        try connection.all(
+            "SELECT id FROM device_tokens WHERE id BETWEEN ?2 AND ?3 AND (due_at > ?1 OR busy_until > ?1) AND lease = 0", time,
+            devices.lowerBound, devices.upperBound
+        ) { $0.device(0) }
+    }
+
+    /// The clock was set back: a device that waits does so for that much less.
+    static func comeEarlier(_ id: DeviceID, by milliseconds: Int64, after now: Timestamp, in transaction: Transaction) throws {
         _ = try transaction.connection.run(
             """
-            UPDATE device_tokens SET due_at = max(?2, due_at - ?1), badge_due_at = max(?2, badge_due_at - ?1),
-                busy_until = max(?2, busy_until - ?1)
-            WHERE (due_at > ?2 OR busy_until > ?2) AND lease = 0
-            """, milliseconds, now)
+            UPDATE device_tokens SET due_at = max(?2, due_at - ?3), badge_due_at = max(?2, badge_due_at - ?3),
+                busy_until = max(?2, busy_until - ?3)
+            WHERE id = ?1 AND (due_at > ?2 OR busy_until > ?2) AND lease = 0
+            """, id, now, milliseconds)
     }
 
     /// The highest id there is; 0 without devices.

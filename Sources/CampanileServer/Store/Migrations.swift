@@ -21,6 +21,7 @@ enum Migrations {
         Migration(version: 13, name: "m0013_import", sql: text(PackageResources.m0013_import_sql)),
         Migration(version: 14, name: "m0014_unsuccessful", sql: text(PackageResources.m0014_unsuccessful_sql)),
         Migration(version: 15, name: "m0015_retained", sql: text(PackageResources.m0015_retained_sql)),
+        Migration(version: 16, name: "m0016_left", sql: text(PackageResources.m0016_left_sql)),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -1,6 +1,7 @@
 import CampanileCore
 import Push
 import SQLEngine
+import SystemSupport
 import Testing
 
 @testable import CampanileServer
@@ -121,6 +122,66 @@ import Testing
         #expect(fixture.provider.messages.isEmpty)
         fixture.clock.advance(seconds: 1)
         #expect(try await fixture.sent() == ["alert a 2", "alert a 2"])
+    }
+
+    /// Many devices, and a device with many alerts, all waiting for an hour from now.
+    private static func waiting(_ count: Int) async throws -> Fixture {
+        let fixture = try Fixture()
+        try await fixture.register("d")
+        try await fixture.deliveryWorker.sendDue()
+        let due = fixture.time(3_600_000).milliseconds
+        try await fixture.database.write { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at,
+                    badge_due_at, due_at)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+                SELECT 'default', 'token' || i, 1, 'android', 'fcm', 'production', 1, 1, \(due) + i, \(due) + i FROM n;
+                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+                SELECT CAST(printf('%016d', i) AS BLOB), 1, CAST(printf('%016d', i) AS BLOB), 1, 'owed', 1, \(due) + i FROM n;
+                UPDATE device_tokens SET due_at = \(due) + 1 WHERE id = 1;
+                """)
+        }
+        return fixture
+    }
+
+    /// The sums of all times that something is due at: none may be forgotten, or come twice as early.
+    private static func dueTimes(_ fixture: Fixture) throws -> [Int64] {
+        try fixture.database.read { connection in
+            try connection.all(
+                """
+                SELECT sum(due_at) FROM deliveries UNION ALL SELECT sum(due_at) FROM device_tokens
+                UNION ALL SELECT sum(badge_due_at) FROM device_tokens
+                """
+            ) { $0.int(0) }
+        }
+    }
+
+    @Test("when the clock is set back what waits comes earlier in parts, so that others can write in between, and all of it once")
+    func clockSetBackInParts() async throws {
+        let count = 1_000
+        let fixture = try await Self.waiting(count)
+        let before = try Self.dueTimes(fixture)
+        let writes = fixture.database.writerStatistics.holdNanoseconds.count
+        fixture.clock.advance(seconds: -3_600)
+        #expect(try await fixture.sent() == [])
+        let (each, all) = (Int64(3_600_000), Int64(count))
+        #expect(try Self.dueTimes(fixture) == [before[0] - all * each, before[1] - (all + 1) * each, before[2] - all * each])
+        #expect(fixture.database.writerStatistics.holdNanoseconds.count - writes >= 10)
+    }
+
+    @Test("a clock that was set back while nothing could be written isn't forgotten")
+    func clockSetBackAmidTrouble() async throws {
+        let fixture = try await Self.waiting(10)
+        let before = try Self.dueTimes(fixture)
+        fixture.clock.advance(seconds: -3_600)
+        try DisplacedFileTests.Deed.moved.do(fixture.folder)
+        await #expect(throws: (any Error).self) { try await fixture.deliveryWorker.sendDue() }
+        DisplacedFileTests.Deed.moved.undo(fixture.folder)
+        fixture.clock.advance(seconds: 1)
+        #expect(try await fixture.sent() == [])
+        #expect(try Self.dueTimes(fixture)[0] == before[0] - 10 * 3_599_000)
     }
 
     @Test("nor does it when nothing was owed to it at that moment")

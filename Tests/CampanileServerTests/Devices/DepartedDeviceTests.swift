@@ -1,10 +1,11 @@
+import CSQLite
 import CampanileCore
 import Logging
 import Push
-import SQLEngine
 import Testing
 
 @testable import CampanileServer
+@testable import SQLEngine
 
 @Suite("Devices that leave while much is owed to them") struct DepartedDeviceTests {
     private static let bob = User(app: "default", userID: "bob")
@@ -129,6 +130,61 @@ import Testing
         let database = try Store.open(fixture.folder.database, world: fixture.world).database
         #expect(try Self.told(database) == ["gone a true false", "accepted a true false"])
         database.close()
+    }
+
+    /// How many steps SQLite makes in the longest transaction that settles a part of what is left, when the new user is owed so many.
+    private static func longestPart(owedToNew count: Int, hasLate: Bool) async throws -> Int {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await owe(many, to: fixture.alice, fixture)
+        try await fixture.database.write { transaction in
+            guard hasLate else { return }
+            try transaction.connection.script(
+                """
+                UPDATE deliveries SET due_at = due_at + 3600000
+                WHERE notification_id = (SELECT max(notification_id) FROM deliveries)
+                """)
+        }
+        try await fixture.register("a", bob)
+        fixture.clock.advance(seconds: 10)
+        let now = fixture.clock.now.milliseconds
+        try await fixture.database.write { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < \(count))
+                SELECT CAST(printf('~%015d', i) AS BLOB), t.id, CAST(printf('%016d', i) AS BLOB), t.inbox_id, 'owed', 0, \(now) + i
+                FROM n, device_tokens t
+                """)
+        }
+        var longest = 0
+        while try fixture.database.read({ try DepartedDeviceRepository.isAny(in: $0) }) {
+            let steps = try await fixture.database.write { transaction in
+                let steps = UnsafeMutablePointer<Int>.allocate(capacity: 1)
+                steps.initialize(to: 0)
+                defer { steps.deallocate() }
+                let count: @convention(c) (UnsafeMutableRawPointer?) -> Int32 = { context in
+                    context?.assumingMemoryBound(to: Int.self).pointee += 1
+                    return 0
+                }
+                sqlite3_progress_handler(transaction.connection.handle, 1, count, steps)
+                defer { sqlite3_progress_handler(transaction.connection.handle, 0, nil, nil) }
+                try DepartedDeviceRepository.settleSome(in: transaction)
+                return steps.pointee
+            }
+            longest = max(longest, steps)
+        }
+        #expect(try Self.count("gone", fixture.database) == many && Self.count("owed", fixture.database) == count)
+        return longest
+    }
+
+    @Test(
+        "no part takes longer because the new user is owed much, also if one waits for its next attempt",
+        arguments: [false, true])
+    func newUserIsOwedMuch(hasLate: Bool) async throws {
+        let few = try await Self.longestPart(owedToNew: 1, hasLate: hasLate)
+        let many = try await Self.longestPart(owedToNew: Self.limit * 20, hasLate: hasLate)
+        #expect(few > 1_000 && many < few * 5 / 4, "\(few) \(many)")
     }
 
     @Test("one that comes back gets nothing of what was settled when it left, and what is created from then on", arguments: 0...3)

@@ -63,6 +63,24 @@ import Testing
         #expect(try await Self.run(fixture) == users.count)
     }
 
+    @Test("looking at everything leaves the readers' memory to the readers")
+    func survey() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.database.write { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, created_at, last_registered_at)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+                SELECT 'default', printf('%01000d', i), 1, 'android', 'fcm', 'production', 1, 1 FROM n;
+                UPDATE device_tokens SET seen_at = 9000000000000;
+                """)
+        }
+        let before = try fixture.readerCacheBytes()
+        #expect(try await Self.run(fixture) == 0)
+        #expect(try fixture.readerCacheBytes() - before < 256 * 1_024)
+    }
+
     @Test("that a device named itself is noted once a day, also by a look that tells it nothing new")
     func noted() async throws {
         let fixture = try Fixture()

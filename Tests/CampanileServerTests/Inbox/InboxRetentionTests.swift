@@ -89,6 +89,26 @@ import Testing
         #expect(try fixture.badge().unreadCount == 3 && BadgeAudit(fixture.database).differences.isEmpty)
     }
 
+    @Test("looking at everything leaves the readers' memory to the readers")
+    func survey() async throws {
+        let fixture = try Fixture()
+        try await fixture.create()
+        try await fixture.database.write { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO notifications (inbox_id, id, created_at, title, body)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000)
+                SELECT 1, CAST(printf('%016d', i) AS BLOB), 1, 'Title', printf('%2000s', 'Body') FROM n
+                """)
+        }
+        let before = try fixture.readerCacheBytes()
+        #expect(try await Self.run(fixture, perInbox: 2_000) == 0)
+        #expect(try fixture.readerCacheBytes() - before < 256 * 1_024)
+        // A reader that did the same would have them all in memory.
+        _ = try fixture.database.read { try NotificationRepository.expired(1, old: nil, most: 2_000, in: $0) }
+        #expect(try fixture.readerCacheBytes() - before > 1_024 * 1_024)
+    }
+
     @Test("without a rule nothing goes")
     func off() async throws {
         let fixture = try Fixture()

@@ -131,6 +131,33 @@ struct SchemaTests {
         #expect(try unread() == ["3"])
     }
 
+    @Test("schema 16 settles what was left of a device that left under schema 15, and nothing of its new user's")
+    func fromFifteenToSixteen() throws {
+        let path = try migrated(through: 15)
+        let old = try Database(path: path)
+        try old.writeBlocking { transaction in
+            try transaction.connection.script(
+                """
+                INSERT INTO departed_devices (device_id, inbox_id, token, departed_at) VALUES (7, 1, 't', 50);
+                INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at)
+                WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 6)
+                SELECT CAST(printf('%016d', i) AS BLOB), 7, CAST(printf('%016d', i) AS BLOB), 1 + i / 5, 'owed', 0, i * 20 FROM n;
+                """)
+        }
+        old.close()
+        try Migrations.migrator.migrate(path: path)
+        let database = try Database(path: path)
+        defer { database.close() }
+        try database.writeBlocking { try DepartedDeviceRepository.settleSome(in: $0) }
+        let states = try database.read { connection in
+            try connection.all("SELECT state || inbox_id || coalesce(settled_at, '') FROM deliveries ORDER BY notification_id") {
+                $0.text(0)
+            }
+        }
+        #expect(states == Array(repeating: "gone150", count: 4) + ["owed2", "owed2"])
+        #expect(try database.read { try !DepartedDeviceRepository.isAny(in: $0) })
+    }
+
     @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
     func fromSixToSeven() throws {
         let path = try migrated(through: 6)

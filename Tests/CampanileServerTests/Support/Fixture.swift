@@ -1,13 +1,14 @@
+import CSQLite
 import CampanileCore
 import Foundation
 import Logging
 import Push
-import SQLEngine
 import Synchronization
 @_exported public import TestSupport
 import Testing
 
 @testable import CampanileServer
+@testable import SQLEngine
 
 /// A folder of its own for one test. With `KEEP_TEST_FILES` in the environment it is made in that folder and stays.
 final class TemporaryFolder: Sendable {
@@ -104,6 +105,15 @@ struct Fixture: Sendable {
     }
 
     let alice = User(app: "default", userID: "alice")
+
+    /// What a reader's connection keeps in memory of the database's pages.
+    func readerCacheBytes() throws -> Int {
+        try database.read { connection in
+            var (current, highest): (Int32, Int32) = (0, 0)
+            sqlite3_db_status(connection.handle, SQLITE_DBSTATUS_CACHE_USED, &current, &highest, 0)
+            return Int(current)
+        }
+    }
 
     /// An iOS token that begins with a letter, so that it can be told in a word.
     static func token(_ letter: Character) -> String { String(repeating: letter, count: 64) }
