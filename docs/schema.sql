@@ -215,6 +215,19 @@ CREATE TABLE imported_entries (
     PRIMARY KEY (app, external_id)
 ) STRICT, WITHOUT ROWID;
 
+-- Device tokens that left, because their app signed out or their provider called them dead: an import of an older registration doesn't
+-- bring them back. A row goes when its token registers again, after `retention.device_tokens`, or when fifty later ones of its inbox left.
+CREATE TABLE left_tokens (
+    id       INTEGER PRIMARY KEY,
+    app      TEXT    NOT NULL,
+    token    TEXT    NOT NULL,
+    inbox_id INTEGER NOT NULL,               -- the inbox that it left
+    left_at  INTEGER NOT NULL,               -- not before its last registration
+    UNIQUE (app, token)
+) STRICT;
+CREATE INDEX left_tokens_inbox ON left_tokens (inbox_id);
+CREATE INDEX left_tokens_left ON left_tokens (left_at);
+
 -- One row: what a start has to know of those before it.
 CREATE TABLE program_state (
     id                    INTEGER PRIMARY KEY CHECK (id = 1),

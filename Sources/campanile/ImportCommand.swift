@@ -73,6 +73,9 @@ extension ImportReport {
             let stay = isDryRun ? "would stay" : self[.known] == 1 ? "stays" : "stay"
             lines.append("\(self[.known]) \(self[.known] == 1 ? "was" : "were") here already, and \(stay).")
         }
+        if self[.left] > 0 {
+            lines.append("\(self[.left]) left out: they signed out, or their tokens died, since that registration.")
+        }
         if self[.renewed] > 0 { lines.append("\(self[.renewed]) with a newer registration than here.") }
         if self[.moved] > 0 { lines.append("\(self[.moved]) of another user, with a newer registration than here.") }
         if self[.surplus] > 0 { lines.append("\(self[.surplus]) left out: their users have fifty newer devices.") }

@@ -34,7 +34,7 @@ struct DeliverySettlements: Sendable {
         guard let device else { return }
         if decision == .dropDevice {
             // Many may die in one transaction.
-            try DeviceTokenRepository.remove(push.device, limit: Limits.goneAlertsPerAnswer, in: transaction)
+            try DeviceTokenRepository.remove(push.device, hasLeft: true, limit: Limits.goneAlertsPerAnswer, in: transaction)
             return
         }
         if case .acceptedElsewhere(let environment) = answered.answer.outcome, !isRegisteredAnew {

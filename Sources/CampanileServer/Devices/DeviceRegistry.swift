@@ -77,7 +77,7 @@ struct DeviceRegistry: Sendable {
     ) throws -> ImportOutcome? {
         let connection = transaction.connection
         let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: connection)
-        if let known, known.lastRegisteredAt >= device.lastRegisteredAt { return .known }
+        if let outcome = try stays(device, known?.lastRegisteredAt, app: user.app, in: connection) { return outcome }
         let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
         // The stalest of too many would leave again at once.
         guard try known?.inbox == inbox || DeviceTokenRepository.hasRoom(for: device, inbox: inbox, in: connection)
@@ -97,10 +97,20 @@ struct DeviceRegistry: Sendable {
         return moves ? .moved : .renewed
     }
 
+    /// What becomes of an import's registration that isn't newer than what is known; nil: it is newer.
+    /// - Parameter known: when the device was registered last; nil: it isn't there.
+    func stays(
+        _ device: DeviceToken, _ known: Timestamp?, app: String, in connection: Connection
+    ) throws -> ImportOutcome? {
+        if let known { return known >= device.lastRegisteredAt ? .known : nil }
+        let leftAt = try LeftTokenRepository.leftAt(app: app, token: device.token, in: connection)
+        return leftAt.map { $0 >= device.lastRegisteredAt } == true ? .left : nil
+    }
+
     private func dropStalest(inbox: InboxID, in transaction: Transaction) throws {
         let stale = try DeviceTokenRepository.stalest(
             inbox: inbox, beyond: Limits.devicesPerUser, in: transaction.connection)
-        for id in stale { try DeviceTokenRepository.remove(id, in: transaction) }
+        for id in stale { try DeviceTokenRepository.remove(id, hasLeft: false, in: transaction) }
         if !stale.isEmpty { badgePushes.wakeDeliveryWorker(after: transaction) }
     }
 
@@ -117,7 +127,7 @@ struct DeviceRegistry: Sendable {
             guard let inbox = try user.inbox(in: transaction.connection),
                 let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection)
             else { throw ClientError.notFound }
-            try DeviceTokenRepository.remove(id, in: transaction)
+            try DeviceTokenRepository.remove(id, hasLeft: true, in: transaction)
             badgePushes.wakeDeliveryWorker(after: transaction)
         }
     }

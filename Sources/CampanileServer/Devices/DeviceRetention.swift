@@ -1,7 +1,8 @@
 import CampanileCore
 import SQLEngine
 
-/// Removes device tokens that weren't seen for long: their apps are gone, and their provider didn't say so.
+/// Removes device tokens that weren't seen for long: their apps are gone, and their provider didn't say so. And forgets which
+/// ones left so long ago: a registration from before that goes by its own age.
 struct DeviceRetention: Sendable {
     let database: Database
     /// For how long a device wasn't seen that goes; nil: none goes.
@@ -28,6 +29,13 @@ struct DeviceRetention: Sendable {
             }
             try await Task.sleep(for: pause)
         }
+        while !Task.isCancelled {
+            let forgotten = try await database.write {
+                try LeftTokenRepository.purge(before: time, limit: Limits.purgedRowsPerTransaction, in: $0)
+            }
+            guard forgotten == Limits.purgedRowsPerTransaction else { break }
+            try await Task.sleep(for: pause)
+        }
         return removed
     }
 
@@ -47,7 +55,7 @@ struct DeviceRetention: Sendable {
             let settled = try DeliveryRepository.settleGone(device: device, token: token, limit: limit, in: transaction)
             if settled == limit { return (devices[index...], removed) }
             budget -= settled
-            try DeviceTokenRepository.remove(device, in: transaction)
+            try DeviceTokenRepository.remove(device, hasLeft: false, in: transaction)
             removed += 1
         }
         return ([], removed)

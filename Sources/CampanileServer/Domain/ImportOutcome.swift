@@ -4,6 +4,8 @@ package enum ImportOutcome: String, CaseIterable, Sendable {
     case made
     /// It was here already, at least as new.
     case known
+    /// A device that left here, not before the record's registration.
+    case left
     /// A device that was here, with an older registration.
     case renewed
     /// The same, of another user's.

@@ -21,6 +21,8 @@ package enum Limits {
 
     // What a device sends
     static let devicesPerUser = 50
+    /// Tokens that left, of which it is kept when; so many of each user's, the last.
+    static let leftTokensPerUser = 50
     /// 64 today, but Apple says not to rely on it.
     static let iosTokenHexDigits = 1...400
     /// Percent-encoded it has to fit the URI of `DELETE /device_tokens/{token}`.

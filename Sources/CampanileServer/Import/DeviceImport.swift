@@ -14,10 +14,9 @@ struct DeviceImport: Sendable, RecordImport {
     }
 
     func outcome(of entry: ImportedDevice, in connection: Connection) throws -> ImportOutcome {
-        guard let known = try DeviceTokenRepository.find(app: app, token: entry.device.token, in: connection) else {
-            return .made
-        }
-        guard known.lastRegisteredAt < entry.device.lastRegisteredAt else { return .known }
+        let known = try DeviceTokenRepository.find(app: app, token: entry.device.token, in: connection)
+        if let outcome = try registry.stays(entry.device, known?.lastRegisteredAt, app: app, in: connection) { return outcome }
+        guard let known else { return .made }
         return try InboxRepository.id(app: app, userID: entry.userID, in: connection) == known.inbox ? .renewed : .moved
     }
 

@@ -68,6 +68,7 @@ enum DeviceTokenRepository {
     }
 
     static func insert(_ device: DeviceToken, app: String, inbox: InboxID, in transaction: Transaction) throws -> DeviceID {
+        try LeftTokenRepository.delete(app: app, token: device.token, in: transaction)
         _ = try transaction.connection.run(
             """
             INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, app_version, locale,
@@ -102,14 +103,18 @@ enum DeviceTokenRepository {
     }
 
     /// Takes a device out, and settles what was owed to it.
-    /// - Parameter limit: how much of it at once; the rest is left to `DepartedDeviceRepository`.
+    /// - Parameters:
+    ///   - hasLeft: whether it left by itself or is dead, so that an older registration mustn't bring it back; not one that others
+    ///     displaced, or that wasn't seen for long.
+    ///   - limit: how much of what is owed is settled at once; the rest is left to `DepartedDeviceRepository`.
     static func remove(
-        _ id: DeviceID, limit: Int = Limits.goneAlertsPerTransaction, in transaction: Transaction
+        _ id: DeviceID, hasLeft: Bool, limit: Int = Limits.goneAlertsPerTransaction, in transaction: Transaction
     ) throws {
         guard let token = try token(id, in: transaction.connection),
             let schedule = try schedule(id, in: transaction.connection)
         else { return }
         try settleGone(schedule, token: token, limit: limit, in: transaction)
+        if hasLeft { try LeftTokenRepository.insert(id, from: schedule.inbox, in: transaction) }
         try delete(id, in: transaction)
     }
 

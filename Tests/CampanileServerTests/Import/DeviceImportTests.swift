@@ -1,4 +1,5 @@
 import CampanileCore
+import Push
 import SQLEngine
 import Testing
 
@@ -67,6 +68,120 @@ import Testing
         // With the next event of the inbox it is told.
         try await fixture.create(bob)
         #expect(try await fixture.sent() == ["alert a 4"])
+    }
+
+    /// How a device leaves.
+    enum Leaving: CaseIterable {
+        case signedOut, dead
+
+        func leave(_ fixture: Fixture) async throws {
+            switch self {
+            case .signedOut: try await fixture.registry.delete(Fixture.token("a"), fixture.alice)
+            case .dead:
+                fixture.provider.answer { _ in PushAnswer(outcome: .tokenGone(since: nil), status: 410, reason: "Unregistered") }
+                try await fixture.create()
+                _ = try await fixture.sent()
+                fixture.provider.answer { _ in .accepted }
+            }
+            #expect(try DeviceImportTests.tokens(fixture, fixture.alice) == "")
+        }
+    }
+
+    @Test("a device that signed out, or whose token died, doesn't come back with an older file", arguments: Leaving.allCases)
+    func left(_ leaving: Leaving) async throws {
+        let fixture = try Fixture()
+        let text = Self.header + Self.line("a", "alice", fixture.time(-5)) + Self.line("b", "bob", fixture.time(-5))
+        _ = try await fixture.importDevices(text)
+        fixture.clock.advance(seconds: 60)
+        try await leaving.leave(fixture)
+        let contents = try fixture.contents()
+        for isDryRun in [true, false] {
+            let again = try await fixture.importDevices(text, isDryRun: isDryRun)
+            #expect(again[.left] == 1 && again[.known] == 1)
+        }
+        let last = Self.header + Self.line("a", "bob", fixture.clock.now)
+        #expect(try await fixture.importDevices(last)[.left] == 1, "as late as it left isn't later")
+        #expect(try fixture.contents() == contents)
+        #expect(try Self.tokens(fixture, bob) == "b")
+        // One that registered again with the other system since.
+        fixture.clock.advance(seconds: 60)
+        #expect(try await fixture.importDevices(Self.header + Self.line("a", "bob", fixture.clock.now))[.made] == 1)
+        #expect(Set(try Self.tokens(fixture, bob)) == ["a", "b"])
+    }
+
+    @Test("one that registered again since is like any other", arguments: Leaving.allCases)
+    func leftAndCame(_ leaving: Leaving) async throws {
+        let fixture = try Fixture()
+        let old = Self.header + Self.line("a", "alice", fixture.time(-5))
+        try await fixture.register("a")
+        fixture.clock.advance(seconds: 60)
+        try await leaving.leave(fixture)
+        fixture.clock.advance(seconds: 60)
+        try await fixture.register("a", bob)
+        #expect(try await fixture.importDevices(old)[.known] == 1)
+        #expect(try Self.tokens(fixture, bob) == "a")
+        fixture.clock.advance(seconds: 60)
+        #expect(try await fixture.importDevices(Self.header + Self.line("a", "alice", fixture.clock.now))[.moved] == 1)
+        #expect(try Self.tokens(fixture, fixture.alice) == "a")
+    }
+
+    /// The first letters of the tokens that are known to have left.
+    private static func left(_ fixture: Fixture) throws -> [String] {
+        try fixture.database.read { try $0.all("SELECT substr(token, 1, 9) FROM left_tokens ORDER BY id") { $0.text(0) } }
+    }
+
+    @Test("of each user's tokens the last fifty that left are known, so that nobody makes others' forgotten")
+    func leftMany() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("b", bob)
+        try await fixture.registry.delete(Fixture.token("b"), bob)
+        for number in 100..<200 {
+            let device = DeviceToken(
+                token: "token-\(number)", platform: .android, provider: .fcm, environment: .production, appVersion: nil,
+                locale: nil, lastRegisteredAt: fixture.clock.now)
+            _ = try await fixture.registry.register(device, fixture.alice)
+            try await fixture.registry.delete(device.token, fixture.alice)
+        }
+        #expect(try Self.left(fixture) == ["bbbbbbbbb"] + (150..<200).map { "token-\($0)" })
+        // One token all day is one.
+        for _ in 0..<60 {
+            try await fixture.register("c", bob)
+            try await fixture.registry.delete(Fixture.token("c"), bob)
+        }
+        #expect(try Self.left(fixture) == ["bbbbbbbbb"] + (150..<200).map { "token-\($0)" } + ["ccccccccc"])
+    }
+
+    @Test("one that was displaced, or wasn't seen for long, didn't leave; when one left is known as long as devices are kept")
+    func leftLongAgo() async throws {
+        let fixture = try Fixture()
+        let day: Int64 = 24 * 3_600_000
+        func retain() async throws {
+            _ = try await DeviceRetention(database: fixture.database, ageMilliseconds: 270 * day, pause: .zero)
+                .run(now: fixture.clock.now)
+        }
+        try await fixture.register("a")
+        fixture.clock.advance(seconds: 60)
+        let lines = (0..<51).map { "alice,token-\($0),android,,\(fixture.time(-1_000 + Int64($0)))\n" }
+        _ = try await fixture.importDevices(Self.header + lines.joined())
+        #expect(try fixture.registry.list(fixture.alice).count == 50)
+        try await fixture.register("b", bob)
+        try await fixture.registry.delete(Fixture.token("b"), bob)
+        #expect(try Self.left(fixture) == ["bbbbbbbbb"])
+        fixture.clock.advance(milliseconds: 270 * day)
+        try await retain()
+        #expect(try Self.left(fixture) == ["bbbbbbbbb"])
+        fixture.clock.advance(milliseconds: 1)
+        try await retain()
+        #expect(try Self.left(fixture) == [] && fixture.registry.list(fixture.alice).isEmpty)
+    }
+
+    @Test("that a token left one app says nothing of another")
+    func leftAnother() async throws {
+        let fixture = try Fixture()
+        let shop = User(app: "shop", userID: "alice")
+        try await fixture.register("a", shop)
+        try await fixture.registry.delete(Fixture.token("a"), shop)
+        #expect(try await fixture.importDevices(Self.header + Self.line("a", "alice", fixture.time(-5)))[.made] == 1)
     }
 
     @Test("a newer registration leaves what its file doesn't say as it is")

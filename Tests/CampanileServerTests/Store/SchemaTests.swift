@@ -156,6 +156,7 @@ struct SchemaTests {
         }
         #expect(states == Array(repeating: "gone150", count: 4) + ["owed2", "owed2"])
         #expect(try database.read { try !DepartedDeviceRepository.isAny(in: $0) })
+        #expect(try database.read { try LeftTokenRepository.leftAt(app: "default", token: "t", in: $0) } == nil)
     }
 
     @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
