@@ -5,8 +5,9 @@ Two files are made, CSV for the devices and NDJSON for the notifications, with q
 imported into an empty database without a server. Then every list must have the order of the file, every badge must be a recount and
 show 0, no push may be owed, and a second run of both must change nothing, to the byte of every row.
 
-Then a part of the file is imported beside a server, which creates notifications meanwhile, and the import is killed (kill -9) and
-run again until it is through. The icons that showed a number before must show it afterwards, but for what the server created.
+Then a part of the file is imported beside a server, which creates notifications meanwhile, and the import is killed (kill -9) three
+times, each time when it has done some of what was left and not all, and then run to its end. The icons that showed a number before must
+show it afterwards, but for what the server created.
 
 The control: a notification that is gone and a wrong count must be seen.
 """
@@ -26,6 +27,7 @@ import schema
 
 BEGIN = datetime.datetime(2024, 11, 1, tzinfo=datetime.UTC)
 MUST_MEBIBYTES = 100
+KILLS = 3
 
 
 def text_time(milliseconds):
@@ -161,6 +163,23 @@ def percentile(values, share):
     return sorted(values)[min(len(values) - 1, int(len(values) * share))]
 
 
+def imported(database):
+    with contextlib.closing(schema.connect(database)) as file:
+        return file.execute("SELECT count(*) FROM imported_entries").fetchone()[0]
+
+
+def killed(server, path, share):
+    """Starts an import and kills it when it has brought in this many. Gives how many were in before, and afterwards."""
+    before = imported(server.database)
+    run = Run(server, "notifications", path)
+    while run.process.poll() is None and imported(server.database) < before + share:
+        time.sleep(0.005)
+    run.process.kill()
+    run.process.wait()
+    run.process.stdout.close()
+    return before, imported(server.database)
+
+
 def beside(server, path, count, rng, report):
     users = [f"user{number}" for number in range(20)]
     creator = Creator(server, users)
@@ -169,24 +188,16 @@ def beside(server, path, count, rng, report):
     creator.start()
     time.sleep(2)
     idle, creator.milliseconds = creator.milliseconds, []
-    began, kills = time.monotonic(), 0
-    while True:
-        run = Run(server, "notifications", path)
-        if kills < 3:
-            time.sleep(rng.uniform(0.5, 2.0))
-            if run.process.poll() is None:
-                kills += 1
-            run.process.kill()
-            run.process.wait()
-        else:
-            run.end()
-            break
+    began = time.monotonic()
+    for _ in range(KILLS):
+        earlier, now = killed(server, path, rng.randrange(1, count // (KILLS + 2)))
+        report.check("killed", earlier < now < count, f"of {count} there were {earlier} before an import that was killed, {now} after it")
+    Run(server, "notifications", path).end()
     took = time.monotonic() - began
     busy = creator.milliseconds
     creator.stopping.set()
     creator.join()
     report.check("beside", creator.trouble is None, str(creator.trouble))
-    report.check("killed", kills == 3, f"only {kills} kills came in the middle")
     wrong = []
     for user in users:
         badge = server.connection().request("GET", "/badge", credential=server.user_token(user)).json()
@@ -197,12 +208,11 @@ def beside(server, path, count, rng, report):
     report.check("icons", not wrong, f"{wrong[:3]}")
     right, said = server.badge_audit()
     report.check("badges", right, said)
-    with contextlib.closing(schema.connect(server.database)) as file:
-        found = file.execute("SELECT count(*) FROM imported_entries").fetchone()[0]
+    found = imported(server.database)
     report.check("complete", found == count, f"{found} of {count}")
     size = os.path.getsize(server.database + "-wal") / 2**20
     report.check("log", size < 512, f"the log has {size:.0f} MiB")
-    print(f"imports: {count:,} notifications beside a server in {took:.1f} s with {kills} kills; a create meanwhile took "
+    print(f"imports: {count:,} notifications beside a server in {took:.1f} s with {KILLS} kills; a create meanwhile took "
           f"{percentile(busy, .5):.1f} ms (p99 {percentile(busy, .99):.1f}), before {percentile(idle, .5):.1f} ms "
           f"(p99 {percentile(idle, .99):.1f}); the log ended at {size:.0f} MiB", flush=True)
 
