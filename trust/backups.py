@@ -7,10 +7,11 @@ that was acknowledged before the command started is in it, unless its client has
 start (`backup.directory`), which is checked too.
 
 Then the server is lost, and the backup in the middle is restored to another folder. No id, version or sequence of an event that the
-lost server gave out may come from the restored one, for users that the backup has and for one that only the lost server knew.
+lost server gave out may come from the restored one, for users that the backup has and for one that only the lost server knew; also
+not if the lost machine's clock was an hour ahead.
 
 The control: a notification deleted from a backup and a wrong count must be seen; and a backup put in place by hand, without the
-restore, must give out versions again.
+restore, must give out versions and sequences again, and ids if the lost machine's clock was ahead.
 """
 import contextlib
 import glob
@@ -25,6 +26,7 @@ import load
 import schema
 
 LATE_USER = "only-the-lost-server-knew"
+AHEAD = 3_600_000   # milliseconds that the lost machine's clock may have been ahead of the one that restores
 
 
 def acknowledged(clients):
@@ -76,16 +78,21 @@ def given_out(server):
     return newest, version, sequence or 0
 
 
+def an_hour_later(one):
+    """The id that the lost server gave out instead if its clock was ahead: a UUIDv7 begins with its milliseconds, in 48 bits."""
+    return (int.from_bytes(one[:6], "big") + AHEAD).to_bytes(6, "big") + one[6:]
+
+
 def listen(server, user):
     """Opens a stream, so that the user's events are recorded, and gives the id of its first event."""
     link = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     link.request("GET", "/notifications/stream", headers={"Authorization": f"Bearer {server.user_token(user)}"})
     answer = link.getresponse()
-    while True:
-        line = answer.fp.readline().decode().strip()
-        if line.startswith("id:"):
+    for line in answer.fp:
+        if line.startswith(b"id:"):
             link.close()
             return int(line[3:])
+    raise harness.HarnessError(f"the stream of {user} was answered {answer.status} and ended without an event")
 
 
 def next_of(server, user):
@@ -119,12 +126,12 @@ def restore(options, folder, server, path, users, report):
         listen(server, user)
         connection.request("POST", "/notifications", credential=key, body={"user_id": user, "title": "Late", "body": "B"})
     server.kill()
-    lost = given_out(server)
+    newest, version, sequence = given_out(server)
     restored = serve_from(options, folder, "restored")
     said = restored.command("restore", path)[2]
     report.check("report", "is restored to" in said and "owed" in said, said)
     restored.start()
-    check_restored(report, restored, [*users[:3], LATE_USER, "somebody-new"], lost)
+    check_restored(report, restored, [*users[:3], LATE_USER, "somebody-new"], (an_hour_later(newest), version + AHEAD, sequence))
     clean, said = restored.badge_audit()
     report.check("badge audit", clean, said)
     restored.stop()
@@ -132,9 +139,9 @@ def restore(options, folder, server, path, users, report):
     by_hand, seen = serve_from(options, folder, "by-hand"), harness.Report()
     shutil.copy(path, by_hand.database)
     by_hand.start()
-    check_restored(seen, by_hand, [LATE_USER, users[0]], lost)
+    check_restored(seen, by_hand, [LATE_USER, users[0]], (an_hour_later(newest), version, sequence))
     by_hand.stop()
-    return sorted({"versions", "sequences"} - seen.kinds())
+    return sorted({"ids", "versions", "sequences"} - seen.kinds())
 
 
 def control(path, promised, clients):
