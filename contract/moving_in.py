@@ -35,14 +35,20 @@ INSERT INTO rpush_apps (name, environment, type) VALUES ('shop', 'production', '
     ('shop', 'development', 'Rpush::Client::ActiveRecord::Apnsp8::App'), ('shop', NULL, 'Rpush::Client::ActiveRecord::Fcm::App');
 CREATE TABLE rpush_feedback (id bigserial PRIMARY KEY, device_token varchar, failed_at timestamp NOT NULL, app_id integer);
 INSERT INTO rpush_feedback (device_token, failed_at, app_id) VALUES ('cd02', '2026-03-01 08:00', 1), ('cd01', '2026-01-01 08:00', 1);
-CREATE TABLE rpush_notifications (id bigserial PRIMARY KEY, badge integer, device_token varchar, alert text, data text, category varchar,
+CREATE TABLE rpush_notifications (id bigserial PRIMARY KEY, badge integer, device_token varchar, alert text, notification text, data text, category varchar,
     delivered boolean NOT NULL DEFAULT false, alert_is_json boolean NOT NULL DEFAULT false, app_id integer NOT NULL,
     type varchar NOT NULL DEFAULT 'Rpush::Client::ActiveRecord::Apnsp8::Notification', created_at timestamp NOT NULL);
 INSERT INTO rpush_notifications (device_token, alert, data, delivered, alert_is_json, app_id, created_at) VALUES
     ('cd01', 'Your order shipped', '{"url":"/orders/1"}', true, false, 1, '2026-01-05 08:00:00.1'),
     ('cd02', 'Your order shipped', '{"url":"/orders/1"}', true, false, 1, '2026-01-05 08:00:00.2'),
     ('cd03', '{"title":"Hello","body":"Two' || E'\\\\n' || 'lines, \\"quoted\\""}', NULL, true, true, 2, '2026-01-06 08:00'),
-    ('cd03', 'failed', NULL, false, false, 2, '2026-01-07 08:00'), ('gone', 'nobody''s', NULL, true, false, 1, '2026-01-07 08:00');
+    ('cd03', 'failed', NULL, false, false, 2, '2026-01-07 08:00'), ('gone', 'nobody''s', NULL, true, false, 1, '2026-01-07 08:00'),
+    ('cd01', 'after the release', NULL, true, false, 1, '2026-12-01 08:00'), ('cd01', NULL, '{"refresh":true}', true, false, 1, '2026-01-08 08:00');
+INSERT INTO rpush_notifications (device_token, notification, data, delivered, app_id, created_at, type) SELECT 'fcm:a', notification, data, true, 3,
+    created_at::timestamp, 'Rpush::Client::ActiveRecord::Fcm::Notification' FROM (VALUES
+    ('{"title":"Hello","body":"Two' || E'\\\\n' || 'lines, \\"quoted\\""}', NULL, '2026-01-06 08:00:00.9'),
+    ('{"title":"Your order","body":"It shipped","image":"https://example.com/1.png"}', '{"url":"/orders/3"}', '2026-01-07 08:00'),
+    ('{"body":"Only a text"}', NULL, '2026-01-08 08:00'), (NULL, '{"refresh":"1"}', '2026-01-09 08:00')) fcm (notification, data, created_at);
 
 CREATE TABLE noticed_events (id bigserial PRIMARY KEY, type varchar, record_type varchar, record_id bigint, params jsonb,
     notifications_count integer, created_at timestamp(6) NOT NULL, updated_at timestamp(6) NOT NULL);
@@ -57,6 +63,7 @@ INSERT INTO noticed_notifications (type, event_id, recipient_type, recipient_id,
     ('OrderNotifier::Notification', 1, 'User', 17, NULL, '2026-01-05 09:00', '2026-01-05 08:00:00.0004', '2026-01-05 08:00'),
     ('OrderNotifier::Notification', 2, 'User', 17, '2026-01-05 08:00', NULL, '2026-01-05 08:00:00.0001', '2026-01-05 08:00'),
     ('OrderNotifier::Notification', 1, 'User', 18, NULL, NULL, '2026-01-05 08:00:01.5', '2026-01-05 08:00'),
+    ('OrderNotifier::Notification', 1, 'User', 18, NULL, NULL, '2026-12-01 08:00', '2026-12-01 08:00'),
     ('OrderNotifier::Notification', 1, 'Team', 1, NULL, NULL, '2026-01-05 08:00', '2026-01-05 08:00');
 """
 
@@ -159,8 +166,10 @@ def test_inboxes_of_noticed(imported):
 
 
 def test_pushes_of_rpush(imported):
-    """One for a user, whatever number of devices; all read; what failed and what leads to nobody stays away."""
+    """One for a user, whatever number of devices, Apple's and Google's; all read; what failed, what shows nothing, what leads to nobody and
+    what came later stays away."""
     found = imported("notifications", "rpush_notifications n", ENTRIES)
     assert [row[:4] for row in found] == [
-        ("17", "Your order shipped", "Your order shipped", "/orders/1"), ("18", "Hello", 'Two\nlines, "quoted"', None)]
+        ("17", "Your order shipped", "Your order shipped", "/orders/1"), ("18", "Hello", 'Two\nlines, "quoted"', None),
+        ("18", "Your order", "It shipped", "/orders/3"), ("18", "Only a text", "Only a text", None)]
     assert all(created == read for *_, created, read in found)
