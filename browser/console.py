@@ -58,6 +58,33 @@ def test_the_console_shows_what_is_sent(world):
     page.wait("!document.querySelector('.phone-badge')", what="the phone's badge to leave")
 
 
+def test_deliveries_are_followed_in_words_and_drawn_anew_only_when_there_is_news(world):
+    world.device(IPHONE, "ios")
+    world.post()
+    page = world.console()
+    page.wait("document.querySelectorAll('.notification').length === 1")
+    page.evaluate("""(() => { const real = window.fetch; window.asked = [];
+      window.fetch = (path, ...rest) => !path.endsWith("/deliveries") ? real(path, ...rest)
+        : new Promise((resolve) => window.asked.push((delivery) => resolve(new Response(JSON.stringify({ reason: null, deliveries: [delivery] }))))); })()""")
+    delivery = {"token": IPHONE, "platform": "ios", "provider": "apns", "environment": "production", "state": "owed", "reason": None,
+                "attempts": 0, "next_attempt_at": "2040-01-01T00:00:00.000Z", "answers": []}
+    page.evaluate("document.querySelector('.notification [aria-label=Deliveries]').click()")
+    page.wait("window.asked.length === 1")
+    page.evaluate(f"window.asked[0]({json.dumps(delivery)})")
+    page.wait("document.getElementById('deliveries').open && document.querySelector('#deliveries .state.owed')")
+    page.evaluate("""(() => { window.changes = 0;
+      new MutationObserver((all) => { window.changes += all.length; })
+        .observe(document.getElementById("deliveries-body"), { childList: true, subtree: true, characterData: true }); })()""")
+    page.wait("window.asked.length === 2", what="another look, because the push is owed")
+    page.evaluate(f"window.asked[1]({json.dumps(delivery)})")
+    page.wait("window.asked.length === 3")
+    assert page.evaluate("window.changes") == 0
+    page.evaluate(f"window.asked[2]({json.dumps({**delivery, 'state': 'superseded', 'reason': 'restored'})})")
+    page.wait("document.querySelector('#deliveries .state.superseded')")
+    told = page.evaluate("document.getElementById('deliveries-body').textContent")
+    assert "owed when the backup was made" in told and "read, deleted or expired" not in told, told
+
+
 def test_what_others_do_appears_in_the_console(world):
     first, second = world.post(), world.post()
     page = world.console()

@@ -66,6 +66,45 @@ def settled(world, notification, seconds=30):
         time.sleep(0.05)
 
 
+def hold(page, start):
+    """Keeps back what the page asks of paths that begin so: the test answers, when and in the order that it likes (`answer`)."""
+    page.evaluate("""(start => { const real = window.fetch; window.asked ??= [];
+      window.fetch = (path, ...rest) => !path.startsWith(start) ? real(path, ...rest)
+        : new Promise((resolve) => window.asked.push({ path: decodeURIComponent(path), resolve, query: new URLSearchParams(path.split("?")[1]) }));
+      })""" + f"({json.dumps(start)})")
+
+
+def answer(page, number, body, status=200):
+    page.evaluate(f"window.asked[{number}].resolve(new Response({json.dumps(json.dumps(body))}, {{ status: {status} }}))")
+
+
+def asked(page, number):
+    """What was asked for in the query, as the first, second, … of what is held back."""
+    page.wait(f"(window.asked ?? []).length > {number}", what=f"question {number}")
+    return dict(page.evaluate(f"[...window.asked[{number}].query]"))
+
+
+def found(users, cursor=None):
+    """An answer of /operate/deliveries with a delivery for each of these users."""
+    return {"next_cursor": cursor, "deliveries": [delivery(user_id=user) for user in users]}
+
+
+def delivery(**members):
+    return {"id": "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a48", "notification_id": "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47", "user_id": USER,
+            "created_at": "2026-11-01T00:00:00.000Z", "token": "91de8f", "platform": "ios", "provider": "apns", "environment": "production",
+            "state": "rejected", "reason": None, "attempts": 1, "next_attempt_at": None, "settled_at": None, "traceparent": None,
+            "answers": [], **members}
+
+
+def search(page, reason):
+    page.fill("#reason", reason)
+    page.press("Enter")
+
+
+SHOWN_USERS = "[...document.querySelectorAll('#push-list .link')].map((node) => node.textContent).join()"
+FURTHER = "!document.getElementById('further').hidden"
+
+
 def refuse(world, reason, **more):
     world.simulator.set_faults([{"match": {"service": "apns"}, "action": {"type": "status", "reason": reason, **more}}])
 
@@ -182,6 +221,133 @@ def test_an_answer_that_comes_late_is_shown_under_nobody_elses_name(world):
     let_answers_go(page)
     assert page.evaluate("document.getElementById('user-inbox').textContent").count("Alice's") == 0
     assert "Bob's" in page.evaluate("document.getElementById('user-inbox').textContent")
+
+
+@pytest.mark.complaints(*REFUSED)
+def test_a_user_who_is_not_there_is_said_so_to_nobody_who_asked_for_another_one_since(world):
+    world.post(push=False)
+    page = world.operator()
+    hold(page, "/operate/users/nobody")
+    page.fill("#look-user", "nobody")
+    page.press("Enter")
+    page.wait("window.asked.length === 1")
+    page.fill("#look-user", USER)
+    page.press("Enter")
+    page.wait("!document.getElementById('user-seen').hidden", what="alice, though the answer about nobody isn't there")
+    answer(page, 0, {"title": "Not found", "status": 404, "code": "not_found"}, 404)
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert page.evaluate("document.getElementById('look-user-error').textContent") == ""
+    assert page.evaluate("document.getElementById('user-name').textContent") == USER
+
+
+def test_a_search_that_is_not_over_gives_way_to_the_next_one(world):
+    page = world.operator()
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    hold(page, "/operate/deliveries?")
+    search(page, "First")
+    assert asked(page, 0) == {"state": "rejected", "reason": "First"}
+    answer(page, 0, found([], "cursor of the first"))
+    assert asked(page, 1) == {"state": "rejected", "reason": "First", "cursor": "cursor of the first"}
+    search(page, "Second")
+    assert asked(page, 2) == {"state": "rejected", "reason": "Second"}
+    answer(page, 1, found(["first"], "another cursor of the first"))
+    answer(page, 2, found([], "cursor of the second"))
+    assert asked(page, 3) == {"state": "rejected", "reason": "Second", "cursor": "cursor of the second"}
+    answer(page, 3, found(["second"]))
+    page.wait(f"{SHOWN_USERS} === 'second'")
+    assert not page.evaluate(FURTHER)
+    page.click("[name=push-state][value=gone]")
+    assert asked(page, 4) == {"state": "gone", "reason": "Second"}
+
+
+@pytest.mark.complaints("the server responded with a status of 5")
+def test_a_search_that_fails_leaves_nothing_of_the_one_before(world):
+    page = world.operator()
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    hold(page, "/operate/deliveries?")
+    search(page, "First")
+    asked(page, 0)
+    answer(page, 0, found(["first"], "cursor"))
+    page.wait(f"{SHOWN_USERS} === 'first' && {FURTHER}")
+    search(page, "Second")
+    asked(page, 1)
+    assert page.evaluate(SHOWN_USERS) == "" and not page.evaluate(FURTHER)
+    answer(page, 1, {"title": "Unavailable", "detail": "The database can't be read."}, 503)
+    page.wait("document.getElementById('alerts').textContent.includes('Unavailable')")
+    assert page.evaluate(SHOWN_USERS) == "" and not page.evaluate(FURTHER)
+    search(page, "Third")
+    asked(page, 2)
+    answer(page, 2, found(["third"]))
+    page.wait(f"{SHOWN_USERS} === 'third' && document.getElementById('alerts').textContent === ''")
+
+
+def test_looking_further_back_belongs_to_its_search(world):
+    page = world.operator()
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    hold(page, "/operate/deliveries?")
+    search(page, "First")
+    asked(page, 0)
+    answer(page, 0, found(["first"], "cursor of the first"))
+    page.wait(FURTHER)
+    page.click("#further")
+    assert asked(page, 1)["cursor"] == "cursor of the first"
+    search(page, "Second")
+    assert asked(page, 2) == {"state": "rejected", "reason": "Second"}
+    answer(page, 2, found(["second"], "cursor of the second"))
+    page.wait(f"{SHOWN_USERS} === 'second' && {FURTHER}")
+    page.click("#further")
+    assert asked(page, 3) == {"state": "rejected", "reason": "Second", "cursor": "cursor of the second"}
+    answer(page, 1, found(["older of the first"], "another cursor of the first"))
+    answer(page, 3, found(["older"], "last"))
+    page.wait(f"{SHOWN_USERS} === 'second,older'")
+    page.click("#further")
+    assert asked(page, 4)["cursor"] == "last"
+
+
+def test_a_story_is_drawn_anew_only_when_there_is_news(world):
+    """Its place is read out whenever it changes."""
+    page = world.operator()
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    hold(page, "/operate/deliveries?")
+    search(page, "First")
+    asked(page, 0)
+    answer(page, 0, found([USER]))
+    page.wait("document.querySelector('.push')")
+    page.click(".push .icon-button")
+    assert "notification_id" in asked(page, 1)
+    answer(page, 1, {"next_cursor": None, "deliveries": [delivery(state="owed", next_attempt_at="2040-01-01T00:00:00.000Z")]})
+    page.wait("document.getElementById('story').open")
+    page.evaluate("""(() => { window.changes = 0;
+      new MutationObserver((all) => { window.changes += all.length; })
+        .observe(document.getElementById("story-body"), { childList: true, subtree: true, characterData: true }); })()""")
+    asked(page, 2)
+    answer(page, 2, {"next_cursor": None, "deliveries": [delivery(state="owed", next_attempt_at="2040-01-01T00:00:00.000Z")]})
+    asked(page, 3)
+    assert page.evaluate("window.changes") == 0
+    answer(page, 3, {"next_cursor": None, "deliveries": [delivery(state="superseded", reason="restored")]})
+    page.wait("document.querySelector('#story .state.superseded') && window.changes > 0")
+
+
+def test_a_reason_of_ours_has_words_of_its_own(world):
+    """Not those of its state: what a restore settled was neither read, nor deleted, nor had it expired."""
+    page = world.operator()
+    page.wait("document.querySelectorAll('[aria-disabled=true]').length === 0")
+    hold(page, "/operate/deliveries?")
+    search(page, "restored")
+    asked(page, 0)
+    both = {"next_cursor": None, "deliveries": [
+        delivery(state="superseded", reason="restored"), delivery(state="accepted", reason="without_link")]}
+    answer(page, 0, both)
+    page.wait("document.querySelectorAll('.push').length === 2")
+    page.click(".push .icon-button")
+    asked(page, 1)
+    answer(page, 1, both)
+    page.wait("document.getElementById('story').open")
+    for place in ("push-list", "story-body"):
+        told = page.evaluate(f"document.getElementById('{place}').textContent")
+        assert "owed when the backup was made" in told and "read, deleted or expired" not in told, told
+        assert "the provider took it, without its deep link" in told, told
 
 
 def test_why_nothing_was_owed_can_be_asked_for(world):

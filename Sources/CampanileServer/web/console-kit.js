@@ -44,11 +44,25 @@ function age(date, now) {
 /** A <time> that says how long ago it was; `redrawTimes` brings it up to date. */
 export function time(text) {
   const date = new Date(text);
-  return element("time", { datetime: text, title: absolute.format(date) }, age(date, Date.now()));
+  // An age that grows is no news, where news is read out.
+  return element("time", { datetime: text, title: absolute.format(date), "aria-live": "off" }, age(date, Date.now()));
 }
 
 export function redrawTimes() {
-  for (const node of document.querySelectorAll("time[datetime]")) node.textContent = age(new Date(node.dateTime), Date.now());
+  for (const node of document.querySelectorAll("time[datetime]")) {
+    const text = age(new Date(node.dateTime), Date.now());
+    if (node.textContent !== text) node.textContent = text;
+  }
+}
+
+const drawnOf = new WeakMap(); // place -> what it was drawn of
+
+/** Draws a place anew if it is of something else than before: where that is read out, nobody is to hear the same again. */
+export function drawNews(place, shown, draw) {
+  const text = JSON.stringify(shown);
+  if (drawnOf.get(place) === text) return;
+  drawnOf.set(place, text);
+  place.replaceChildren(draw());
 }
 
 /** What the server answers when it can't do what it is asked (RFC 9457). */
@@ -128,4 +142,32 @@ export async function attempt(button, work) {
   } finally {
     button?.removeAttribute("aria-disabled");
   }
+}
+
+/** What a person asked for since is more urgent than what these buttons still wait for. */
+export function free(...buttons) {
+  for (const button of buttons) button.removeAttribute("aria-disabled");
+}
+
+/**
+ * Shows in a dialog what `ask(id)` answers, and asks again while `draw(id, answer)` says that more is to come.
+ * Gives the function that shows the dialog for an id.
+ */
+export function follow(dialog, recheck, ask, draw) {
+  let looking = null;
+  let shown = null; // what was asked for last
+  dialog.addEventListener("close", () => clearTimeout(looking));
+
+  async function look(id) {
+    clearTimeout(looking);
+    const answer = await ask(id);
+    if (shown !== id) return;
+    if (draw(id, answer)) looking = setTimeout(() => attempt(null, async () => dialog.open && shown === id && look(id)), recheck);
+  }
+
+  return async (id) => {
+    shown = id;
+    await look(id);
+    if (shown === id && !dialog.open) dialog.showModal();
+  };
 }

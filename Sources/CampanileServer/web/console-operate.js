@@ -24,8 +24,8 @@ function stretch(milliseconds) {
   return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} days`;
 }
 
-export function makeOperator(kit, { call, makePicture, states, reasons }) {
-  const { attempt, element, find, icon, redrawTimes, time } = kit;
+export function makeOperator(kit, { call, makePicture, fate, reasons }) {
+  const { attempt, element, find, free, icon, redrawTimes, time } = kit;
   const ending = (token) => (token ? element("code", { title: "The end of its token" }, `…${token}`) : null);
 
   // --- the providers, and the last hour
@@ -116,13 +116,15 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
   // --- deliveries
 
   const list = find("push-list");
+  const further = find("further");
+  const reasonForm = find("reason-form");
   let filter = { state: "rejected", reason: "" };
-  let cursor = null;
-  let round = 0;
+  let latest = null; // the round whose deliveries are shown: what an older one still finds is nobody's any more
 
-  function why({ state, reason, answers }) {
+  function why(delivery) {
+    const { state, reason, answers } = delivery;
     if (state === "none") return reasons[reason] ?? "";
-    return element("span", {}, states[state] ?? "", " ", answers.at(-1)?.reason ? element("code", {}, answers.at(-1).reason) : reason ? element("code", {}, reason) : null);
+    return element("span", {}, fate(delivery), " ", answers.at(-1)?.reason ? element("code", {}, answers.at(-1).reason) : reason ? element("code", {}, reason) : null);
   }
 
   function storyButton(notification, label = "From creation to answer") {
@@ -147,42 +149,55 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
   }
 
   /** A page may hold nothing and have a next one: goes on until there is something, or it is enough. */
-  async function search(isNew) {
-    const mine = isNew ? (round += 1) : round;
-    if (isNew) cursor = null;
-    let found = [];
-    for (let page = 0; page < searches && found.length === 0; page += 1) {
-      const query = new URLSearchParams(Object.entries({ ...filter, cursor: cursor ?? "" }).filter(([, value]) => value));
-      const answer = await call("GET", `/operate/deliveries?${query}`);
-      if (mine !== round) return;
-      found = answer.deliveries;
-      cursor = answer.next_cursor;
-      if (cursor === null) break;
+  async function search(mine) {
+    if (mine.isBusy) return;
+    mine.isBusy = true;
+    try {
+      let found = [];
+      for (let page = 0; page < searches && found.length === 0; page += 1) {
+        const query = new URLSearchParams(Object.entries({ ...mine.filter, cursor: mine.cursor ?? "" }).filter(([, value]) => value));
+        const answer = await call("GET", `/operate/deliveries?${query}`);
+        if (mine !== latest) return;
+        found = answer.deliveries;
+        mine.cursor = answer.next_cursor;
+        if (mine.cursor === null) break;
+      }
+      list.append(...found.map(row));
+      find("no-pushes").hidden = list.children.length > 0;
+      find("no-pushes").textContent = mine.cursor === null ? "There is none." : "None among the newest ones.";
+      further.hidden = mine.cursor === null;
+    } catch (problem) {
+      if (mine === latest) throw problem;
+    } finally {
+      mine.isBusy = false;
     }
-    if (isNew) list.replaceChildren();
-    list.append(...found.map(row));
-    find("no-pushes").hidden = list.children.length > 0;
-    find("no-pushes").textContent = cursor === null ? "There is none." : "None among the newest ones.";
-    find("further").hidden = cursor === null;
+  }
+
+  /** A new round, from the newest delivery on; also while another one is under way. */
+  function searchFor(change) {
+    filter = { ...filter, ...change };
+    const mine = (latest = { filter, cursor: null, isBusy: false });
+    list.replaceChildren();
+    find("no-pushes").hidden = true;
+    further.hidden = true;
+    const button = reasonForm.querySelector("[type=submit]");
+    free(button, further);
+    attempt(button, () => search(mine));
   }
 
   for (const radio of document.querySelectorAll("input[name=push-state]")) {
-    radio.addEventListener("change", () => {
-      filter = { ...filter, state: radio.value };
-      attempt(null, () => search(true));
-    });
+    radio.addEventListener("change", () => searchFor({ state: radio.value }));
   }
-  find("reason-form").addEventListener("submit", (event) => {
+  reasonForm.addEventListener("submit", (event) => {
     event.preventDefault();
-    filter = { ...filter, reason: find("reason").value.trim() };
-    attempt(event.target.querySelector("[type=submit]"), () => search(true));
+    searchFor({ reason: find("reason").value.trim() });
   });
-  const further = find("further");
-  further.addEventListener("click", () => attempt(further, () => search(false)));
+  further.addEventListener("click", () => attempt(further, () => search(latest)));
 
   // --- a user
 
   const lookup = find("lookup-form");
+  const more = find("user-older");
   let user = null;
   let older = null;
 
@@ -209,9 +224,10 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
 
   async function inbox(isFirst) {
     const mine = user;
+    const cursor = isFirst ? null : older;
     const path = `/operate/users/${encodeURIComponent(mine.name)}/notifications`;
-    const page = await call("GET", isFirst ? path : `${path}?cursor=${older}`);
-    if (mine !== user) return; // somebody else is looked at by now
+    const page = await call("GET", isFirst ? path : `${path}?cursor=${cursor}`);
+    if (mine !== user || (!isFirst && cursor !== older)) return; // somebody else is looked at by now, or this page is shown
     older = page.next_cursor;
     const rows = page.notifications.map(notificationRow);
     if (isFirst) find("user-inbox").replaceChildren(...rows);
@@ -226,10 +242,12 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
     kit.showFieldErrors(lookup, []);
     const mine = (user = { name });
     find("user-seen").hidden = true;
+    free(more);
     let seen;
     try {
       seen = await call("GET", `/operate/users/${encodeURIComponent(name)}`);
     } catch (problem) {
+      if (mine !== user) return;
       if (problem.status !== 404) throw problem;
       return kit.showFieldErrors(lookup, [{ field: "user", message: "The app knows nothing of this user." }]);
     }
@@ -249,23 +267,19 @@ export function makeOperator(kit, { call, makePicture, states, reasons }) {
     event.preventDefault();
     const name = lookup.elements.user.value.trim();
     if (!name) return kit.showFieldErrors(lookup, [{ field: "user", message: "Name a user." }]);
-    attempt(lookup.querySelector("[type=submit]"), () => look(name));
+    const button = lookup.querySelector("[type=submit]");
+    free(button);
+    attempt(button, () => look(name));
   });
-  const more = find("user-older");
   more.addEventListener("click", () => attempt(more, () => inbox(false)));
 
-  const story = makeStory(kit, { call, states, reasons, ending });
-  attempt(null, () => search(true));
+  const story = makeStory(kit, { call, fate, reasons, ending });
+  searchFor({});
   watch();
 }
 
 /** One notification from its creation to the providers' answers. */
-function makeStory({ attempt, element, find, icon, time }, { call, states, reasons, ending }) {
-  const dialog = find("story");
-  let looking = null;
-  let shown = null; // the notification that was asked for last
-  dialog.addEventListener("close", () => clearTimeout(looking));
-
+function makeStory({ drawNews, element, find, follow, icon, time }, { call, fate, reasons, ending }) {
   /** How long after the notification's creation. */
   const after = (created, at) => `+${stretch(Date.parse(at) - Date.parse(created))}`;
 
@@ -273,45 +287,35 @@ function makeStory({ attempt, element, find, icon, time }, { call, states, reaso
     return element("li", {}, element("span", { class: "after" }, after(created, at)), element("span", {}, ...what, " ", element("span", { class: "hint" }, time(at))));
   }
 
-  function drawDelivery({ created_at, token, platform, provider, state, reason, attempts, next_attempt_at, answers }) {
+  function drawDelivery(delivery) {
+    const { created_at, token, platform, provider, state, reason, attempts, next_attempt_at, answers } = delivery;
     const steps = answers.map(({ at, outcome, status, reason: word }) =>
       moment(created_at, at, `${names[provider] ?? "The provider"} answered `, element("b", {}, outcome), status ? ` · ${status}` : "", " ", word ? element("code", {}, word) : ""));
     if (next_attempt_at) steps.push(moment(created_at, next_attempt_at, "The next attempt"));
     return element("li", { class: "delivery" }, icon("phone"),
       element("div", {},
         element("p", {}, element("b", {}, systems[platform] ?? "A former device"), " ", ending(token)),
-        element("p", {}, element("span", { class: `state ${state}` }, state), ` ${states[state] ?? ""}`, attempts > 1 ? `, ${attempts} attempts` : "",
+        element("p", {}, element("span", { class: `state ${state}` }, state), ` ${fate(delivery)}`, attempts > 1 ? `, ${attempts} attempts` : "",
           reason ? element("code", {}, ` ${reason}`) : ""),
         steps.length ? element("ol", { class: "steps" }, ...steps) : null));
   }
 
-  /** Gives whether more is to come. */
-  async function draw(id) {
-    clearTimeout(looking);
-    const { deliveries } = await call("GET", `/operate/deliveries?notification_id=${id}`);
-    if (shown !== id) return false;
+  function draw(id, { deliveries }) {
     const [first] = deliveries;
     find("story-head").replaceChildren(...(first ? ["Created ", time(first.created_at), ` for ${first.user_id}`] : []));
     const none = deliveries.find(({ state }) => state === "none");
-    find("story-body").replaceChildren(
+    drawNews(find("story-body"), [id, deliveries], () =>
       deliveries.length && !none
         ? element("ul", { class: "delivery-list" }, ...deliveries.map(drawDelivery))
         : element("p", { class: "nothing" }, none ? reasons[none.reason] ?? "" : "Its deliveries have had their time."));
     return deliveries.some(({ state }) => state === "owed" || state === "sending");
   }
 
-  function lookAgainAt(id) {
-    looking = setTimeout(() => attempt(null, async () => (await draw(id)) && dialog.open && lookAgainAt(id)), recheck);
-  }
+  const showStory = follow(find("story"), recheck, (id) => call("GET", `/operate/deliveries?notification_id=${id}`), draw);
 
-  async function show({ id, title }) {
-    shown = id;
+  function show({ id, title }) {
     find("story-of").textContent = title ?? id;
-    find("story-body").replaceChildren();
-    const isOpen = await draw(id);
-    if (shown !== id) return;
-    if (!dialog.open) dialog.showModal();
-    if (isOpen) lookAgainAt(id);
+    return showStory(id);
   }
 
   return { show };

@@ -9,15 +9,22 @@ export const reasons = {
   imported: "Nothing was owed: it was imported.",
 };
 
-export const states = {
+const states = {
   owed: "waits for its turn", sending: "is on its way", accepted: "the provider took it",
   superseded: "read, deleted or expired before it was sent", withheld: "the app is too old for its deep link",
   gone: "the device has left",
   rejected: "the provider refused it for good", failed: "every attempt failed",
 };
 
+/** What became of a delivery, in words. */
+export function fate({ state, reason }) {
+  if (reason === "restored") return "it was owed when the backup was made from which the database was restored";
+  const words = states[state] ?? "";
+  return reason === "without_link" ? `${words}, without its deep link: the app is too old for it` : words;
+}
+
 export function makeSending(kit, { call, user, onSent }) {
-  const { Problem, attempt, element, find, icon, shortToken, showFieldErrors, time } = kit;
+  const { Problem, attempt, drawNews, element, find, follow, icon, shortToken, showFieldErrors, time } = kit;
   const form = find("compose");
   find("no-key").hidden = Boolean(call);
   form.hidden = !call;
@@ -99,10 +106,6 @@ export function makeSending(kit, { call, user, onSent }) {
 
   // --- deliveries
 
-  const dialog = find("deliveries");
-  let looking = null;
-  dialog.addEventListener("close", () => clearTimeout(looking));
-
   function drawDelivery(delivery) {
     const { token, platform, provider, environment, state, attempts, next_attempt_at, answers } = delivery;
     const where = [provider === "fcm" ? "FCM" : provider === "apns" ? "APNs" : null, environment === "sandbox" ? "sandbox" : null];
@@ -116,29 +119,24 @@ export function makeSending(kit, { call, user, onSent }) {
         element("p", {}, element("b", {}, platform === "ios" ? "iOS" : platform === "android" ? "Android" : "A former device"), " ",
           token ? element("code", { title: token }, shortToken(token)) : "", " ",
           element("span", { class: "hint" }, where.filter(Boolean).join(", "))),
-        element("p", {}, element("span", { class: `state ${state}` }, state), ` ${states[state]}`,
+        element("p", {}, element("span", { class: `state ${state}` }, state), ` ${fate(delivery)}`,
           attempts > 1 ? `, ${attempts} attempts` : "", next_attempt_at ? ", next " : "", next_attempt_at ? time(next_attempt_at) : ""),
         answers.length ? list : null));
   }
 
-  async function look(id) {
-    clearTimeout(looking);
-    const { reason, deliveries } = await call("GET", `/notifications/${id}/deliveries`);
-    const body = deliveries.length
-      ? element("ul", { class: "delivery-list" }, ...deliveries.map(drawDelivery))
-      : element("p", { class: "nothing" }, reasons[reason] ?? "No device has a part in it any more.");
-    find("deliveries-body").replaceChildren(body);
-    const isOpen = deliveries.some(({ state }) => state === "owed" || state === "sending");
-    if (isOpen && dialog.open) looking = setTimeout(() => attempt(null, () => look(id)), recheck);
+  function draw(id, { reason, deliveries }) {
+    drawNews(find("deliveries-body"), [id, reason, deliveries], () =>
+      deliveries.length
+        ? element("ul", { class: "delivery-list" }, ...deliveries.map(drawDelivery))
+        : element("p", { class: "nothing" }, reasons[reason] ?? "No device has a part in it any more."));
+    return deliveries.some(({ state }) => state === "owed" || state === "sending");
   }
 
+  const show = follow(find("deliveries"), recheck, (id) => call("GET", `/notifications/${id}/deliveries`), draw);
+
   function showDeliveries({ id, title }) {
-    return attempt(null, async () => {
-      find("deliveries-of").textContent = title;
-      find("deliveries-body").replaceChildren();
-      await look(id);
-      if (!dialog.open) dialog.showModal();
-    });
+    find("deliveries-of").textContent = title;
+    return attempt(null, () => show(id));
   }
 
   return { showDeliveries };

@@ -1,7 +1,7 @@
 // The console: signs a user in, and puts the parts together. The parts' addresses stand in the page.
 
 const load = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
-const [{ listen }, { phone, redraw }, kit, { makeInbox }, { makeSending, reasons, states }, { makeDevices }, { makeOperator }, { makePicture }] =
+const [{ listen }, { phone, redraw }, kit, { makeInbox }, { fate, makeSending, reasons }, { makeDevices }, { makeOperator }, { makePicture }] =
   await Promise.all(["badge", "phones", "kit", "inbox", "sending", "devices", "operate", "pictures"].map(load));
 const { attempt, caller, complain, element, find, redrawTimes, showFieldErrors } = kit;
 
@@ -89,7 +89,7 @@ for (const id of ["sign-out", "operator-sign-out"]) find(id).addEventListener("c
 function beginOperating(key) {
   find("sign-in").hidden = true;
   find("operator").hidden = false;
-  makeOperator(kit, { call: caller(key, (problem) => leave(problem.message, "key")), makePicture, states, reasons });
+  makeOperator(kit, { call: caller(key, (problem) => leave(problem.message, "key")), makePicture, fate, reasons });
 }
 
 function begin(session) {
