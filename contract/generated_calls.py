@@ -20,7 +20,7 @@ from generated_clients import KINDS, Refused, World, ruby
 from harness import serving
 
 PUSH_SECONDS = 30   # until a push is out; a debug binary on a busy machine is slow
-IOS_TOKEN, PUSHED_TOKEN, ANDROID_TOKEN = "0f" * 32, "a1" * 32, "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"
+IOS_TOKEN, PUSHED_TOKEN, LOOKED_AT_TOKEN, ANDROID_TOKEN = "0f" * 32, "a1" * 32, "b2" * 29 + "91de8f", "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"
 UNKNOWN = uuid.UUID("0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47")
 NATIVE = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA = {"order": 42, "express": True, "carrier": "Post", "weight": 1.5}
@@ -71,6 +71,15 @@ def create(world, user, **members):
     return world.producer.call("createNotification", body=body).data
 
 
+def settled(world, made):
+    """The notification, when its only push is out."""
+    deadline = time.monotonic() + PUSH_SECONDS
+    while (found := world.producer.call("listDeliveries", id=made.id).data).deliveries[0].state in ("owed", "sending"):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
+    return made
+
+
 # --- what a producer does
 
 def test_creating_with_everything_that_can_be_said(world):
@@ -110,11 +119,8 @@ def test_following_pushes(world):
     reader = world.reader("dora")
     reader.call("registerDeviceToken", body=reader.model("IOSRegistration", token=PUSHED_TOKEN, platform="ios"))
     expires = datetime.datetime(2040, 1, 15, 12, tzinfo=datetime.UTC)
-    made = create(world, "dora", sound=None, data=DATA, expires_at=expires)
-    deadline = time.monotonic() + PUSH_SECONDS
-    while (found := world.producer.call("listDeliveries", id=made.id).data).deliveries[0].state in ("owed", "sending"):
-        assert time.monotonic() < deadline, found
-        time.sleep(0.05)
+    made = settled(world, create(world, "dora", sound=None, data=DATA, expires_at=expires))
+    found = world.producer.call("listDeliveries", id=made.id).data
     delivery = found.deliveries[0]
     assert (found.notification_id, found.reason, delivery.token) == (made.id, None, PUSHED_TOKEN), found
     assert (delivery.platform, delivery.provider, delivery.environment) == ("ios", "apns", "production"), found
@@ -200,6 +206,14 @@ def test_making_a_stream_token(world):
     assert (made.status, is_time(made.data.expires_at)) == (201, True) and made.data.token.startswith("cms_"), made
 
 
+def test_asking_what_apps_may_know(world):
+    app = world.connect(world.token("ivan"), user_agent=NATIVE)
+    seen = app.call("getClient").data
+    assert (seen.native, seen.platform) == (True, "ios"), seen
+    assert app.call("listDeepLinks").data.deep_links == []
+    refusal(404, "not_found", app, "getPathConfiguration", name="ios_v1.json")
+
+
 # --- what whoever runs the server does
 
 def test_asking_for_health(world):
@@ -211,6 +225,40 @@ def test_asking_for_health(world):
     assert (told.status, told.reasons, told.details) == ("ready", [], []), told
     refusal(401, "unauthorized", anyone, "getMetrics")
     refusal(403, "forbidden", world.producer, "getMetrics")
+
+
+def test_looking_as_an_operator(world):
+    """The last hour has nulls before the server's start; a delivery has the same answers as its producer is told."""
+    reader, operator = world.reader("kate"), world.connect(world.operate_key)
+    reader.call("registerDeviceToken", body=reader.model("IOSRegistration", token=LOOKED_AT_TOKEN, platform="ios"))
+    made = settled(world, create(world, "kate", category="SEEN", deep_link="/orders/42"))
+
+    overview = operator.call("getOverview").data
+    assert overview.app == "default" and is_time(overview.at) and is_time(overview.started_at), overview
+    assert [one.provider for one in overview.providers] == ["apns", "fcm"], overview
+    apple = overview.providers[0]
+    assert (apple.condition, apple.reason, apple.since, apple.owed.count) == ("sandbox", None, None, 0), apple
+    assert len(overview.last_hour.created) == 60 and overview.last_hour.created[0] is None and overview.last_hour.created[-1] is not None
+    assert sum(count or 0 for count in apple.last_hour.accepted) >= 1, apple.last_hour
+    assert (overview.dead_tokens.last_hour, overview.dead_tokens.latest) == (0, []), overview.dead_tokens
+
+    found = operator.call("searchDeliveries", notification_id=made.id).data
+    [delivery] = found.deliveries
+    assert found.next_cursor is None and (delivery.notification_id, delivery.user_id) == (made.id, "kate"), found
+    assert (delivery.token, delivery.state, delivery.reason, delivery.platform) == (LOOKED_AT_TOKEN[-6:], "accepted", None, "ios"), found
+    assert is_time(delivery.created_at) and [(one.outcome, one.status) for one in delivery.answers] == [("accepted", 200)], found
+    assert [one.user_id for one in operator.call("searchDeliveries", state="accepted").data.deliveries].count("kate") == 1
+    assert operator.call("searchDeliveries", reason="NobodySaysSo").data.deliveries == []
+
+    seen = operator.call("getUser", user_id="kate").data
+    [device] = seen.device_tokens
+    assert (seen.user_id, seen.badge.count, seen.badge.unread_count) == ("kate", 1, 1), seen
+    assert (device.token, device.told_count, device.in_flight, device.next_push_at) == (LOOKED_AT_TOKEN[-6:], 1, False, None), device
+    inbox = operator.call("listNotificationsOfUser", user_id="kate").data
+    assert inbox.next_cursor is None and [(one.id, one.category, one.read_at) for one in inbox.notifications] == [(made.id, "SEEN", None)], inbox
+
+    refusal(404, "not_found", operator, "getUser", user_id="nobody-at-all")
+    refusal(403, "forbidden", world.producer, "getOverview")
 
 
 # --- problems

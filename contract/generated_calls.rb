@@ -5,7 +5,7 @@ require "json"
 require "openapi_client"
 
 GIVEN = JSON.parse($stdin.read)
-IOS_TOKEN, PUSHED_TOKEN, ANDROID_TOKEN = "0f" * 32, "a1" * 32, "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"
+IOS_TOKEN, PUSHED_TOKEN, LOOKED_AT_TOKEN, ANDROID_TOKEN = "0f" * 32, "a1" * 32, "b2" * 29 + "91de8f", "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"
 UNKNOWN = "0193f8a2-7c1e-7b52-9d3a-5f0c2e8b1a47"
 NATIVE = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
 DATA = { "order" => 42, "express" => true, "carrier" => "Post", "weight" => 1.5 }
@@ -55,6 +55,16 @@ def refusal(status, code)
   [problem, refused]
 end
 
+# The notification's only delivery, when the provider has accepted it.
+def accepted(made)
+  deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PUSH_SECONDS
+  until (delivery = producer.list_deliveries(made.id).deliveries.first).state == "accepted"
+    raise Failure, delivery.inspect if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
+    sleep 0.05
+  end
+  delivery
+end
+
 CALLS = {}
 def calls(name, &block) = CALLS[name] = block
 
@@ -89,11 +99,7 @@ calls "following pushes" do
   same ["no_devices", []], [nobody.reason, nobody.deliveries], "the deliveries of who has no device"
   reader(C::DevicesApi, "dora").register_device_token(C::IOSRegistration.new(token: PUSHED_TOKEN, platform: "ios"))
   made = create("dora", sound: nil, data: DATA, expires_at: EXPIRES.iso8601)
-  deadline = Process.clock_gettime(Process::CLOCK_MONOTONIC) + PUSH_SECONDS
-  until (delivery = producer.list_deliveries(made.id).deliveries.first).state == "accepted"
-    raise Failure, delivery.inspect if Process.clock_gettime(Process::CLOCK_MONOTONIC) > deadline
-    sleep 0.05
-  end
+  delivery = accepted(made)
   same [PUSHED_TOKEN, "ios", "apns", "production", 1, nil, true],
        [delivery.token, delivery.platform, delivery.provider, delivery.environment, delivery.attempts, delivery.next_attempt_at,
         time?(delivery.settled_at)], "the delivery"
@@ -174,6 +180,14 @@ calls "making a stream token" do
   same [true, true], [made.token.start_with?("cms_"), time?(made.expires_at)], "the token"
 end
 
+calls "asking what apps may know" do
+  app = reader(C::AppsApi, "ivan", user_agent: NATIVE)
+  seen = app.get_client
+  same [true, "ios"], [seen.native, seen.platform], "the client"
+  same [], app.list_deep_links.deep_links, "the deep links"
+  refusal(404, "not_found") { app.get_path_configuration("ios_v1.json") }
+end
+
 # --- what whoever runs the server does
 
 calls "asking for health" do
@@ -182,6 +196,36 @@ calls "asking for health" do
   same ["ok", "ready", 0, nil], [anyone.get_health.status, ready.status, ready.reason_count, ready.reasons], "the health"
   told = with(C::OperationsApi, GIVEN["operate_key"]).get_readiness
   same ["ready", [], []], [told.status, told.reasons, told.details], "what an operate key is told"
+end
+
+calls "looking as an operator" do
+  operator = with(C::OperatorsApi, GIVEN["operate_key"])
+  reader(C::DevicesApi, "kate").register_device_token(C::IOSRegistration.new(token: LOOKED_AT_TOKEN, platform: "ios"))
+  made = create("kate", category: "SEEN", deep_link: "/orders/42")
+  accepted(made)
+
+  overview = operator.get_overview
+  apple = overview.providers[0]
+  created = overview.last_hour.created
+  same ["default", true, %w[apns fcm]], [overview.app, time?(overview.started_at), overview.providers.map(&:provider)], "the overview"
+  same ["sandbox", nil, 0], [apple.condition, apple.reason, apple.owed.count], "Apple's condition"
+  same [60, true], [created.size, created.sum.positive?], "the last hour"  # the client makes 0 of a null in a list of numbers
+
+  found = operator.search_deliveries(notification_id: made.id)
+  delivery, = found.deliveries
+  same [nil, 1, made.id, "kate"], [found.next_cursor, found.deliveries.size, delivery.notification_id, delivery.user_id], "the delivery"
+  same [LOOKED_AT_TOKEN[-6..], "accepted", nil, ["accepted"]],
+       [delivery.token, delivery.state, delivery.reason, delivery.answers.map(&:outcome)], "what became of it"
+  same true, operator.search_deliveries(state: "accepted").deliveries.map(&:user_id).include?("kate"), "whether a state finds it"
+  same [], operator.search_deliveries(reason: "NobodySaysSo").deliveries, "what another reason finds"
+
+  seen = operator.get_user("kate")
+  device, = seen.device_tokens
+  same ["kate", 1, LOOKED_AT_TOKEN[-6..], 1, false], [seen.user_id, seen.badge.count, device.token, device.told_count, device.in_flight],
+       "the user"
+  inbox = operator.list_notifications_of_user("kate")
+  same [nil, [made.id]], [inbox.next_cursor, inbox.notifications.map(&:id)], "the inbox"
+  refusal(404, "not_found") { operator.get_user("nobody-at-all") }
 end
 
 # --- problems

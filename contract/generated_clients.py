@@ -23,7 +23,7 @@ ROOT = HERE.parent
 GENERATED = ROOT / ".build/generated"
 BIN = pathlib.Path(sys.executable).parent
 
-RUBY_USERS = ("bob", "dora", "erin", "frank", "grace", "heidi", "ivan")
+RUBY_USERS = ("bob", "dora", "erin", "frank", "grace", "heidi", "ivan", "kate")
 
 
 class GeneratorError(Exception):
@@ -68,7 +68,7 @@ class OpenAPIPythonClient:
     PACKAGE = "campanile_client"
     # It knows neither OpenMetrics nor YAML: who reads them with the client finds them in `content`.
     LEFT_OUT = ["GET /metrics within operations", "GET /openapi.yaml within operations"]
-    ENUMERATIONS = {"status": "ListNotificationsStatus", "environment": "EnvironmentType0"}
+    ENUMERATIONS = {"status": "ListNotificationsStatus", "environment": "EnvironmentType0", "state": "SearchDeliveriesState"}
     DATA = "DataType0"
 
     @classmethod
@@ -110,7 +110,7 @@ class OpenAPIPythonClient:
         found = next((GENERATED / cls.PACKAGE / "api").glob(f"*/{snake_case(name)}.py"))
         return importlib.import_module(f"{cls.PACKAGE}.api.{found.parent.name}.{found.stem}")
 
-    def call(self, name, **arguments):
+    def call(self, name, /, **arguments):
         answer = self.operation(name).sync_detailed(client=self.client, **self._typed(arguments))
         if answer.status_code >= 400:
             raise Refused(answer.status_code, answer.parsed, answer.headers)
@@ -173,7 +173,7 @@ class OpenAPIGeneratorPython:
         api = next(one for key, one in vars(self.package).items() if key.endswith("Api") and hasattr(one, method))
         return getattr(api(self.client), method)
 
-    def call(self, name, **arguments):
+    def call(self, name, /, **arguments):
         operation = self.operation(name)
         if "body" in arguments:
             body, kind = arguments.pop("body"), self.BODIES.get(name)
