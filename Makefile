@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios test-docs contract trust-short \
-	bench-short browser bench parts crash powerloss faults jitter restarts backups imports retention fuzz generators clean
+	bench-short browser bench parts crash powerloss faults jitter restarts backups imports retention metrics-cost fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -204,6 +204,10 @@ jitter: build ## 500 clients whose connections are cut: every notification seen,
 
 retention: build ## What others feel while retention deletes a million notifications; 10 minutes; bench/results-retention.md
 	@python3 bench/retention.py --binary "$(RELEASE)"
+
+metrics-cost: build ## What counting requests for /metrics costs a badge read, in instructions under callgrind; valgrind
+	@echo "==> metrics-cost: a badge read with counting and without it, under callgrind"
+	@python3 bench/metrics_cost.py --binary "$(RELEASE)"
 
 backups: build ## 50 backups under load, each opened and compared with what was acknowledged; a restore that repeats nothing
 	@echo "==> backups: 50 under load, and a restore"
