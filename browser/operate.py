@@ -278,8 +278,18 @@ def test_a_search_that_fails_leaves_nothing_of_the_one_before(world):
     assert page.evaluate(SHOWN_USERS) == "" and not page.evaluate(FURTHER)
     search(page, "Third")
     asked(page, 2)
+    search(page, "Fourth")
+    asked(page, 3)
+    answer(page, 3, {"title": "Unavailable again", "detail": "The database can't be read."}, 503)
+    page.wait("document.getElementById('alerts').textContent.includes('Unavailable again')")
     answer(page, 2, found(["third"]))
-    page.wait(f"{SHOWN_USERS} === 'third' && document.getElementById('alerts').textContent === ''")
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert page.evaluate(SHOWN_USERS) == ""
+    assert "Unavailable again" in page.evaluate("document.getElementById('alerts').textContent")
+    search(page, "Fifth")
+    asked(page, 4)
+    answer(page, 4, found(["fifth"]))
+    page.wait(f"{SHOWN_USERS} === 'fifth' && document.getElementById('alerts').textContent === ''")
 
 
 def test_looking_further_back_belongs_to_its_search(world):
@@ -299,6 +309,8 @@ def test_looking_further_back_belongs_to_its_search(world):
     page.click("#further")
     assert asked(page, 3) == {"state": "rejected", "reason": "Second", "cursor": "cursor of the second"}
     answer(page, 1, found(["older of the first"], "another cursor of the first"))
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    page.click("#further")  # it still waits
     answer(page, 3, found(["older"], "last"))
     page.wait(f"{SHOWN_USERS} === 'second,older'")
     page.click("#further")

@@ -129,24 +129,32 @@ export function complain(problem) {
   find("alerts").replaceChildren(box);
 }
 
+const waitedFor = new WeakMap(); // button -> the attempt that it waits for
+
 /** Runs what a person asked for: once at a time, and with its problem shown. */
 export async function attempt(button, work) {
   if (button?.getAttribute("aria-disabled") === "true") return;
+  const mine = {};
+  if (button) waitedFor.set(button, mine);
   button?.setAttribute("aria-disabled", "true");
+  const isWaitedFor = () => !button || waitedFor.get(button) === mine;
   try {
     await work();
-    if (button) find("alerts").replaceChildren();
+    if (button && isWaitedFor()) find("alerts").replaceChildren();
   } catch (problem) {
     if (!(problem instanceof Problem)) throw problem;
-    if (problem.status !== 401) complain(problem);
+    if (isWaitedFor() && problem.status !== 401) complain(problem);
   } finally {
-    button?.removeAttribute("aria-disabled");
+    if (isWaitedFor()) button?.removeAttribute("aria-disabled");
   }
 }
 
-/** What a person asked for since is more urgent than what these buttons still wait for. */
+/** Lets buttons be pressed again: what they waited for is nobody's any more, and its problem neither. */
 export function free(...buttons) {
-  for (const button of buttons) button.removeAttribute("aria-disabled");
+  for (const button of buttons) {
+    waitedFor.delete(button);
+    button.removeAttribute("aria-disabled");
+  }
 }
 
 /**

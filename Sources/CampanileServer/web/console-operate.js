@@ -150,33 +150,25 @@ export function makeOperator(kit, { call, makePicture, fate, reasons }) {
 
   /** A page may hold nothing and have a next one: goes on until there is something, or it is enough. */
   async function search(mine) {
-    if (mine.isBusy) return;
-    mine.isBusy = true;
-    try {
-      let found = [];
-      for (let page = 0; page < searches && found.length === 0; page += 1) {
-        const query = new URLSearchParams(Object.entries({ ...mine.filter, cursor: mine.cursor ?? "" }).filter(([, value]) => value));
-        const answer = await call("GET", `/operate/deliveries?${query}`);
-        if (mine !== latest) return;
-        found = answer.deliveries;
-        mine.cursor = answer.next_cursor;
-        if (mine.cursor === null) break;
-      }
-      list.append(...found.map(row));
-      find("no-pushes").hidden = list.children.length > 0;
-      find("no-pushes").textContent = mine.cursor === null ? "There is none." : "None among the newest ones.";
-      further.hidden = mine.cursor === null;
-    } catch (problem) {
-      if (mine === latest) throw problem;
-    } finally {
-      mine.isBusy = false;
+    let found = [];
+    for (let page = 0; page < searches && found.length === 0; page += 1) {
+      const query = new URLSearchParams(Object.entries({ ...mine.filter, cursor: mine.cursor ?? "" }).filter(([, value]) => value));
+      const answer = await call("GET", `/operate/deliveries?${query}`);
+      if (mine !== latest) return;
+      found = answer.deliveries;
+      mine.cursor = answer.next_cursor;
+      if (mine.cursor === null) break;
     }
+    list.append(...found.map(row));
+    find("no-pushes").hidden = list.children.length > 0;
+    find("no-pushes").textContent = mine.cursor === null ? "There is none." : "None among the newest ones.";
+    further.hidden = mine.cursor === null;
   }
 
   /** A new round, from the newest delivery on; also while another one is under way. */
   function searchFor(change) {
     filter = { ...filter, ...change };
-    const mine = (latest = { filter, cursor: null, isBusy: false });
+    const mine = (latest = { filter, cursor: null });
     list.replaceChildren();
     find("no-pushes").hidden = true;
     further.hidden = true;
@@ -224,10 +216,9 @@ export function makeOperator(kit, { call, makePicture, fate, reasons }) {
 
   async function inbox(isFirst) {
     const mine = user;
-    const cursor = isFirst ? null : older;
     const path = `/operate/users/${encodeURIComponent(mine.name)}/notifications`;
-    const page = await call("GET", isFirst ? path : `${path}?cursor=${cursor}`);
-    if (mine !== user || (!isFirst && cursor !== older)) return; // somebody else is looked at by now, or this page is shown
+    const page = await call("GET", isFirst ? path : `${path}?cursor=${older}`);
+    if (mine !== user) return; // somebody else is looked at by now
     older = page.next_cursor;
     const rows = page.notifications.map(notificationRow);
     if (isFirst) find("user-inbox").replaceChildren(...rows);
