@@ -173,7 +173,7 @@ def killed(server, path, share):
     before = imported(server.database)
     run = Run(server, "notifications", path)
     while run.process.poll() is None and imported(server.database) < before + share:
-        time.sleep(0.005)
+        time.sleep(0.02)
     run.process.kill()
     run.process.wait()
     run.process.stdout.close()
