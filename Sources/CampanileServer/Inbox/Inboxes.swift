@@ -14,9 +14,7 @@ struct Inboxes: Sendable {
 
     /// The badge for a plain read: from memory, if it was read since its last change.
     func badge(_ user: User) throws -> Badge {
-        guard let inbox = try user.knownInbox ?? database.read({ try user.inbox(in: $0) }) else {
-            return try database.read { try InboxRepository.missingBadge(in: $0) }
-        }
+        guard let inbox = user.knownInbox else { return try database.read { try badge(user, in: $0) } }
         return try badgeCache.badge(inbox) {
             try database.read { try InboxRepository.badge(inbox, policy, in: $0) }
         }
