@@ -53,6 +53,7 @@ package final class App: Sendable {
 
     var database: Database { parts.database }
     var deliveryWorker: DeliveryWorker { parts.deliveryWorker }
+    var badgeDrift: BadgeDrift { parts.badgeDrift }
     var realtime: Realtime { parts.realtime }
     package var host: String { server.host }
     package var port: UInt16 { server.port }

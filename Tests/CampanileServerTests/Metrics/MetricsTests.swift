@@ -1,5 +1,6 @@
 import CampanileCore
 import Push
+import SQLEngine
 import TestSupport
 import Testing
 
@@ -11,10 +12,18 @@ import Testing
 
     private static func configure(_ configuration: inout Configuration) { configuration.metrics.token = Secret(token) }
 
-    private static func text(_ server: RunningServer, as credential: String = "Bearer \(token)") async throws -> String {
+    static func text(_ server: RunningServer, as credential: String = "Bearer \(token)") async throws -> String {
         let answer = try await server.client.get("/metrics", as: credential)
         #expect(answer.status == 200)
         return String(decoding: answer.body, as: UTF8.self)
+    }
+
+    /// Advances the clock, and waits until what became due with it is done.
+    static func advance(_ server: RunningServer, seconds: Int64) async throws {
+        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        server.clock.advance(seconds: seconds)
+        server.app.deliveryWorker.wake()
+        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     /// Asks until a line is there: a request counts when it is over, which its client may see before.
@@ -82,6 +91,46 @@ import Testing
         try await stopping(try await RunningServer(folder: folder, configure(folder.database + "/backups"))) { server in
             let text = try await Self.text(server)
             #expect(text.contains("\n\(name) +Inf\n"))
+        }
+    }
+
+    @Test("what is worth an alarm shows: a lane that is parked, an alert that waits, a badge that is wrong, a write that is refused")
+    func alarms() async throws {
+        let provider = RecordingProvider()
+        try await stopping(try await RunningServer(provider: provider, Self.configure)) { server in
+            let producer = try server.producer()
+            let alice = try await server.user()
+            let device = #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#
+            #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
+            #expect(try await server.client.post("/notifications", DatabaseFileTests.create, as: producer).status == 201)
+            let lane = #"app="default",provider="apns""#
+            try await Self.wait(for: #"campanile_push_answers_total{\#(lane),kind="alert",outcome="accepted"} 1"#, server)
+            let text = try await Self.text(server)
+            for line in [
+                "campanile_badge_drift_total 0", "campanile_writer_refusals_total 0",
+                #"campanile_lane_condition{\#(lane),condition="parked"} 0"#,
+            ] { #expect(text.contains("\n\(line)\n"), "\(line): \(text)") }
+            // What was accepted a minute ago says nothing of the configuration any more.
+            server.clock.advance(milliseconds: Limits.flowingMilliseconds)
+            provider.answer { _ in PushAnswer(outcome: .misconfigured, status: 403, reason: "InvalidProviderToken") }
+            #expect(try await server.client.post("/notifications", DatabaseFileTests.create, as: producer).status == 201)
+            try await Self.advance(server, seconds: 61)
+            try await server.app.database.write {
+                _ = try $0.connection.run("UPDATE inboxes SET unread_count = unread_count + 1")
+            }
+            try server.app.badgeDrift.recountSome()
+            try DisplacedFileTests.Deed.moved.do(server.folder)
+            #expect(try await server.client.post("/notifications", DatabaseFileTests.create, as: producer).status == 503)
+            DisplacedFileTests.Deed.moved.undo(server.folder)
+            let refused = server.app.database.refusals.count
+            #expect(refused > 0)
+            let alarmed = try await Self.text(server)
+            for line in [
+                "campanile_deliveries_owed{\(lane)} 1", "campanile_deliveries_oldest_owed_age_seconds{\(lane)} 61.000",
+                #"campanile_lane_condition{\#(lane),condition="parked"} 1"#,
+                #"campanile_lane_condition{\#(lane),condition="sandbox"} 0"#, "campanile_badge_drift_total 1",
+                "campanile_writer_refusals_total \(refused)",
+            ] { #expect(alarmed.contains("\n\(line)\n"), "\(line): \(alarmed)") }
         }
     }
 
