@@ -89,10 +89,17 @@ package final class App: Sendable {
 
     /// Takes the log level and the credentials of another configuration in place of the present ones; everything else stays as
     /// it was started.
-    /// - Throws: sentences about what is wrong with the credentials; then the present ones stay.
+    /// - Throws: sentences about what is wrong with the credentials; then the present ones stay, and the level.
     package func reload(_ configuration: Configuration) throws {
+        let level = sink.level
         sink.level = configuration.logLevel
-        try parts.credentialWatch.use(configuration)
+        do {
+            try parts.credentialWatch.use(configuration)
+        } catch {
+            // Whoever wants to hear less has to hear of credentials that are refused.
+            sink.level = level
+            throw error
+        }
     }
 
     /// Stops accepting, answers what is in flight, lets the delivery worker settle, and leaves the database in one file.

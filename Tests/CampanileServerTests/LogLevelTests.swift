@@ -77,6 +77,22 @@ import Testing
         }
     }
 
+    @Test("a configuration whose credentials are refused doesn't change the level, so that the refusal is written")
+    func refused() async throws {
+        let sink = LogSink(descriptor: -1, format: .text)
+        try await stopping(try await RunningServer(sink: sink)) { server in
+            var configuration = server.app.configuration
+            configuration.logLevel = .critical
+            configuration.apps["default"] = Configuration.App(
+                apns: Configuration.APNs(keyFile: server.folder.path + "/none.p8", keyID: "K", teamID: "T", topic: "t", url: nil))
+            #expect(throws: OperatorError.self) { try server.app.reload(configuration) }
+            #expect(sink.level == .info)
+            configuration.apps = [:]
+            try server.app.reload(configuration)
+            #expect(sink.level == .critical)
+        }
+    }
+
     @Test("a logger with a level of its own keeps it")
     func own() {
         let sink = LogSink(descriptor: -1, format: .text)
