@@ -72,7 +72,7 @@ extension OperatedDelivery {
         return .object([
             .init("id", .string(report.id.description)), .init("notification_id", .string(notificationID.description)),
             .init("user_id", .string(userID)),
-            .init("created_at", .string(Timestamp(milliseconds: notificationID.milliseconds).description)),
+            .init("created_at", .string(createdAt.description)),
             .init("token", .text(report.token.flatMap { DeviceToken.tail(of: $0) })), .init("platform", .text(report.platform)),
             .init("provider", .text(report.provider)), .init("environment", .text(report.environment)),
             .init("state", .string(state)), .init("reason", .text(nothingOwed?.rawValue ?? report.reason?.rawValue)),

@@ -64,7 +64,9 @@ package struct DeliveryClaims: Sendable {
     ) throws -> ClaimedPush? {
         guard let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
-        let delivery = Delivery(notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0, trace: trace)
+        let delivery = Delivery(
+            notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0, trace: trace,
+            createdAt: notification.createdAt)
         try DeliveryRepository.insert(
             delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
             reason: offer.reason, trace: trace, in: transaction)

@@ -65,7 +65,7 @@ struct DeliverySettlements: Sendable {
                 in: transaction)
         case .retry(var dueAt, let isCounted) where inbox == delivery.inbox:
             // Due since it was created, it keeps its place before those that were created after it.
-            if isBusy { dueAt = min(transaction.now, Timestamp(milliseconds: delivery.notificationID.milliseconds)) }
+            if isBusy { dueAt = min(transaction.now, delivery.createdAt ?? transaction.now) }
             try DeliveryRepository.retry(
                 notification: delivery.notificationID, device: device, dueAt: dueAt, isCounted: isCounted,
                 answer: DeliverySettlements.text(answered), in: transaction)

@@ -38,7 +38,8 @@ final class OwedAlerts: Sendable {
         try await current().value
     }
 
-    private func current() -> Task<[Lane: Tally], any Error> {
+    /// The count that is under way, or serves still; else a new one.
+    func current() -> Task<[Lane: Tally], any Error> {
         look.withLock { look in
             if let look, look.endsAt.map({ $0 > world.monotonic() }) ?? true { return look.task }
             let task = Task.detached { [self] in
@@ -58,17 +59,20 @@ final class OwedAlerts: Sendable {
     /// Counts, a part of the devices at a time, so that no view of the database is kept for long.
     static func count(_ database: Database) throws -> [Lane: Tally] {
         var tallies: [Lane: Tally] = [:]
+        var oldest: [Lane: (key: DeliveryKey, dueAt: Timestamp)] = [:]
         var next = DeviceID(0)
         while let first = try database.read({ try DeliveryRepository.firstOwedDevice(from: next, in: $0) }) {
             let last = DeviceID(first.rawValue + devices)
             let owed = try database.survey { try DeliveryRepository.owed(to: first...last, in: $0) }
-            for (lane, count, oldest) in owed {
-                var tally = tallies[lane, default: Tally()]
-                tally.count += count
-                tally.oldest = min(tally.oldest, Timestamp(milliseconds: oldest.milliseconds))
-                tallies[lane] = tally
+            for (lane, count, key, dueAt) in owed {
+                tallies[lane, default: Tally()].count += count
+                if oldest[lane].map({ key < $0.key }) ?? true { oldest[lane] = (key, dueAt) }
             }
             next = DeviceID(last.rawValue + 1)
+        }
+        for (lane, (key, dueAt)) in oldest {
+            tallies[lane]?.oldest =
+                try database.read { try DeliveryRepository.created(key, in: $0) } ?? key.notification.created(before: dueAt)
         }
         return tallies
     }

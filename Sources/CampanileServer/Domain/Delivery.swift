@@ -31,6 +31,8 @@ struct Delivery: Sendable {
     let inbox: InboxID
     let attempts: Int64
     let trace: TraceParent?
+    /// When its notification was created; nil when that was deleted meanwhile.
+    let createdAt: Timestamp?
 }
 
 /// A delivery that is due, with the notification that it shows.
@@ -58,6 +60,14 @@ struct DuePlace: Sendable {
     let notification: UUIDv7
 }
 
+extension UUIDv7 {
+    /// When a notification was created of which only deliveries are left. Its id may be ahead of the clock, which was set back
+    /// or follows a restore; but all that became of it came after it.
+    func created(before later: Timestamp?...) -> Timestamp {
+        later.compactMap(\.self).reduce(Timestamp(milliseconds: milliseconds), min)
+    }
+}
+
 /// The deliveries that an operator asks for.
 struct DeliveryFilter: Sendable {
     let app: String
@@ -77,6 +87,8 @@ struct DeliveryFilter: Sendable {
 /// A delivery as an operator sees it.
 struct OperatedDelivery: Sendable {
     let notificationID: UUIDv7
+    /// When the notification was created; as near as can be told once that was deleted.
+    let createdAt: Timestamp
     let userID: String
     let report: DeliveryReport
     /// Why nothing was owed to anybody; then there is no delivery but this row that says so.

@@ -36,7 +36,7 @@ struct InboxRetention: Sendable {
     func run(now: Timestamp, step: () async throws -> Void = {}) async throws -> Outcome {
         var outcome = Outcome()
         guard ageMilliseconds != nil || perInbox != nil else { return outcome }
-        let old = ageMilliseconds.map { UUIDv7.last(before: Timestamp(milliseconds: now.milliseconds - $0)) }
+        let oldest = ageMilliseconds.map { Timestamp(milliseconds: now.milliseconds - $0) }
         var last = InboxID(0)
         while !Task.isCancelled {
             let looked = try database.survey { [last] in
@@ -45,7 +45,7 @@ struct InboxRetention: Sendable {
             guard let end = looked.last else { break }
             last = end
             var left = try database.survey(each: looked) { inbox, connection in
-                try NotificationRepository.expired(inbox, old: old, most: perInbox, in: connection)
+                try NotificationRepository.expired(inbox, before: oldest, most: perInbox, in: connection)
                     .map { Inboxes.Expiry(inbox: inbox, through: $0) }
             }.compactMap(\.self)
             while !left.isEmpty, !Task.isCancelled {

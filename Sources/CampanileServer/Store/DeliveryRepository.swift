@@ -54,7 +54,7 @@ enum DeliveryRepository {
         return DueAlert(
             delivery: Delivery(
                 notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.int(first + 3),
-                trace: row.textOrNil(first + 16).flatMap { TraceParent($0) }),
+                trace: row.textOrNil(first + 16).flatMap { TraceParent($0) }, createdAt: row.timeOrNil(first + 4)),
             notification: row.isNull(first + 4) ? nil : NotificationRepository.record(row, id: id, from: first + 4))
     }
 
@@ -72,15 +72,16 @@ enum DeliveryRepository {
         ) { $0.device(0) }
     }
 
-    /// What is owed to a range of devices: for each of them its lane, how many alerts, and the oldest one's notification. (The
-    /// join is a CROSS JOIN so that SQLite walks over what is owed, and not over the devices. Whose an alert is stands only in the
-    /// table: it is looked up where a device left an inbox, and the index is enough for all others.)
+    /// What is owed to a range of devices: for each of them its lane, how many alerts, the oldest one, and when that is due. (The
+    /// join is a CROSS JOIN so that SQLite walks over what is owed, and not over the devices. The last column is that of the row
+    /// with the minimum. Whose an alert is stands only in the table: it is looked up where a device left an inbox, and the index
+    /// is enough for all others.)
     static func owed(
         to devices: ClosedRange<DeviceID>, in connection: Connection
-    ) throws -> [(lane: Lane, count: Int64, oldest: UUIDv7)] {
+    ) throws -> [(lane: Lane, count: Int64, oldest: DeliveryKey, dueAt: Timestamp)] {
         try connection.all(
             """
-            SELECT t.app, t.provider, count(*), min(o.notification_id)
+            SELECT t.app, t.provider, count(*), min(o.notification_id), o.device_id, o.due_at
             FROM deliveries o CROSS JOIN device_tokens t ON t.id = o.device_id
             WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN ?1 AND ?2
                 AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
@@ -90,14 +91,39 @@ enum DeliveryRepository {
                         WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
             GROUP BY o.device_id
             """, devices.lowerBound, devices.upperBound
-        ) { (Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.int(2), $0.id(3)) }
+        ) { row in
+            (
+                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.int(2),
+                DeliveryKey(notification: row.id(3), device: row.device(4)), row.time(5)
+            )
+        }
     }
 
-    /// What became of the notifications created since a moment: how many there were, and the deliveries by state.
+    /// When a delivery's notification was created; nil when that was deleted.
+    static func created(_ key: DeliveryKey, in connection: Connection) throws -> Timestamp? {
+        try connection.first(
+            """
+            SELECT n.created_at FROM deliveries d CROSS JOIN notifications n
+                ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            WHERE d.notification_id = ?1 AND d.device_id = ?2
+            """, key.notification, key.device
+        ) { $0.time(0) }
+    }
+
+    /// What became of the notifications created since a moment: how many there were, and the deliveries by state. Ids may be
+    /// ahead of the clock, so the first one is found by its time; mostly that is the first that is looked at.
     static func states(
         since moment: Timestamp, in connection: Connection
     ) throws -> (notifications: Int64, states: [(state: DeliveryState, count: Int64)]) {
-        let first = UUIDv7(high: UInt64(bitPattern: max(0, moment.milliseconds)) << 16, low: 0)
+        let first = try connection.first(
+            """
+            SELECT d.notification_id FROM deliveries d LEFT JOIN notifications n
+                ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            WHERE d.notification_id >= ?1 AND coalesce(n.created_at, d.settled_at, d.due_at, ?2) >= ?2
+            ORDER BY d.notification_id LIMIT 1
+            """, UUIDv7.last(before: moment), moment
+        ) { $0.id(0) }
+        guard let first else { return (0, []) }
         let notifications = try connection.first(
             "SELECT count(DISTINCT notification_id) FROM deliveries WHERE notification_id >= ?1", first
         ) { $0.int(0) }
@@ -368,15 +394,19 @@ extension DeliveryRepository {
             SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
                 iif(p.token IS NULL, d.state, 'gone'), d.attempts,
                 iif(p.token IS NULL, max(d.due_at, coalesce(t.busy_until, 0)), NULL), coalesce(d.settled_at, p.departed_at),
-                d.answers, d.reason, d.traceparent, i.user_id, d.device_id = 0
+                d.answers, d.reason, d.traceparent, i.user_id, d.device_id = 0, n.created_at
             FROM deliveries d JOIN inboxes i ON i.id = d.inbox_id LEFT JOIN device_tokens t ON t.id = d.device_id
+            LEFT JOIN notifications n ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
             LEFT JOIN departed_devices p
                 ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id = ?1 AND d.device_id = ?2
             """, key.notification, key.device
         ) { row in
-            OperatedDelivery(
-                notificationID: key.notification, userID: row.text(12), report: report(row),
+            let report = report(row)
+            return OperatedDelivery(
+                notificationID: key.notification,
+                createdAt: row.timeOrNil(14) ?? key.notification.created(before: report.settledAt, report.dueAt),
+                userID: row.text(12), report: report,
                 nothingOwed: row.bool(13) ? row.word(10, NothingOwed.self) : nil)
         }
     }

@@ -89,19 +89,23 @@ enum NotificationRepository {
 extension NotificationRepository {
     /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
     /// - Parameters:
-    ///   - old: the newest id that is too old; nil: none is.
+    ///   - end: what was created before is too old; nil: nothing is. Ids may be ahead of the clock.
     ///   - most: how many may stay; nil: any number.
-    static func expired(_ inbox: InboxID, old: UUIDv7?, most: Int?, in connection: Connection) throws -> UUIDv7? {
+    static func expired(_ inbox: InboxID, before end: Timestamp?, most: Int?, in connection: Connection) throws -> UUIDv7? {
         let excess = try most.flatMap { most in
             try connection.first(
                 "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", inbox,
                 UUIDv7.greatest, most
             ) { $0.id(0) }
         }
-        let aged = try old.flatMap { old in
+        let aged = try end.flatMap { end in
             try connection.first(
-                "SELECT 1 FROM notifications WHERE inbox_id = ?1 AND id <= ?2 LIMIT 1", inbox, old
-            ) { _ in old }
+                """
+                SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ifnull((
+                    SELECT id FROM notifications WHERE inbox_id = ?1 AND id > ?2 AND created_at >= ?3 ORDER BY id LIMIT 1), ?4)
+                ORDER BY id DESC LIMIT 1
+                """, inbox, UUIDv7.last(before: end), end, UUIDv7.greatest
+            ) { $0.id(0) }
         }
         return [excess, aged].compactMap(\.self).max()
     }

@@ -9,7 +9,7 @@ import Testing
 
 @Suite("Restoring a backup", .endsIfItHangs) struct DatabaseRestoreTests {
     /// A fixture's database as it was, put into a folder of its own.
-    private static func restored(
+    static func restored(
         _ fixture: Fixture, pushesOwed: Bool = false
     ) throws -> (folder: TemporaryFolder, report: RestoreReport) {
         let backup = fixture.folder.path + "/backup"

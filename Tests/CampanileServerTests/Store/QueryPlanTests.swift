@@ -91,7 +91,7 @@ struct QueryPlanTests {
             ("DELETE FROM idempotency_keys", "INDEX idempotency_keys_created (created_at<?)"),
             ("DELETE FROM deliveries WHERE notification_id >= ?1", "PRIMARY KEY (notification_id>? AND notification_id<?)"),
             ("DELETE FROM notifications WHERE inbox_id = ?1 AND id <= ?2", "PRIMARY KEY (inbox_id=? AND id<?)"),
-            ("SELECT 1 FROM notifications WHERE inbox_id = ?1", "PRIMARY KEY (inbox_id=? AND id<?)"),
+            ("AND id > ?2 AND created_at >= ?3 ORDER BY id LIMIT 1", "PRIMARY KEY (inbox_id=? AND id<?)"),
             ("AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", "PRIMARY KEY (inbox_id=? AND id<?)"),
             ("ORDER BY a.due_at, a.notification_id LIMIT 1", "INDEX deliveries_owed (device_id=? AND due_at<?)"),
             (

@@ -65,8 +65,8 @@ extension PushMessage {
 
 /// The inbox, the devices and the delivery worker on a real SQLite file, without HTTP. The delivery worker goes when the test says.
 struct Fixture: Sendable {
-    let folder = TemporaryFolder()
-    let clock = HandClock()
+    let folder: TemporaryFolder
+    let clock: HandClock
     let world: World
     let database: Database
     let ids: UUIDv7Generator
@@ -81,10 +81,12 @@ struct Fixture: Sendable {
 
     /// - Parameter claimsAtCreation: whether creating hands its pushes to the delivery worker right away, as a running server does.
     init(
-        _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false,
+        folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false,
         neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
         claimsAtCreation: Bool = false
     ) throws {
+        self.folder = folder
+        self.clock = clock
         world = .hand(clock)
         database = try Store.open(folder.database, world: world).database
         ids = try Publisher.generator(for: database, world: world)
