@@ -57,9 +57,8 @@ package struct DatabaseImport: Sendable {
     }
 
     private func open(isAlone: Bool) throws -> Database {
-        guard isAlone, configuration.databaseCheckpoints else {
-            return try Store.open(configuration.database, world: world).database
-        }
+        guard isAlone else { return try Store.openBeside(configuration.database, world: world).database }
+        guard configuration.databaseCheckpoints else { return try Store.open(configuration.database, world: world).database }
         var options = DatabaseOptions()
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
         return try Store.open(configuration.database, options: options, world: world).database

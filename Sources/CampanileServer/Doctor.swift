@@ -31,7 +31,7 @@ package struct Doctor: Sendable {
             return findings + (await examineProviders(NoProviderTokenStore()))
         }
         do {
-            let (database, _) = try Store.open(configuration.database, world: world)
+            let (database, _) = try Store.openBeside(configuration.database, world: world)
             defer { database.close() }
             findings += try await examine(database)
         } catch {

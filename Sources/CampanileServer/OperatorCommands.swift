@@ -27,7 +27,7 @@ package struct OperatorCommands: Sendable {
         copying: DatabaseCopy.Progress = { _, _ in }
     ) throws {
         if !isMade { try Store.requireExisting(configuration.database) }
-        let (database, report) = try Store.open(configuration.database, world: world, copying: copying)
+        let (database, report) = try Store.openBeside(configuration.database, world: world, copying: copying)
         self.database = database
         path = configuration.database
         self.world = world

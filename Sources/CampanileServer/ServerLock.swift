@@ -17,6 +17,8 @@ final class ServerLock: Sendable {
     /// F_OFD_SETLK, which the header shows to GNU's C only: a lock of this descriptor and not of the process. It is no matter
     /// of SQLite's locks, as `flock` would be on NFS, and isn't lost when SQLite closes the file.
     private static let setLock: Int32 = 37
+    /// F_OFD_GETLK: asks whether somebody holds such a lock, and takes none.
+    private static let getLock: Int32 = 36
     /// The byte that is locked: far behind what SQLite locks and what a file can hold.
     private static let byte: off_t = 1 << 62
 
@@ -29,7 +31,7 @@ final class ServerLock: Sendable {
             close(place)
             throw failure
         }
-        var range = flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: ServerLock.byte, l_len: 1, l_pid: 0)
+        var range = ServerLock.range
         guard fcntl(descriptor, ServerLock.setLock, &range) == 0 else {
             let isTaken = errno == EAGAIN || errno == EACCES
             let failure = ServerLock.failure("The database \(database)", "can't be locked")
@@ -39,6 +41,22 @@ final class ServerLock: Sendable {
         }
         identity = FileIdentity(of: descriptor)
         descriptors = Mutex([descriptor, place])
+    }
+
+    /// Whether a server works on a database. It only asks: a lock that is held for a moment would stop a server that starts in it.
+    static func isTaken(database: String) -> Bool {
+        guard let path = DatabaseFile.path(database) else { return false }
+        let descriptor = open(path, O_RDWR | O_CLOEXEC)
+        guard descriptor >= 0 else { return false }
+        var range = ServerLock.range
+        let isTaken = fcntl(descriptor, getLock, &range) == 0 && range.l_type != Int16(F_UNLCK)
+        // As above: if it is taken, SQLite may have the file open in this process.
+        if !isTaken { close(descriptor) }
+        return isTaken
+    }
+
+    private static var range: flock {
+        flock(l_type: Int16(F_WRLCK), l_whence: Int16(SEEK_SET), l_start: byte, l_len: 1, l_pid: 0)
     }
 
     /// Locks the place of a database alone, for a program that puts one there.
@@ -78,5 +96,26 @@ final class ServerLock: Sendable {
 
     private static func failure(_ database: String, _ trouble: String) -> OperatorError {
         OperatorError("\(database) \(trouble): \(String(cString: strerror(errno))).")
+    }
+}
+
+extension Store {
+    /// Opens the database for a command, with a server beside it or without one. The schema isn't changed under a server of an
+    /// earlier version: that doesn't know what the new one means, nor would the copy of before have what it still writes.
+    static func openBeside(
+        _ path: String, world: World, copying: DatabaseCopy.Progress = { _, _ in }
+    ) throws -> (database: Database, migrated: MigrationReport) {
+        try refuseUnderServer(path)
+        return try open(path, world: world, copying: copying)
+    }
+
+    /// - Throws: when a server has the database open, and opening it here would change its schema.
+    private static func refuseUnderServer(_ path: String) throws {
+        let pending = try pendingMigrations(path).count
+        // A database that is being made has none of its migrations.
+        guard (1..<Migrations.all.count).contains(pending), ServerLock.isTaken(database: path) else { return }
+        throw OperatorError(
+            "A server of an earlier version serves the database \(path), and this command would change the schema under it. "
+                + "Start that server again with this version first. Nothing was changed.")
     }
 }

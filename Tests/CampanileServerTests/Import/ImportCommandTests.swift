@@ -131,7 +131,7 @@ struct ImportCommandTests {
         #expect(try database.read { try InboxRepository.sums(in: $0).notifications } == Int64(count))
     }
 
-    @Test("beside a running server: it serves what came in, its next start isn't needed, and it isn't held up")
+    @Test("beside a running server: it serves what came in, without another start")
     func besideServer() async throws {
         try await withServer { server in
             let alice = try await server.user()
@@ -150,6 +150,30 @@ struct ImportCommandTests {
             }
             #expect(entries.map { $0["title"] } == ["Two", "One"])
         }
+    }
+
+    @Test("a command refuses to change the schema under a server, before it changes anything; without the server it does")
+    func besideEarlierServer() throws {
+        let database = folder.database
+        try Migrator(migrations: Migrations.all.dropLast(), applicationID: Migrations.applicationID).migrate(path: database)
+        let path = try file(Self.entries)
+        let lock = try ServerLock(database: database)
+        let commands = [
+            ["import", "notifications", path], ["import", "notifications", path, "--dry-run"], ["import", "devices", path],
+            ["keys", "create", "shop"], ["migrate"], ["stats"],
+        ]
+        for command in commands {
+            let running = try ProgramTests.Running(command + ["--database", database])
+            #expect(running.line(with: "Start that server again with this version first") != nil, "\(command): \(running.lines)")
+            while running.line(with: "\u{0}") != nil {}
+            #expect(running.program.waitUntilEnded() == 1, "\(command)")
+        }
+        #expect(try Migrations.migrator.pending(path: database).count == 1)
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        #expect(!files.contains { $0.contains("before") }, "\(files)")
+        lock.release()
+        #expect(try run(["notifications", path]).status == 0)
+        #expect(try counts() == [3, 3, 0])
     }
 
     @Test("while it fills a database without a server, none can start on it; afterwards one can")
