@@ -276,7 +276,19 @@ extension DeliveryOptions {
         let push = configuration.push
         self.init(
             resendsUnanswered: push.unanswered == .resend, deadTokenShare: Double(push.deadTokenPercent) / 100,
-            delayDivisor: delayDivisor, rules: PerApp(configuration, configuration.notificationRules))
+            delayDivisor: delayDivisor, rules: PerApp(configuration, configuration.notificationRules),
+            configuredLanes: configuration.lanes)
+    }
+}
+
+extension Configuration {
+    /// The lanes that it has credentials for.
+    fileprivate var lanes: Set<Lane> {
+        Set(
+            apps.flatMap { name, app in
+                [app.apns.map { _ in DeviceProvider.apns }, app.fcm.map { _ in DeviceProvider.fcm }]
+                    .compactMap(\.self).map { Lane(app: name, provider: $0) }
+            })
     }
 }
 
@@ -304,14 +316,10 @@ extension UserTokenVerifier {
 
 extension ServerMetrics {
     fileprivate init(_ parts: Startup.Parts, _ counts: RequestCounts?, _ configuration: Configuration, _ world: World) {
-        let lanes = configuration.apps.flatMap { name, app in
-            [app.apns.map { _ in DeviceProvider.apns }, app.fcm.map { _ in DeviceProvider.fcm }]
-                .compactMap(\.self).map { Lane(app: name, provider: $0) }
-        }
         self.init(
             requests: counts, database: parts.database, deliveryWorker: parts.deliveryWorker,
             owed: OwedAlerts(database: parts.database, world: world), badgeDrift: parts.badgeDrift, realtime: parts.realtime,
-            configuredLanes: lanes,
+            configuredLanes: configuration.lanes,
             isSandboxed: { [providers = parts.providers] in providers.isSandbox(app: $0.app, kind: $0.provider) },
             newestBackup: configuration.backup.directory.map { BackupSchedule.newest(in: $0) }, startedAt: world.now(),
             world: world)

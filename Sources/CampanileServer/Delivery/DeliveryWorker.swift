@@ -9,7 +9,7 @@ import Synchronization
 package final class DeliveryWorker: Sendable {
     private struct State: Sendable {
         var answered: [AnsweredPush] = []
-        var answers = PushAnswers()
+        var answers: PushAnswers
         var lanes: LaneHealth
         /// Claimed by the transactions that created them, which are committed, and not sent yet.
         var handedOver: [ClaimedPush] = []
@@ -58,13 +58,14 @@ package final class DeliveryWorker: Sendable {
         self.providers = providers
         signal = badgePushes.signal
         self.logger = logger
-        lastHour = LastHour(since: world.now())
+        lastHour = LastHour(since: world.now(), configured: options.configuredLanes)
         claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
         settlements = DeliverySettlements(
             badgePushes: badgePushes,
             policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
             random: world.random)
-        state = Mutex(State(lanes: LaneHealth(divisor: options.delayDivisor)))
+        state = Mutex(
+            State(answers: PushAnswers(configured: options.configuredLanes), lanes: LaneHealth(divisor: options.delayDivisor)))
         deadTokenGuard = Mutex(DeadTokenGuard(share: options.deadTokenShare))
     }
 
@@ -434,14 +435,17 @@ package struct DeliveryOptions: Sendable {
     package let delayDivisor: Int64
     /// The rules for each app's notifications.
     package let rules: PerApp<NotificationRules>
+    /// The lanes that the configuration has credentials for: what becomes of their pushes is counted by itself.
+    package let configuredLanes: Set<Lane>
 
     package init(
         resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1,
-        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules())
+        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = []
     ) {
         self.resendsUnanswered = resendsUnanswered
         self.deadTokenShare = deadTokenShare
         self.delayDivisor = delayDivisor
         self.rules = rules
+        self.configuredLanes = configuredLanes
     }
 }

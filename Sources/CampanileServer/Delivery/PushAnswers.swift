@@ -32,10 +32,14 @@ struct PushAnswers: Sendable {
     }
 
     private(set) var byLane: [Lane: [Meaning: Int]] = [:]
+    private let configured: Set<Lane>
 
-    /// The lanes beyond the limit are counted together.
+    /// - Parameter configured: the lanes that are always counted by themselves.
+    init(configured: Set<Lane> = []) { self.configured = configured }
+
+    /// Other lanes beyond the limit are counted together.
     mutating func count(_ lane: Lane, isAlert: Bool, _ outcome: PushOutcome) {
-        let isNamed = byLane[lane] != nil || byLane.count < Limits.namedLanes
+        let isNamed = byLane[lane] != nil || configured.contains(lane) || byLane.count < Limits.namedLanes
         byLane[isNamed ? lane : .others(lane.provider), default: [:]][
             Meaning(isAlert: isAlert, word: AnswerWord(outcome)), default: 0] += 1
     }

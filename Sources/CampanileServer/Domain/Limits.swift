@@ -251,7 +251,8 @@ package enum Limits {
     static let shownDeadTokens = 20
 
     // The metrics
-    /// Lanes that have numbers of their own; those beyond share them, or have none of the last hour.
+    /// Lanes that have numbers of their own; those beyond that the configuration doesn't name share them, or have none of the last
+    /// hour.
     static let namedLanes = 200
     /// Open connections to `metrics.port`.
     static let metricsConnections = 64

@@ -29,14 +29,15 @@ extension ServerMetrics {
         let owed = try? await self.owed.byLane()
         var figures: [Lane: LaneFigures] = [:]
         // What is counted by itself stays by itself: a counter that moved to the others' would seem to fall.
-        let named = Set(configuredLanes).union(reports.filter { !$0.value.answers.isEmpty }.keys)
-        for lane in named.sorted() { figures[lane] = LaneFigures(lane: lane) }
-        for lane in Set(reports.keys).union((owed ?? [:]).keys).sorted() {
+        let named = configuredLanes.union(reports.filter { !$0.value.answers.isEmpty }.keys)
+        for lane in named where insight.covers(lane.app) { figures[lane] = LaneFigures(lane: lane) }
+        // Only what the caller may see is told apart, or not: the lanes of one app are few.
+        for lane in Set(reports.keys).union((owed ?? [:]).keys).sorted() where insight.covers(lane.app) {
             let isNamed = figures[lane] != nil || figures.count < Limits.namedLanes
             let shown = isNamed ? lane : .others(lane.provider)
             figures[shown, default: LaneFigures(lane: shown)].add(reports[lane], owed?[lane])
         }
-        return (figures.values.filter { insight.covers($0.lane.app) }.sorted { $0.lane < $1.lane }, owed != nil)
+        return (figures.values.sorted { $0.lane < $1.lane }, owed != nil)
     }
 
     func writeLanes(_ text: inout OpenMetricsText, _ lanes: (known: [LaneFigures], isOwedKnown: Bool)) {

@@ -13,7 +13,7 @@ struct ServerMetrics: Sendable {
     let badgeDrift: BadgeDrift
     let realtime: Realtime
     /// The lanes that the configuration has credentials for: they are shown from the start.
-    let configuredLanes: [Lane]
+    let configuredLanes: Set<Lane>
     /// Whether the sandbox takes the pushes of a lane.
     let isSandboxed: @Sendable (Lane) -> Bool
     /// When the newest of the server's own backups was begun, if there is one; nil: it makes none.

@@ -83,17 +83,24 @@ import Testing
         #expect(hour.reading(of: "blog", at: Self.later(2)).deadTokens.isEmpty)
     }
 
-    @Test("apps beyond the limit aren't counted until others were silent for an hour")
+    @Test("apps beyond the limit aren't known until others were silent for an hour; those of the configuration always are")
     func limit() {
-        let hour = LastHour(since: Self.start)
+        let hour = LastHour(since: Self.start, configured: [Lane(app: "mine", provider: .apns)])
         for number in 0...Limits.namedLanes {
-            hour.countCreated(1, app: "app\(number)", at: Self.start)
-            hour.count(Self.answered(.accepted, at: Self.start, app: "app\(number)"))
+            hour.countCreated(1, app: "app\(number)", at: Self.later(1))
+            hour.count(Self.answered(.accepted, at: Self.later(1), app: "app\(number)"))
         }
         let beyond = "app\(Limits.namedLanes)"
-        #expect(Self.created(hour, at: Self.start, app: beyond).last == 0)
-        #expect(hour.reading(of: beyond, at: Self.start).answers[.apns]?.last == .init())
-        hour.countCreated(1, app: beyond, at: Self.later(60))
-        #expect(Self.created(hour, at: Self.later(60), app: beyond).last == 1)
+        #expect(Self.created(hour, at: Self.later(2), app: beyond).suffix(4) == [nil, nil, nil, 0])
+        #expect(hour.reading(of: beyond, at: Self.later(2)).answers[.apns]?.suffix(3) == [nil, nil, .init()])
+        #expect(Self.created(hour, at: Self.later(2), app: "app0").suffix(2) == [1, 0])
+        #expect(Self.created(hour, at: Self.later(2), app: "mine").suffix(3) == [0, 0, 0])
+        hour.countCreated(1, app: "mine", at: Self.later(2))
+        hour.count(Self.answered(.accepted, at: Self.later(2), app: "mine"))
+        #expect(Self.created(hour, at: Self.later(2), app: "mine").suffix(3) == [0, 0, 1])
+        #expect(hour.reading(of: "mine", at: Self.later(2)).answers[.apns]?.last == .init(accepted: 1))
+        hour.countCreated(1, app: beyond, at: Self.later(61))
+        #expect(Self.created(hour, at: Self.later(61), app: beyond).suffix(2) == [0, 1])
+        #expect(Self.created(hour, at: Self.later(61), app: beyond).first == 0, "the minute after the one that isn't known")
     }
 }

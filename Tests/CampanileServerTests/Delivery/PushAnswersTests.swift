@@ -5,9 +5,10 @@ import Testing
 @testable import CampanileServer
 
 @Suite struct PushAnswersTests {
-    @Test("lanes beyond the limit share their numbers, and those before keep their own")
+    @Test("lanes beyond the limit share their numbers; those before keep their own, and those of the configuration always have")
     func limit() {
-        var answers = PushAnswers()
+        let mine = Lane(app: "mine", provider: .apns)
+        var answers = PushAnswers(configured: [mine])
         for number in 0...Limits.namedLanes + 1 {
             answers.count(Lane(app: "app\(number)", provider: .apns), isAlert: true, .accepted)
         }
@@ -18,6 +19,8 @@ import Testing
         #expect(
             answers.byLane[Lane(app: "app0", provider: .apns)]
                 == [accepted: 1, PushAnswers.Meaning(isAlert: false, word: .rejected): 1])
+        answers.count(mine, isAlert: true, .accepted)
+        #expect(answers.byLane[mine] == [accepted: 1] && answers.byLane[.others(.apns)] == [accepted: 2])
         #expect(!AppName.isValid(Lane.others(.apns).app), "no app can be called so")
     }
 
