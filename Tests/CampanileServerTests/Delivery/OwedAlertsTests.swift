@@ -1,5 +1,7 @@
 import CampanileCore
+import Dispatch
 import Push
+import Synchronization
 import Testing
 
 @testable import CampanileServer
@@ -31,19 +33,56 @@ import Testing
         #expect(try OwedAlerts.count(fixture.database) == [ios: .init(count: 4, oldest: first)])
     }
 
-    @Test("a count serves for two seconds, and for those who come together")
+    @Test("a count serves for two seconds")
     func shared() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
         let owed = OwedAlerts(database: fixture.database, world: fixture.world)
         #expect(try await owed.byLane() == [:])
         try await fixture.create()
+        fixture.clock.advance(milliseconds: 1_999)
         #expect(try await owed.byLane() == [:])
-        fixture.clock.advance(seconds: 2)
-        async let one = owed.byLane()
-        async let other = owed.byLane()
-        #expect(try await one.values.map(\.count) == [1])
-        #expect(try await other.values.map(\.count) == [1])
+        fixture.clock.advance(milliseconds: 1)
+        #expect(try await owed.byLane().values.map(\.count) == [1])
+    }
+
+    @Test("those who come while it is counted share the count")
+    func together() async throws {
+        let fixture = try Fixture()
+        let (clock, release) = (fixture.clock, DispatchSemaphore(value: 0))
+        let world = World(
+            now: { clock.now },
+            monotonic: {
+                release.wait()
+                return clock.monotonic
+            }, random: { 0 })
+        let owed = OwedAlerts(database: fixture.database, world: world)
+        let (one, other) = (owed.current(), owed.current())
+        #expect(one == other)
+        for _ in 0..<4 { release.signal() }
+        #expect(try await one.value == [:])
+    }
+
+    @Test("a count that took long serves fifty times as long")
+    func rest() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let clock = fixture.clock
+        let isSlow = Atomic(true)
+        let world = World(
+            now: { clock.now },
+            monotonic: {
+                if isSlow.load(ordering: .relaxed) { clock.advance(milliseconds: 1_000) }
+                return clock.monotonic
+            }, random: { 0 })
+        let owed = OwedAlerts(database: fixture.database, world: world)
+        #expect(try await owed.byLane() == [:])
+        isSlow.store(false, ordering: .relaxed)
+        try await fixture.create()
+        clock.advance(milliseconds: 49_999)
+        #expect(try await owed.byLane() == [:])
+        clock.advance(milliseconds: 1)
+        #expect(try await owed.byLane().values.map(\.count) == [1])
     }
 
     @Test("after a failure the next one counts again")
