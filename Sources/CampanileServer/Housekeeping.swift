@@ -107,12 +107,11 @@ extension Housekeeping {
     /// that costs a day, also over restarts. A clock that leaps once more in that day begins another.
     private func isClockBelieved() async throws -> Bool {
         let now = world.now()
-        let (last, doubted) = try database.read { connection in
-            (
-                try ProgramStateRepository.retainedAt(in: connection) ?? InboxRepository.newest(in: connection).change,
-                try ProgramStateRepository.doubtedAt(in: connection)
-            )
+        let (retained, doubted) = try database.read {
+            try (ProgramStateRepository.retainedAt(in: $0), ProgramStateRepository.doubtedAt(in: $0))
         }
+        // The first run of all looks at every inbox.
+        let last = try retained ?? database.survey { try InboxRepository.newest(in: $0).change }
         if let last, now.milliseconds - last.milliseconds > Limits.clockLeapMilliseconds {
             let doubt = doubted.map { now.milliseconds - $0.milliseconds } ?? -1
             if (0..<Limits.clockDoubtMilliseconds).contains(doubt) { return false }

@@ -34,7 +34,11 @@ struct ImportSource: ParsableArguments {
     @OptionGroup var common: CommonOptions
     @Argument(help: "CSV with a header, or one JSON object a line (.ndjson, .jsonl); - is standard input.") var file: String
     @Option(help: "The app of the users.") var app = AppName.standard
-    @Flag(help: "Only check the file, and say what would be done.") var dryRun = false
+    @Flag(
+        help:
+            "Only check the file, and say what would be done with each record by itself: doubles in the file, and devices beyond a user's fifty, count as imported."
+    )
+    var dryRun = false
 
     func run(_ kind: DatabaseImport.Kind) async throws {
         let configuration = try common.load()

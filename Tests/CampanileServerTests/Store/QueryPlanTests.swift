@@ -31,7 +31,8 @@ struct QueryPlanTests {
         "UPDATE sqlite_sequence SET seq = ?1 WHERE name = 'events'": "a row for each table that has sequences",
         "DELETE FROM events": "a restore takes all of them",
         "UPDATE inboxes SET version = ?1, updated_at = iif(": "a restore, which no server waits for",
-        "SELECT max(version), max(updated_at) FROM inboxes": "a restore",
+        "SELECT max(version), max(updated_at) FROM inboxes":
+            "a restore, and the first run of retention, beside the readers of the server",
         "UPDATE deliveries SET state = 'superseded', reason = ?1": "a restore",
         "UPDATE device_tokens SET told_count = NULL, told_at = NULL": "a restore",
         "UPDATE device_tokens SET due_at = NULL, badge_due_at = NULL": "a restore",
