@@ -14,8 +14,7 @@ import Testing
     }
 
     /// Every page, to the end.
-    static func all(_ fixture: Fixture, _ filter: DeliveryFilter) async throws -> (found: [OperatedDelivery], pages: Int)
-    {
+    static func all(_ fixture: Fixture, _ filter: DeliveryFilter) async throws -> (found: [OperatedDelivery], pages: Int) {
         var (filter, found, pages) = (filter, [OperatedDelivery](), 0)
         while true {
             let page = try await page(fixture, filter)

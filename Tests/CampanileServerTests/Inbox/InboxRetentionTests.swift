@@ -105,7 +105,7 @@ import Testing
         #expect(try await Self.run(fixture, perInbox: 2_000) == 0)
         #expect(try fixture.readerCacheBytes() - before < 256 * 1_024)
         // A reader that did the same would have them all in memory.
-        _ = try fixture.database.read { try NotificationRepository.expired(1, old: nil, most: 2_000, in: $0) }
+        _ = try fixture.database.read { try NotificationRepository.expired(1, before: nil, most: 2_000, in: $0) }
         #expect(try fixture.readerCacheBytes() - before > 1_024 * 1_024)
     }
 

@@ -94,7 +94,7 @@ import Testing
         }
     }
 
-    @Test("what is worth an alarm shows: a lane that is parked, an alert that waits, a badge that is wrong, a write that is refused")
+    @Test("what is worth an alarm shows: a parked lane, an alert that waits, a wrong badge, a write that is refused")
     func alarms() async throws {
         let provider = RecordingProvider()
         try await stopping(try await RunningServer(provider: provider, Self.configure)) { server in

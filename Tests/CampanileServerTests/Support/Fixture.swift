@@ -81,7 +81,8 @@ struct Fixture: Sendable {
 
     /// - Parameter claimsAtCreation: whether creating hands its pushes to the delivery worker right away, as a running server does.
     init(
-        folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread, syncOnRead: Bool = true, androidData: Bool = false,
+        folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread,
+        syncOnRead: Bool = true, androidData: Bool = false,
         neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
         claimsAtCreation: Bool = false
     ) throws {
