@@ -63,6 +63,10 @@ unit: setup ## Build everything for debugging and run the Swift tests
 	@echo "==> unit: the Swift tests"
 	$(SWIFT) test --skip-build
 
+# How many tests run at once. With all of them, a test's next step waits for a turn of all others, and on a busy machine for longer than
+# a socket's patience.
+export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 8
+
 # Suites of CampanileServerTests, by how their names begin: CampanileCore's, the inbox's, the deliveries', and the house's rules.
 QUICK_SUITES = Identifier Timestamp JSONValue DeepLinkForm DeepLinkTree DeepLinkProperty AppVersion HouseRules Layer RowMapping \
 	Badge NeverZero Native LargeInbox Idempotency NotificationAPI EventRecording \
