@@ -47,17 +47,23 @@ import Testing
         }
     }
 
+    /// A device of alice's whose provider has taken an alert.
+    /// - Returns: who created it, and the labels of its lane.
+    private static func accepted(_ server: RunningServer) async throws -> (producer: String, lane: String) {
+        let (producer, alice) = (try server.producer(), try await server.user())
+        let device = #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#
+        #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
+        #expect(try await server.client.post("/notifications", DatabaseFileTests.create, as: producer).status == 201)
+        let lane = #"app="default",provider="apns""#
+        try await wait(for: #"campanile_push_answers_total{\#(lane),kind="alert",outcome="accepted"} 1"#, server)
+        return (producer, lane)
+    }
+
     @Test("answers count by lane, kind and outcome; the sandbox's lanes say so; what is owed says since when")
     func pushes() async throws {
         let provider = RecordingProvider()
         try await stopping(try await RunningServer(provider: provider, Self.configure)) { server in
-            let producer = try server.producer()
-            let alice = try await server.user()
-            let device = #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#
-            #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
-            #expect(try await server.client.post("/notifications", DatabaseFileTests.create, as: producer).status == 201)
-            let lane = #"app="default",provider="apns""#
-            try await Self.wait(for: #"campanile_push_answers_total{\#(lane),kind="alert",outcome="accepted"} 1"#, server)
+            let (producer, lane) = try await Self.accepted(server)
             try await Self.wait(for: #"campanile_lane_condition{\#(lane),condition="sandbox"} 1"#, server)
             try await Self.wait(for: #"campanile_deliveries_owed{\#(lane)} 0"#, server)
             try await Self.wait(for: #"campanile_deliveries_oldest_owed_age_seconds{\#(lane)} 0.000"#, server)
@@ -98,13 +104,7 @@ import Testing
     func alarms() async throws {
         let provider = RecordingProvider()
         try await stopping(try await RunningServer(provider: provider, Self.configure)) { server in
-            let producer = try server.producer()
-            let alice = try await server.user()
-            let device = #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#
-            #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
-            #expect(try await server.client.post("/notifications", DatabaseFileTests.create, as: producer).status == 201)
-            let lane = #"app="default",provider="apns""#
-            try await Self.wait(for: #"campanile_push_answers_total{\#(lane),kind="alert",outcome="accepted"} 1"#, server)
+            let (producer, lane) = try await Self.accepted(server)
             let text = try await Self.text(server)
             for line in [
                 "campanile_badge_drift_total 0", "campanile_writer_refusals_total 0",
