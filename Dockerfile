@@ -7,7 +7,7 @@ ARG BASE_IMAGE=docker.io/library/debian:bookworm-slim
 FROM ${SWIFT_IMAGE} AS build
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        libmicrohttpd-dev libsqlite3-dev pkg-config \
+        libmicrohttpd-dev libsqlite3-dev libpq-dev pkg-config \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /campanile
 
@@ -30,7 +30,7 @@ FROM ${BASE_IMAGE}
 # fixed, so that volumes keep their owner from one image to the next.
 RUN apt-get update -q \
     && DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        ca-certificates libmicrohttpd12 libsqlite3-0 libstdc++6 \
+        ca-certificates libmicrohttpd12 libpq5 libsqlite3-0 libstdc++6 \
     && rm -rf /var/lib/apt/lists/* /var/cache/apt/* /var/cache/debconf/* /var/log/* \
     && useradd --system --uid 10001 --user-group --no-create-home --home-dir /data --shell /usr/sbin/nologin campanile \
     && install -d -o campanile -g campanile -m 0700 /data \
@@ -44,7 +44,8 @@ LABEL org.opencontainers.image.title="Campanile" \
     org.opencontainers.image.version="${VERSION}" \
     org.opencontainers.image.revision="${REVISION}"
 
-# Within a container 127.0.0.1 is the container's own: who may come in is decided by what is published.
+# Within a container 127.0.0.1 is the container's own: who may come in is decided by what is published. The variable of the database
+# beats a file's `database`: with PostgreSQL give the address in it (docker run --env CAMPANILE_DATABASE=postgres://…).
 ENV CAMPANILE_HOST=0.0.0.0 \
     CAMPANILE_DATABASE=/data/campanile.sqlite
 # The user campanile, by its number: a cluster that starts nothing as root (runAsNonRoot) can't tell by a name.

@@ -17,8 +17,9 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios test-docs contract trust-short \
-	bench-short browser bench parts crash powerloss faults jitter restarts backups imports retention metrics-cost fuzz generators clean
+.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios test-docs contract trust-short \
+	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults jitter \
+	restarts backups imports cluster retention metrics-cost fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -26,6 +27,9 @@ help: ## Say what there is
 
 setup: ## Install the system packages that are missing, and check that Swift is there
 	@SWIFT="$(SWIFT)" scripts/setup.sh
+
+setup-unit: ## Install what the Swift tests need beside: PostgreSQL
+	@SWIFT="$(SWIFT)" scripts/setup.sh unit
 
 setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy, PostgreSQL, Prometheus
 	@SWIFT="$(SWIFT)" scripts/setup.sh tests
@@ -52,12 +56,12 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
 	@scripts/stranger.sh .build/stranger
 
-test: setup-tests unit lint typecheck-ios test-docs contract trust-short bench-short browser ## Run all tests, in their short forms where they have one
+test: setup-tests unit lint typecheck-ios test-docs contract trust-short postgres-short bench-short browser ## Run all tests, in their short forms where they have one
 	@echo "==> test: everything passed"
 
 ci: test ## What continuous integration runs
 
-unit: setup ## Build everything for debugging and run the Swift tests
+unit: setup-unit ## Build everything for debugging and run the Swift tests
 	@echo "==> unit: building the program and its tests"
 	$(SWIFT) build --build-tests
 	@echo "==> unit: the Swift tests"
@@ -73,16 +77,16 @@ QUICK_SUITES = Identifier Timestamp JSONValue DeepLinkForm DeepLinkTree DeepLink
 	Alert BusyDevice StoppedLane DeliveryLane DeviceRegistry DueLane Explanation LaneHealth OutcomePolicy PlaceInFlight DeadTokenGuard
 space := $(subst ,, )
 
-quick: setup ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's rules: under a minute when little was changed
+quick: setup-unit ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's rules: under a minute when little was changed
 	@echo "==> quick: building"
 	$(SWIFT) build --build-tests
 	@echo "==> quick: some of the Swift tests"
 	$(SWIFT) test --skip-build --filter '^SQLEngineTests\.|^CampanileServerTests\.($(subst $(space),|,$(strip $(QUICK_SUITES))))'
 
-asan: setup ## The Swift tests under AddressSanitizer and LeakSanitizer, built apart
+asan: setup-unit ## The Swift tests under AddressSanitizer and LeakSanitizer, built apart
 	@SWIFT="$(SWIFT)" scripts/sanitize.sh address
 
-tsan: setup ## The Swift tests under ThreadSanitizer, built apart
+tsan: setup-unit ## The Swift tests under ThreadSanitizer, built apart
 	@SWIFT="$(SWIFT)" scripts/sanitize.sh thread
 
 lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
@@ -136,7 +140,7 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/unit.py --binary "$(DEBUG)"
 	@$(PYTHON) contract/stack.py
 
-trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, backups and imports, with the debug binary
+trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, backups, imports and cluster, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
 	@echo "==> trust: kill -9 under load, 2 rounds"
@@ -151,12 +155,40 @@ trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, b
 	@python3 trust/pushes.py --short --binary "$(DEBUG)"
 	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"
 	@python3 trust/streams.py --short --binary "$(DEBUG)"
+	@echo "==> trust: three nodes on PostgreSQL, the primary killed, and a node, in short"
+	@python3 trust/cluster.py --short failover killed --binary "$(DEBUG)"
 	@echo "==> trust: restarts under load with a socket that is handed down, and without one, in short"
 	@python3 trust/restart.py --short --binary "$(DEBUG)"
 	@echo "==> trust: backups under load and a restore, in short"
 	@python3 trust/backups.py --short --binary "$(DEBUG)"
 	@echo "==> trust: an import, in short"
 	@python3 trust/imports.py --short --binary "$(DEBUG)"
+
+# What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and harness/stores.py. All that isn't about a file runs on both stores.
+ON_POSTGRES = TEST_STORE=postgres
+
+postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis, streams and pushes in short, with the debug binary
+	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed; pushes, which wait most of the time"
+	@$(ON_POSTGRES) python3 trust/pushes.py --short faults order --binary "$(DEBUG)" > .build/pushes-postgres.log 2>&1 & pushes=$$!; status=0; \
+	$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)" || status=1; \
+	$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing || status=1; \
+	$(ON_POSTGRES) python3 trust/streams.py --short kill --binary "$(DEBUG)" || status=1; \
+	wait $$pushes || status=1; cat .build/pushes-postgres.log; exit $$status
+
+unit-postgres: setup-unit ## Build everything for debugging and run the Swift tests on PostgreSQL, but those that are about a file
+	@echo "==> unit-postgres: building the program and its tests"
+	$(SWIFT) build --build-tests
+	@echo "==> unit-postgres: the Swift tests"
+	$(ON_POSTGRES) $(SWIFT) test --skip-build
+
+contract-postgres: setup-tests ## What `make contract` and its like ask of the server's answers, on PostgreSQL, with the debug binary
+	@echo "==> contract-postgres: schemathesis, 50 examples an operation"
+	@$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
+	@echo "==> contract-postgres: the authorization matrix, /metrics, imports, generated and stock clients, producers, proxies"
+	@$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py contract/metrics.py contract/moving_in.py contract/generated_calls.py \
+		contract/producers.py contract/proxies.py contract/stock_clients.py --binary "$(DEBUG)"
+	@echo "==> contract-postgres: the systemd units"
+	@$(ON_POSTGRES) python3 contract/unit.py --binary "$(DEBUG)"
 
 bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
 	@echo "==> bench: a short run that judges no figure"
@@ -183,6 +215,10 @@ bench: build ## Measure the release binary: against bare C, aioapns and nchan, a
 	python3 bench/streams.py --binary "$(RELEASE)" --results bench/results-streams.md || status=$$?; \
 	python3 bench/neighbours.py --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
 	exit $$status
+
+bench-cluster: build ## Nodes beside pgbench on the same PostgreSQL server, and beside SQLite; bench/results-cluster.md
+	@echo "==> bench-cluster: about 15 minutes; leave the machine alone meanwhile"
+	@python3 bench/cluster.py --binary "$(RELEASE)"
 
 parts: setup ## What each hand-made part gains: with and without it, from a build of its own; half an hour, the first time
 	@echo "==> parts: the program with each part and without it; leave the machine alone meanwhile"
@@ -224,6 +260,16 @@ imports: build ## 100,000 devices and 1,000,000 notifications imported: rate, me
 restarts: build ## 20 restarts under 300 requests/s by socket activation: nobody is refused, nothing is left without an answer
 	@echo "==> restarts: 20 by a socket that is handed down, under 300 requests a second; and the control"
 	@python3 trust/restart.py --binary "$(RELEASE)"
+
+cluster: setup-tests build ## Three nodes on PostgreSQL: primary and nodes killed and stopped, lines cut, 1,000,000 operations; root
+	@echo "==> cluster: kill -9 of the primary 25 times, nodes killed and stopped, partitions, a long history; and the controls"
+	@python3 trust/cluster.py --binary "$(RELEASE)" --results .build/cluster.md
+
+trust-postgres: setup-tests build ## Jitter, and pushes under every fault, kill -9 and at once, with the server on PostgreSQL
+	@echo "==> trust-postgres: connections that are cut every 15 s, a server that is killed"
+	@$(ON_POSTGRES) python3 trust/streams.py --binary "$(RELEASE)" --results .build/streams-postgres.md
+	@echo "==> trust-postgres: pushes under faults, kill -9 and at once"
+	@$(ON_POSTGRES) python3 trust/pushes.py --binary "$(RELEASE)" --results .build/pushes-postgres.md
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"

@@ -47,9 +47,11 @@ let package = Package(
         // Not a system library: SwiftPM compiles no C in one, and epoll.c belongs beside what it is for.
         .target(name: "CMicroHTTPD", linkerSettings: [.linkedLibrary("microhttpd")]),
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+        // Nothing links libpq: it is opened when a PostgreSQL database is asked for. Its header is libpq-dev's.
+        .target(name: "CPostgres"),
         .target(name: "SystemSupport", swiftSettings: strict),
         .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD", "SystemSupport"], swiftSettings: strict),
-        .target(name: "SQLEngine", dependencies: ["CSQLite", "SystemSupport"], swiftSettings: strict),
+        .target(name: "SQLEngine", dependencies: ["CSQLite", "CPostgres", "SystemSupport"], swiftSettings: strict),
         .target(name: "CampanileCore", swiftSettings: strict),
         .target(name: "CampanileClient", dependencies: ["CampanileCore"], swiftSettings: strict),
         .target(

@@ -95,10 +95,10 @@ def machine_cpu_seconds() -> float:
     return sum(int(fields[number]) for number in (1, 2, 3, 6, 7)) / os.sysconf("SC_CLK_TCK")
 
 
-def run_wrk(target: Target, seconds: int, client_cpus: set[int] | None) -> Load:
-    """Loads a server for `seconds`. A single refused or broken request makes the round worthless: BenchError."""
+def run_wrk(target: Target, seconds: int, client_cpus: set[int] | None, start: int = 0) -> Load:
+    """Loads a server for `seconds`, beginning at one of the requests. A single refused or broken request makes the round worthless: BenchError."""
     command = ["wrk", "-t1", f"-c{target.connections}", f"-d{seconds}s", "--timeout", "10s", "-s", str(HERE / "replay.lua"),
-               f"http://127.0.0.1:{target.server.port}", "--", str(target.requests)]
+               f"http://127.0.0.1:{target.server.port}", "--", str(target.requests), str(start)]
     bind = (lambda: os.sched_setaffinity(0, client_cpus)) if client_cpus else None
     machine, before, client = machine_cpu_seconds(), target.server.cpu_seconds(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, timeout=seconds + 60, preexec_fn=bind)

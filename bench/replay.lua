@@ -1,5 +1,5 @@
 -- Sends prepared requests in turn. The first script argument is a file of whole HTTP requests, each ended by a NUL byte;
--- each thread starts at another place. Nothing is built while the load runs, so wrk stays cheap.
+-- each thread starts at another place. A second argument moves that place. Nothing is built while the load runs, so wrk stays cheap.
 
 local threads = 0
 function setup(thread)
@@ -13,7 +13,7 @@ function init(arguments)
    for text in file:read("*a"):gmatch("([^%z]+)%z") do requests[#requests + 1] = text end
    file:close()
    count = #requests
-   at = (number * 7919) % count
+   at = (number * 7919 + tonumber(arguments[2] or 0)) % count
 end
 
 function request()

@@ -1,10 +1,11 @@
 /* Very many subscribers in one process, for bench/streams.py: opens connections, sends each its request, reads what comes
    and says when. One thread, one epoll set, so that both servers are read by the same program at the same price.
 
-     subscribers PORT COUNT REQUESTS [--initial N] [--subscribe FILE]
+     subscribers PORT COUNT REQUESTS [--initial N] [--posts PORT] [--subscribe FILE]
 
    REQUESTS holds whole HTTP requests, each followed by a zero byte; connection n sends request n modulo their number.
    --initial N: a connection is ready when so many events with data have come (default 0: with the head of the answer).
+   --posts PORT: where `paced` posts, if it isn't where the subscribers are.
    --subscribe FILE: a WebSocket; FILE's bytes are sent after the head, and the connection is ready once the answer
    holds "confirm_subscription". What comes afterwards is thrown away.
 
@@ -61,7 +62,7 @@ struct sender {
 
 struct post { int64_t at, seen, answered; long count; int next; };
 
-static int epoll = -1, port, is_socket;
+static int epoll = -1, port, post_port, is_socket;   /* where it listens; where it posts */
 static struct subscriber *subscribers;
 static unsigned subscriber_count, opened, ready, closed, round_number, round_seen;
 static struct texts requests;
@@ -112,8 +113,8 @@ static struct sockaddr_in loopback(int number) {
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
-static int connect_socket(int flags) {
-    struct sockaddr_in to = loopback(port);
+static int connect_socket(int flags, int number) {
+    struct sockaddr_in to = loopback(number);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0), one = 1;
     if (fd < 0) fail("socket");
     /* Closed with a reset, so that thousands of ports don't wait for two minutes after each measure. */
@@ -134,7 +135,7 @@ static void watch(int fd, void *of, uint32_t what, int operation) {
 static void open_some(void) {
     while (opened < subscriber_count && opened - ready - closed < OPENING_AT_ONCE) {
         struct subscriber *one = &subscribers[opened++];
-        one->fd = connect_socket(SOCK_NONBLOCK);
+        one->fd = connect_socket(SOCK_NONBLOCK, port);
         watch(one->fd, one, EPOLLOUT, EPOLL_CTL_ADD);
     }
 }
@@ -306,7 +307,7 @@ static void open_senders(int count) {
     senders = calloc((size_t)count, sizeof *senders);
     for (int n = 0; n < count; n++) {
         senders[n].kind = SENDER;
-        senders[n].fd = connect_socket(0);
+        senders[n].fd = connect_socket(0, post_port);
         watch(senders[n].fd, &senders[n], EPOLLIN, EPOLL_CTL_ADD);
     }
 }
@@ -450,11 +451,12 @@ static int blast(int count, size_t size) {
 }
 
 static void arguments(int count, char **words) {
-    port = atoi(words[1]);
+    port = post_port = atoi(words[1]);
     subscriber_count = (unsigned)atoi(words[2]);
     requests = split(read_file(words[3]));
     for (int n = 4; n + 1 < count; n += 2) {
         if (!strcmp(words[n], "--initial")) initial_events = (unsigned)atoi(words[n + 1]);
+        else if (!strcmp(words[n], "--posts")) post_port = atoi(words[n + 1]);
         else if (!strcmp(words[n], "--subscribe")) is_socket = 1, subscription = read_file(words[n + 1]);
     }
 }
@@ -464,7 +466,7 @@ int main(int count, char **words) {
         port = atoi(words[2]);
         return blast(atoi(words[3]), (size_t)atoi(words[4]));
     }
-    if (count < 4) { fprintf(stderr, "usage: subscribers PORT COUNT REQUESTS [--initial N] [--subscribe FILE]\n"); return 2; }
+    if (count < 4) { fprintf(stderr, "usage: subscribers PORT COUNT REQUESTS [--initial N] [--posts PORT] [--subscribe FILE]\n"); return 2; }
     arguments(count, words);
     subscribers = calloc(subscriber_count, sizeof *subscribers);
     epoll = epoll_create1(EPOLL_CLOEXEC);

@@ -10,14 +10,13 @@ import datetime
 import pathlib
 import re
 import shutil
-import sqlite3
 import time
 import uuid
 
 import pytest
 
 from generated_clients import KINDS, Refused, World, ruby
-from harness import serving
+from harness import serving, stores
 
 PUSH_SECONDS = 30   # until a push is out; a debug binary on a busy machine is slow
 IOS_TOKEN, PUSHED_TOKEN, LOOKED_AT_TOKEN, ANDROID_TOKEN = "0f" * 32, "a1" * 32, "b2" * 29 + "91de8f", "dQw4w9WgXcQ:APA91bHun4MxP5egoKMwt2KZFBaFUH-1RYqx"
@@ -283,21 +282,16 @@ def test_problems_are_typed(world):
 
 
 def two_at_once(world, key):
-    """Two equal requests while another program holds the database's write lock, so that the first of them waits: the future
-    that was done while the lock was held, and the other."""
+    """Two equal requests while another program keeps the server from writing, so that the first of them waits: the future that was done
+    meanwhile, and the other."""
     def send():
         producer = world.connect(world.key)
         body = producer.model("NotificationForUser", user_id="judy", title="Hello")
         return producer.call("createNotification", body=body, idempotency_key=key)
 
-    holder = sqlite3.connect(world.database, isolation_level=None)
-    with contextlib.closing(holder), concurrent.futures.ThreadPoolExecutor() as pool:
-        holder.execute("BEGIN IMMEDIATE")
-        try:
-            both = [pool.submit(send) for _ in range(2)]
-            done, _ = concurrent.futures.wait(both, return_when=concurrent.futures.FIRST_COMPLETED)
-        finally:
-            holder.execute("ROLLBACK")
+    with concurrent.futures.ThreadPoolExecutor() as pool, stores.held(world.database):
+        both = [pool.submit(send) for _ in range(2)]
+        done, _ = concurrent.futures.wait(both, return_when=concurrent.futures.FIRST_COMPLETED)
     return sorted(both, key=lambda one: one not in done)
 
 

@@ -4,17 +4,14 @@ Rpush 9 make, and imports what they export.
 The tables have the columns that are asked for and those beside them that could be mistaken for one; the types are Rails' for
 PostgreSQL: a `datetime` is a timestamp without a zone, in UTC.
 """
-import glob
 import os
 import pathlib
 import re
-import shutil
-import sqlite3
-import subprocess
 
 import pytest
 
-from harness import Campanile, temporary_folder
+from harness import Campanile, stores, temporary_folder
+from harness.postgres import PostgreSQL, server_folder
 
 DOCUMENT = pathlib.Path(__file__).resolve().parent.parent / "docs/moving-in.md"
 TABLES = """
@@ -83,47 +80,23 @@ def statement(table):
     return found[0]
 
 
-class PostgreSQL:
-    """A cluster of its own, which only its socket leads to. PostgreSQL refuses to run as root, so then it runs as its own user."""
-
-    def __init__(self, folder):
-        programs = sorted(glob.glob("/usr/lib/postgresql/*/bin")) or [os.path.dirname(shutil.which("initdb") or "")]
-        self.programs, self.folder, self.data = programs[-1], folder, os.path.join(folder, "data")
-        self.user = {"user": "postgres", "group": "postgres"} if os.getuid() == 0 else {}
-        if self.user:
-            shutil.chown(folder, "postgres", "postgres")
-        self.run("initdb", "-D", self.data, "-U", "owner", "-A", "trust", "-E", "UTF8", "--no-sync")
-        self.run("pg_ctl", "-D", self.data, "-w", "-l", os.path.join(folder, "log"), "-o",
-                 f"-c listen_addresses='' -k {folder} -c fsync=off", "start")
-
-    def run(self, program, *arguments, text=None):
-        done = subprocess.run([os.path.join(self.programs, program), *arguments], cwd=self.folder, input=text, text=True,
-                              capture_output=True, timeout=120, check=False, **self.user)
-        assert done.returncode == 0, f"{program}: {done.stdout[-1000:]} {done.stderr[-2000:]}"
-
-    def execute(self, text):
-        self.run("psql", "-h", self.folder, "-U", "owner", "-d", "postgres", "-q", "-v", "ON_ERROR_STOP=1", text=text)
-
-    def stop(self):
-        self.run("pg_ctl", "-D", self.data, "-m", "immediate", "stop")
-
-
 @pytest.fixture(scope="module")
 def postgresql():
-    with temporary_folder("campanile-moving-") as folder:
-        server = PostgreSQL(folder)
+    with server_folder("campanile-moving-") as folder:
+        server = PostgreSQL(folder, host="", durable=False)
+        server.create()
         try:
             server.execute(TABLES)
             yield server
         finally:
-            server.stop()
+            server.stop("immediate")
 
 
 @pytest.fixture
 def imported(binary, postgresql):
-    """Exports by a statement of the document, imports, and gives what is in the database then."""
+    """Exports by a statement of the document, imports, and gives what is in the database then, as texts."""
     with temporary_folder("campanile-moved-") as folder:
-        campanile = Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder)
+        campanile = Campanile(binary, stores.new_database(folder), folder)
 
         def run(kind, table, query):
             postgresql.execute(statement(table))
@@ -131,8 +104,7 @@ def imported(binary, postgresql):
             campanile.command("import", kind, path)
             said = campanile.command("import", kind, path)[2]
             assert said.startswith("Imported 0"), said
-            with sqlite3.connect(campanile.database) as file:
-                return file.execute(query).fetchall()
+            return [tuple(row) for row in stores.rows(campanile.database, query)]
         yield run
 
 
@@ -140,12 +112,12 @@ DEVICES = ("SELECT user_id, token, platform, environment, last_registered_at FRO
            "ORDER BY token")
 ENTRIES = ("SELECT user_id, title, body, deep_link, created_at, read_at FROM notifications n JOIN inboxes i ON i.id = n.inbox_id "
            "ORDER BY user_id, n.id")
-JANUARY_5 = 1_767_600_000_000  # 08:00 UTC
+JANUARY_5, LATER = "1767600000000", "1767600001500"  # 08:00 UTC
 
 
 def test_devices_of_action_push_native(imported):
     """Apple's are told in lower case; the newest row of a token counts; devices of nobody and of others than users stay away."""
-    february, march = 1_769_932_800_000, 1_772_352_000_500
+    february, march = "1769932800000", "1772352000500"
     assert imported("devices", "action_push_native_devices", DEVICES) == [
         ("18", "ab01", "ios", "production", march), ("17", "fcm:x,y", "android", "production", february)]
 
@@ -161,8 +133,8 @@ def test_inboxes_of_noticed(imported):
     """In the order of their creation, also within a millisecond; texts and links as they are, read as it was."""
     body = 'Two\nlines, "quoted"'
     assert imported("notifications", "noticed_notifications n", ENTRIES) == [
-        ("17", "Paid", "", None, JANUARY_5, JANUARY_5), ("17", "Shipped", body, "/orders/42?tab=parcels", JANUARY_5, None),
-        ("18", "Shipped", body, "/orders/42?tab=parcels", JANUARY_5 + 1500, None)]
+        ("17", "Paid", "", "", JANUARY_5, JANUARY_5), ("17", "Shipped", body, "/orders/42?tab=parcels", JANUARY_5, ""),
+        ("18", "Shipped", body, "/orders/42?tab=parcels", LATER, "")]
 
 
 def test_pushes_of_rpush(imported):
@@ -170,6 +142,6 @@ def test_pushes_of_rpush(imported):
     what came later stays away."""
     found = imported("notifications", "rpush_notifications n", ENTRIES)
     assert [row[:4] for row in found] == [
-        ("17", "Your order shipped", "Your order shipped", "/orders/1"), ("18", "Hello", 'Two\nlines, "quoted"', None),
-        ("18", "Your order", "It shipped", "/orders/3"), ("18", "Only a text", "Only a text", None)]
+        ("17", "Your order shipped", "Your order shipped", "/orders/1"), ("18", "Hello", 'Two\nlines, "quoted"', ""),
+        ("18", "Your order", "It shipped", "/orders/3"), ("18", "Only a text", "Only a text", "")]
     assert all(created == read for *_, created, read in found)

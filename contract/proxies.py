@@ -7,12 +7,10 @@ didn't, and every bystander gets the answer to what it asked. The same detector 
 """
 import concurrent.futures
 import contextlib
-import getpass
 import json
 import os
 import pathlib
 import select
-import shutil
 import socket
 import ssl
 import subprocess
@@ -21,22 +19,14 @@ import time
 import pytest
 
 import smuggling
-from harness import HarnessError, die_with_parent, free_port, serving
+from harness import HarnessError, die_with_parent, free_port, nginx, serving
+from harness.nginx import replaced
 from stock_world import WAIT_SECONDS, Cable, Curl, carries
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 NAME = "notifications.example.com"
 
 pytestmark = pytest.mark.needs("nginx", "caddy", "curl", "openssl")
-
-
-def replaced(text, *pairs):
-    """Every pair's first part stands in the text."""
-    for old, new in pairs:
-        if old not in text:
-            raise HarnessError(f"the configuration doesn't hold {old!r} any more: adapt proxies.py")
-        text = text.replace(old, new)
-    return text
 
 
 class Proxy:
@@ -150,20 +140,10 @@ class Nginx(Proxy):
                         ("listen 443", f"listen 127.0.0.1:{self.port}"), (f"server_name {NAME}", "server_name localhost"))
         snippet = replaced((ROOT / "packaging/nginx-app-host.conf").read_text(), upstream)
         self.app_port, self.access_log = free_port(), self.folder / "access.log"
-        temporary = "".join(f"{kind}_temp_path {self.folder}/{kind};\n" for kind in (
-            "client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-        main = f"""
-daemon off;
-user {getpass.getuser()};
-worker_processes 1;
-pid {self.folder}/nginx.pid;
-error_log stderr;
-events {{ worker_connections 1024; }}
-http {{
+        http = f"""
     access_log {self.access_log};
     # The server says it, too, for other files. Here the files of packaging/ must.
     proxy_ignore_headers X-Accel-Buffering;
-    {temporary}
     {site}
     server {{
         listen 127.0.0.1:{self.app_port} ssl http2;
@@ -173,11 +153,8 @@ http {{
         {snippet}
         location / {{ return 200 "the app"; }}
     }}
-}}
 """
-        path = self.folder / "nginx.conf"
-        path.write_text(main)
-        return [shutil.which("nginx") or "/usr/sbin/nginx", "-p", str(self.folder), "-e", "stderr", "-c", str(path)], {}
+        return nginx.command(str(self.folder), nginx.main_file(str(self.folder), http)), {}
 
 
 class Caddy(Proxy):

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 
-from harness import Campanile, HarnessError, temporary_folder
+from harness import Campanile, HarnessError, stores, temporary_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -117,7 +117,7 @@ def main():
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # runs what is to be cleaned up
     with temporary_folder("campanile-contract-") as folder:
         pathlib.Path(folder, "campanile.yaml").write_text(CONFIGURATION, encoding="utf-8")
-        server = Campanile(str(options.binary), f"{folder}/contract.sqlite", folder, {"CAMPANILE_CONSOLE": "true"})
+        server = Campanile(str(options.binary), stores.new_database(folder), folder, {"CAMPANILE_CONSOLE": "true"})
         server.start()
         try:
             print(f"contract/schemathesis.sh: seed {options.seed}", flush=True)

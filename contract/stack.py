@@ -8,8 +8,6 @@ What an engine would do besides: build and pull, limits of memory and processes,
 (here all share the loopback interface of one network, each with an address of its own).
 """
 import argparse
-import ctypes
-import fcntl
 import json
 import os
 import pathlib
@@ -17,7 +15,6 @@ import re
 import selectors
 import shutil
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -30,12 +27,13 @@ try:
     import yaml
 
     from harness import HarnessError, Report, temporary_folder
+    from harness.network import enter_network
+    from harness.nginx import replaced
     from image_root import Container, Image
 except ImportError as error:
     sys.exit(f"stack.py: {error}: run it with $({HERE}/venv.sh)")
 
 WAIT_SECONDS = 60
-CLONE_NEWNET = 0x40000000
 FILE = ROOT / "compose.yaml"
 # What the demo makes at its first start, in its volume.
 SECRETS = ("demo.key", "campanile.sqlite.jwt_secret", "simulator/simulator-ca.key", "simulator/service-account.json")
@@ -97,25 +95,7 @@ def check_seed(report):
                      f"seed.sh says nothing of a server that hangs up: {said!r}")
 
 
-def replaced(text, *pairs):
-    """Every pair's first part stands in the text."""
-    for old, new in pairs:
-        if old not in text:
-            raise HarnessError(f"the file doesn't hold {old!r} any more: adapt stack.py")
-        text = text.replace(old, new)
-    return text
-
-
 # --- a network
-
-def enter_network():
-    """A network of this process's own, with nothing but the loopback interface."""
-    if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
-        raise HarnessError(f"no network of its own: {os.strerror(ctypes.get_errno())}")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        up = struct.pack("16sh14x", b"lo", 0x1 | 0x40)  # IFF_UP, IFF_RUNNING
-        fcntl.ioctl(any_socket, 0x8914, up)  # SIOCSIFFLAGS
-
 
 class Published:
     """A published port: hands on what comes to 127.0.0.1. Not needed where the service listens on every address."""

@@ -18,7 +18,7 @@ import sys
 import time
 import urllib.request
 
-from harness import METRICS_TOKEN, Campanile, HarnessError, Report, die_with_parent, free_port, temporary_folder
+from harness import METRICS_TOKEN, Campanile, HarnessError, Report, die_with_parent, free_port, stores, temporary_folder
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -123,11 +123,13 @@ fi
 exec {" ".join(user)} {binary} "$@"
 """)
     wrapper.chmod(0o755)
-    server = Campanile(str(wrapper), str(folder / "unit.sqlite"), str(folder), {
-        "CAMPANILE_STREAMS_COOKIE": "campanile", "CAMPANILE_BACKUP_DIRECTORY": str(folder / "backups"),
-        "CAMPANILE_RETENTION_PER_INBOX": "1"})
+    # PostgreSQL's backups are its own.
+    backups = {} if stores.is_postgres() else {"CAMPANILE_BACKUP_DIRECTORY": str(folder / "backups")}
+    server = Campanile(str(wrapper), stores.new_database(str(folder), "unit"), str(folder), {
+        "CAMPANILE_STREAMS_COOKIE": "campanile", "CAMPANILE_RETENTION_PER_INBOX": "1", **backups})
     server.start()
-    until(lambda: list(folder.glob("backups/campanile-*Z.sqlite")), "no backup is made")
+    if backups:
+        until(lambda: list(folder.glob("backups/campanile-*Z.sqlite")), "no backup is made")
     key, token = server.producer_key("unit"), server.user_token("alice")
     call = server.connection().request
     assert call("POST", "/device_tokens", credential=token, body={"token": "a" * 64, "platform": "ios"}).status == 201

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from email.message import Message
 from typing import Any
 
+from harness import stores
 from harness.children import HarnessError, children, die_with_parent, free_port, temporary_folder
 
 JWT_SECRET = "trust-harness-secret-that-is-long-enough-0123456789"
@@ -55,15 +56,15 @@ class Answer:
 class Connection:
     """One keep-alive connection. A request whose answer doesn't arrive whole raises OSError or HTTPException."""
 
-    def __init__(self, port: int) -> None:
-        self.port = port
+    def __init__(self, port: int, host: str = "127.0.0.1") -> None:
+        self.port, self.host = port, host
         self.http: http.client.HTTPConnection | None = None
 
     def request(
             self, method: str, path: str, *, credential: str | None = None, body: Any = None, headers: dict[str, str] | None = None,
     ) -> Answer:
         if self.http is None:
-            self.http = http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_SECONDS)
+            self.http = http.client.HTTPConnection(self.host, self.port, timeout=REQUEST_SECONDS)
         sent = dict(headers or {})
         if credential:
             sent["Authorization"] = f"Bearer {credential}"
@@ -86,7 +87,7 @@ class Connection:
 
 
 class Campanile:
-    """One database file and the programs that use it: `campanile serve` and the commands."""
+    """One database, a file or an address, and the programs that use it: `campanile serve` and the commands."""
 
     def __init__(
             self, binary: str, database: str, folder: str, environment: dict[str, str] | None = None, preload: str | None = None,
@@ -95,9 +96,11 @@ class Campanile:
         self.preload = preload
         self.preexec: Callable[[], None] | None = None   # called in the child before the program is started
         self.listener: socket.socket | None = None       # a listening socket that is handed down to the server, as systemd does it
+        self.host, self.prefix = "127.0.0.1", list[str]()   # where it listens; a command that runs the server, as in a network namespace
         self.environment = {
             "PATH": os.environ.get("PATH", "/usr/bin:/bin"), "HOME": folder, "LC_ALL": "C.UTF-8",
-            "CAMPANILE_JWT_SECRET": JWT_SECRET, "CAMPANILE_METRICS_TOKEN": METRICS_TOKEN, **(environment or {})}
+            "CAMPANILE_JWT_SECRET": JWT_SECRET, "CAMPANILE_METRICS_TOKEN": METRICS_TOKEN,
+            **stores.environment(database), **(environment or {})}
         self.port = free_port()
         self.process: subprocess.Popen[bytes]   # since the first start
         self.log = os.path.join(folder, "server.log")
@@ -130,7 +133,7 @@ class Campanile:
     # --- the server
 
     def start(self, wait: bool = True) -> None:
-        command = [self.binary, "serve", "--host", "127.0.0.1", "--port", str(self.port), "--database", self.database]
+        command = [*self.prefix, self.binary, "serve", "--host", self.host, "--port", str(self.port), "--database", self.database]
 
         def prepare() -> None:
             die_with_parent()
@@ -161,7 +164,7 @@ class Campanile:
         raise HarnessError(f"the server did not answer /healthz within {START_SECONDS} s:\n{self.log_tail()}")
 
     def connection(self) -> Connection:
-        return Connection(self.port)
+        return Connection(self.port, self.host)
 
     def kill(self) -> None:
         """SIGKILL, as at a crash of the process. The page cache survives it."""
@@ -199,13 +202,14 @@ servers: list[Campanile] = []
 
 @contextlib.contextmanager
 def serving(binary: str, environment: dict[str, str] | None = None, configuration: str = "") -> Iterator[Campanile]:
-    """A server with an empty database and, if it is given, a campanile.yaml, in a folder that is gone afterwards. For pytest's
-    fixtures, and an error if it died meanwhile; what it logged stands in the report of a test that fails (conftest.py)."""
+    """A server with an empty database, in a file or in PostgreSQL (`harness.stores`), and, if it is given, a campanile.yaml, in a folder
+    that is gone afterwards. For pytest's fixtures, and an error if it died meanwhile; what it logged stands in the report of a test that
+    fails (conftest.py)."""
     with temporary_folder("campanile-test-") as folder:
         if configuration:
             with open(os.path.join(folder, "campanile.yaml"), "w", encoding="utf-8") as file:
                 file.write(configuration)
-        server = Campanile(binary, os.path.join(folder, "campanile.sqlite"), folder, environment)
+        server = Campanile(binary, stores.new_database(folder), folder, environment)
         server.start()
         servers.append(server)
         try:

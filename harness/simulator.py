@@ -5,7 +5,7 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.campanile import START_SECONDS, Connection
@@ -15,17 +15,17 @@ from harness.children import HarnessError, children, die_with_parent, free_port
 class Simulator:
     """`campanile simulator` with keys of its own, its record of all requests, and its control calls."""
 
-    def __init__(self, binary: str, folder: str, seed: int, strict: bool = True) -> None:
+    def __init__(self, binary: str, folder: str, seed: int, strict: bool = True, host: str = "127.0.0.1", prefix: Sequence[str] = ()) -> None:
         self.binary, self.folder = os.path.realpath(binary), os.path.join(folder, "simulator")
         self.port, self.page = free_port(), free_port()
         self.log, self.record = os.path.join(folder, "simulator.log"), os.path.join(folder, "requests.jsonl")
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
-                [self.binary, "simulator", "--port", str(self.port), "--page", str(self.page), "--make-keys",
+                [*prefix, self.binary, "simulator", "--host", host, "--port", str(self.port), "--page", str(self.page), "--make-keys",
                  self.folder, "--seed", str(seed % (1 << 31)), "--record", self.record, *(["--strict"] if strict else [])],
                 cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, preexec_fn=die_with_parent)
         children.append(self.process)
-        self.connection = Connection(self.page)
+        self.host, self.connection = host, Connection(self.page, host)
         self.changes: list[float] = []   # when the certificate was changed, in seconds since 1970
         self._wait()
 
@@ -65,7 +65,7 @@ class Simulator:
         """The text of a campanile.yaml whose apps all push to this simulator, with one team's key."""
         with open(os.path.join(self.folder, "simulator.json"), encoding="utf-8") as file:
             names = json.load(file)
-        url = f"https://127.0.0.1:{self.port}"
+        url = f"https://{self.host}:{self.port}"
         one = {"apns": {"key_file": os.path.join(self.folder, f"AuthKey_{names['key_id']}.p8"),
                         "key_id": names["key_id"], "team_id": names["team_id"], "topic": names["topic"], "url": url},
                "fcm": {"service_account_file": os.path.join(self.folder, "service-account.json"), "url": url}}

@@ -1,18 +1,19 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
-# the word `tests` also what the tests need, which is a browser, Rails' own client of ActionCable, and what stands around a
-# server; with `generators` what a generated Ruby client runs on. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative
-# of it for the packages.
+# the word `unit` also PostgreSQL, which the Swift tests start; with `tests` also what the other tests need, which is a browser,
+# Rails' own client of ActionCable, and what stands around a server; with `generators` what a generated Ruby client runs on. Asks
+# nothing; does nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
 set -euo pipefail
 
 # Libraries and the compiler for the program; python3, sqlite3, curl, wrk and nghttp2 for tests and measurements.
 packages=(
-    libmicrohttpd-dev libsqlite3-dev pkg-config binutils gcc libc6-dev
+    libmicrohttpd-dev libsqlite3-dev libpq-dev pkg-config binutils gcc libc6-dev
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 if [[ ${1:-} == tests ]]; then
-    packages+=(chromium nodejs ruby-actioncable ruby-activesupport nginx caddy openssl postgresql prometheus strace systemd docker-compose)
+    packages+=(chromium nodejs ruby-actioncable ruby-activesupport nginx caddy openssl postgresql iproute2 prometheus strace systemd docker-compose)
 fi
+if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
 swift_needed=6.3
 

@@ -1,7 +1,6 @@
 """A simulator, a server that pushes to it, and users with devices: what pushes.py works with."""
 import contextlib
 import os
-import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 
 import harness
 import load
+from harness import stores
 
 RECIPIENTS = 1000        # of one POST, at most (the contract)
 CALLERS = 8              # threads that call the server
@@ -39,7 +39,7 @@ class World:
         self.apps, self.folder = apps, folder
         self.simulator = harness.Simulator(options.simulator or options.binary, folder, options.seed)
         self.server = harness.Campanile(
-            options.binary, os.path.join(folder, "campanile.sqlite"), folder,
+            options.binary, stores.new_database(folder), folder,
             environment={"CAMPANILE_UNSAFE_RETRY_SCALE": str(RETRY_SCALE)})
         with open(os.path.join(folder, "campanile.yaml"), "w", encoding="utf-8") as file:
             file.write(self.simulator.settings(apps))
@@ -116,7 +116,7 @@ class World:
 
     def exhausted_tokens(self, attempts):
         """The device tokens whose badge push was tried so often."""
-        return {token for token, in self.query("SELECT token FROM device_tokens WHERE badge_attempts >= ?1", attempts)}
+        return {token for token, in self.query(f"SELECT token FROM device_tokens WHERE badge_attempts >= {attempts}")}
 
     def living_tokens(self):
         """The device tokens that the server still has."""
@@ -125,15 +125,14 @@ class World:
             return [device["token"] for device in found]
         return {token for tokens in self.each(one, self.users) for token in tokens}
 
-    # --- the file
+    # --- the database
 
-    def query(self, sql, *arguments):
-        with contextlib.closing(sqlite3.connect(f"file:{self.server.database}?mode=ro", uri=True, timeout=10)) as file:
-            return file.execute(sql, arguments).fetchall()
+    def query(self, sql):
+        return stores.rows(self.server.database, sql)
 
     def owed(self):
         """Devices that something is owed or in flight to."""
-        return self.query("SELECT count(*) FROM device_tokens WHERE due_at IS NOT NULL OR lease <> 0")[0][0]
+        return int(self.query("SELECT count(*) FROM device_tokens WHERE due_at IS NOT NULL OR lease <> 0")[0][0])
 
     def wait_until_quiet(self, seconds=QUIET_SECONDS):
         """Whether nothing is owed any more."""
@@ -148,17 +147,27 @@ class World:
         """A sentence on what is still owed, for whoever has to find out why."""
         now = int(time.time() * 1000)
         rows = self.query(
-            "SELECT id, provider, lease, due_at - ?1, badge_due_at - ?1, badge_attempts FROM device_tokens "
-            "WHERE due_at IS NOT NULL OR lease <> 0 LIMIT 3", now)
+            f"SELECT id, provider, lease, due_at - {now}, badge_due_at - {now}, badge_attempts FROM device_tokens "
+            "WHERE due_at IS NOT NULL OR lease <> 0 LIMIT 3")
         return (f"{self.owed()} devices are still owed something; (id, provider, lease, due in ms, badge due in ms, "
                 f"badge attempts) of some: {rows}; the log ends with\n{self.server.log_tail(1500)}")
 
+    def in_flight(self):
+        """(token, notification id) of every alert that may have been sent without its answer being written down."""
+        found = self.query(f"SELECT t.token, {self._id('d.notification_id')} FROM deliveries d JOIN device_tokens t ON t.id = d.device_id "
+                           "WHERE d.state = 'sending'")
+        return {(token, one) for token, one in found}
+
     def deliveries(self):
-        """(notification id, token or None, delivery id, state, attempts, provider's answers) of every alert."""
-        return [Delivery(one.hex(), token, identifier.hex(), state, attempts, answers) for
-                one, token, identifier, state, attempts, answers in self.query(
-                    "SELECT d.notification_id, coalesce(d.token, t.token), d.id, d.state, d.attempts, d.answers "
-                    "FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id WHERE d.device_id <> 0")]
+        """Every alert that was owed to a device."""
+        found = self.query(
+            f"SELECT {self._id('d.notification_id')}, coalesce(d.token, t.token), {self._id('d.id')}, d.state, d.attempts, d.answers "
+            "FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id WHERE d.device_id <> 0")
+        return [Delivery(one, token or None, identifier, state, int(attempts), answers or None)
+                for one, token, identifier, state, attempts, answers in found]
+
+    def _id(self, column):
+        return stores.hexadecimal(self.server.database, column)
 
 
 @dataclass(slots=True)

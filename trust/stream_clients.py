@@ -137,13 +137,15 @@ class Client:
 class StreamClient(Client):
     """GET /notifications/stream as a browser's EventSource does it: the last id that came goes into Last-Event-ID."""
 
+    version = "1.1"
+
     def __init__(self, world, user, token, rng, resumes=True):
         super().__init__(world, user, token, rng)
         self.resumes, self.last, self._isFirst = resumes, None, True
 
     async def _listen(self, reader, writer):
         resume = f"Last-Event-ID: {self.last}\r\n" if self.resumes and self.last is not None else ""
-        writer.write(f"GET /notifications/stream HTTP/1.1\r\nHost: 127.0.0.1:{self.world.port}\r\nAccept: text/event-stream\r\n"
+        writer.write(f"GET /notifications/stream HTTP/{self.version}\r\nHost: 127.0.0.1:{self.world.port}\r\nAccept: text/event-stream\r\n"
                      f"Authorization: Bearer {self.token}\r\n{resume}\r\n".encode())
         await self._head(reader, 200)
         buffer, self._isFirst = b"", True

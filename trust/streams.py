@@ -20,6 +20,7 @@ import time
 from dataclasses import dataclass
 
 import harness
+from harness import stores
 from stream_clients import CableClient, Plan, StreamClient, World
 
 CATCH_UP_SECONDS = 0.5      # 99 of 100 returns
@@ -48,7 +49,7 @@ class Run:
 
     def __init__(self, options, folder, size, cable):
         self.size, self.cable = size, cable
-        self.server = harness.Campanile(options.binary, f"{folder}/streams.sqlite", folder, LIMITS)
+        self.server = harness.Campanile(options.binary, stores.new_database(folder), folder, LIMITS)
         self.server.start()
         self.key = self.server.producer_key("streams")
         self.users = [f"user-{number:03d}" for number in range(size.users)]

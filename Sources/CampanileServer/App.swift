@@ -12,7 +12,8 @@ package final class App: Sendable {
     /// All routes of the main port.
     var routes: [Route<Endpoint>] { serving.routes }
 
-    private let lock: ServerLock
+    /// Of a SQLite file.
+    private let lock: ServerLock?
     private let parts: Startup.Parts
     private let serving: Startup.Serving
     private let sink: LogSink
@@ -28,22 +29,29 @@ package final class App: Sendable {
     ///   - configuration: with a secret or a key set.
     ///   - durability: when a commit is on the disk.
     ///   - delayDivisor: divides the delays of retries; 1 but in measurements.
+    ///   - checksLeases: whether a node sends only while it has a device's shard; false in the control of the test of that.
     ///   - countsRequests: whether `/metrics` tells of requests; false in measurements of what counting costs.
     ///   - socket: a socket that listens already, instead of one on the configured host and port.
     ///   - provider: what pushes go to instead of the sandbox; for tests.
     package init(
         configuration: Configuration, world: World, sink: LogSink, logger: Logger, socket: Int32? = nil,
-        durability: Durability = .full, delayDivisor: Int64 = 1, countsRequests: Bool = true,
+        durability: Durability = .full, delayDivisor: Int64 = 1, countsRequests: Bool = true, checksLeases: Bool = true,
         provider: (any PushProvider)? = nil
     ) async throws {
         sink.level = configuration.logLevel
         let startup = Startup(
             configuration: configuration, world: world, sink: sink, logger: logger, socket: socket, durability: durability,
-            delayDivisor: delayDivisor, countsRequests: countsRequests, provider: provider)
+            delayDivisor: delayDivisor, countsRequests: countsRequests, checksLeases: checksLeases,
+            provider: provider)
         let (lock, database, backupPath) = try startup.open()
         let state = try await startup.prepare(database)
-        parts = try await startup.wire(database, state)
-        serving = try startup.start(parts)
+        do {
+            parts = try await startup.wire(database, state)
+            serving = try startup.start(parts)
+        } catch {
+            await startup.forget(state.node, database)
+            throw error
+        }
         self.configuration = configuration
         self.backupPath = backupPath
         self.lock = lock
@@ -51,7 +59,9 @@ package final class App: Sendable {
         self.logger = logger
     }
 
-    var database: Database { parts.database }
+    var store: Store { parts.database }
+    /// The SQLite file, for tests.
+    var database: Database { parts.database.sqlite }
     var deliveryWorker: DeliveryWorker { parts.deliveryWorker }
     var badgeDrift: BadgeDrift { parts.badgeDrift }
     var realtime: Realtime { parts.realtime }
@@ -128,16 +138,22 @@ package final class App: Sendable {
         // Every push has an answer then; the last ones are still to be settled.
         await parts.providers.shutDown()
         _ = await App.finish(work.all, within: App.deliveryStop)
+        // Until here it renews the shards whose pushes were still in flight.
+        work.beats.cancel()
+        _ = await App.finish([work.beats], within: App.deliveryStop)
+        await serving.cluster?.leave()
         do {
-            try await database.write { try LaneConditionRepository.clear(in: $0) }
-            if configuration.databaseCheckpoints { try database.checkpoint(truncate: true) }
+            if !store.isShared {
+                try await store.write { try $0.laneConditions.clear() }
+                if configuration.databaseCheckpoints { try store.sqlite.checkpoint(truncate: true) }
+            }
         } catch let error as SQLError where error.code == .displaced {
             // The log has it already.
         } catch {
             logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])
         }
-        database.close()
-        lock.release()
+        store.close()
+        lock?.release()
         sink.flush()
     }
 }

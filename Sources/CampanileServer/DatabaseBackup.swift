@@ -20,6 +20,7 @@ package struct DatabaseBackup: Sendable {
 
     /// Makes a backup, beside a server or without one, on the calling thread. It doesn't migrate the database.
     package func make(at target: String, progress: @escaping DatabaseCopy.Progress) throws {
+        try DatabaseBackup.requireFile(database)
         try Store.requireExisting(database)
         // Refuses the file of another program or of a newer version.
         _ = try Store.pendingMigrations(database)
@@ -32,11 +33,19 @@ package struct DatabaseBackup: Sendable {
         }
     }
 
+    /// - Throws: on PostgreSQL, which has means of its own.
+    static func requireFile(_ address: String) throws {
+        guard DatabaseAddress.isPostgres(address) else { return }
+        throw OperatorError(
+            "\(DatabaseAddress.describe(address)) is a PostgreSQL database. Back it up and restore it with PostgreSQL's own means: "
+                + "pg_dump, pgBackRest, or your provider's snapshots.")
+    }
+
     /// The same for a server's own database, on another thread.
-    func make(of database: Database, at target: String, progress: @escaping DatabaseCopy.Progress) async throws {
+    func make(of database: Store, at target: String, progress: @escaping DatabaseCopy.Progress) async throws {
         let hasSecret = try prepare(target)
         do {
-            try await database.copy(to: target, progress: progress)
+            try await database.sqlite.copy(to: target, progress: progress)
         } catch {
             throw failure(error, target, hasSecret: hasSecret)
         }

@@ -1,10 +1,12 @@
 package import CampanileCore
+import Foundation
 import SQLEngine
 
 /// Fills a database from a file of another system's, beside a server or without one.
 ///
 /// Without a server it holds the server's lock, and copies the log itself. Beside one it leaves the log to the server: SQLite
-/// allows one process to copy it (docs/operations.md).
+/// allows one process to copy it (docs/operations.md). PostgreSQL has neither lock nor log of ours: without a node it takes larger
+/// transactions, and pauses between none.
 package struct DatabaseImport: Sendable {
     package enum Kind: Sendable { case devices, notifications }
 
@@ -33,11 +35,13 @@ package struct DatabaseImport: Sendable {
         isStopped: @escaping @Sendable () -> Bool = { false }
     ) async throws -> ImportReport {
         if isDryRun { try Store.requireExisting(configuration.database) }
-        let lock = isDryRun ? nil : try? ServerLock(database: configuration.database)
+        let isFile = !DatabaseAddress.isPostgres(configuration.database)
+        let lock = isDryRun || !isFile ? nil : try? ServerLock(database: configuration.database)
         defer { lock?.release() }
         let database = try open(isAlone: lock != nil)
         // Before the lock is released: a server that starts then is the only one that copies the log.
         defer { database.close() }
+        let isAlone = try isFile ? lock != nil : !(database.nodeReports() ?? []).contains(where: \.isAlive)
         let file = try ImportFile(path, copiesTo: folder)
         switch kind {
         case .notifications:
@@ -45,18 +49,18 @@ package struct DatabaseImport: Sendable {
                 app: app, rules: configuration.notificationRules(of: app), policy: configuration.badge.policy,
                 deliveriesMilliseconds: configuration.retention.deliveriesMilliseconds, random: world.random)
             return try await FileImport(
-                work: work, database: database, world: world, isAlone: lock != nil, progress: progress, isStopped: isStopped
+                work: work, database: database, world: world, isAlone: isAlone, progress: progress, isStopped: isStopped
             ).run(file, isDryRun: isDryRun)
         case .devices:
             let registry = DeviceRegistry(database: database, badgePushes: BadgePushes(configuration.badge))
             let work = DeviceImport(app: app, registry: registry)
             return try await FileImport(
-                work: work, database: database, world: world, isAlone: lock != nil, progress: progress, isStopped: isStopped
+                work: work, database: database, world: world, isAlone: isAlone, progress: progress, isStopped: isStopped
             ).run(file, isDryRun: isDryRun)
         }
     }
 
-    private func open(isAlone: Bool) throws -> Database {
+    private func open(isAlone: Bool) throws -> Store {
         guard isAlone else { return try Store.openBeside(configuration.database, world: world).database }
         guard configuration.databaseCheckpoints else { return try Store.open(configuration.database, world: world).database }
         var options = DatabaseOptions()
@@ -64,7 +68,9 @@ package struct DatabaseImport: Sendable {
         return try Store.open(configuration.database, options: options, world: world).database
     }
 
+    /// For a copy of what can't be read twice: beside the database's file, where there is room.
     private var folder: String {
+        if DatabaseAddress.isPostgres(configuration.database) { return NSTemporaryDirectory() }
         guard let slash = configuration.database.lastIndex(of: "/") else { return "." }
         return slash == configuration.database.startIndex ? "/" : String(configuration.database[..<slash])
     }

@@ -29,6 +29,7 @@ package struct DatabaseRestore: Sendable {
     package func run(
         pushesOwed: Bool = false, newer: String? = nil, progress: @escaping DatabaseCopy.Progress = { _, _ in }
     ) throws -> RestoreReport {
+        try DatabaseBackup.requireFile(database)
         try requireDatabase(source)
         if let newer { try requireDatabase(newer) }
         guard let place = DatabaseFile.path(database) else {
@@ -103,14 +104,14 @@ package struct DatabaseRestore: Sendable {
             if let newer { report.since = try compare(report, newer) }
             report.settled = try database.writeBlocking { transaction in
                 try goAhead(in: transaction)
-                try DeviceTokenRepository.forgetTold(in: transaction)
+                try transaction.deviceTokens.forgetTold()
                 guard !pushesOwed else { return nil }
-                try DeviceTokenRepository.forgetOwed(in: transaction)
-                try LargeCallRepository.withholdPushes(in: transaction)
-                return try DeliveryRepository.settleAll(.restored, in: transaction)
+                try transaction.deviceTokens.forgetOwed()
+                try transaction.largeCalls.withholdPushes()
+                return try transaction.deliveries.settleAll(.restored)
             }
             // The file gets another name, and its log would not.
-            try database.checkpoint(truncate: true)
+            try database.sqlite.checkpoint(truncate: true)
             return report
         }
     }
@@ -123,18 +124,18 @@ package struct DatabaseRestore: Sendable {
         }
     }
 
-    private func goAhead(in transaction: Transaction) throws {
-        let connection = transaction.connection
+    private func goAhead(in transaction: any StoreTransaction) throws {
+        let reading = transaction.reading
         let ahead = transaction.now.milliseconds + Limits.restoreAheadMilliseconds
-        try ProgramStateRepository.reserveIDs(
-            until: max(ahead, ProgramStateRepository.idsReservedUntil(in: connection)), in: transaction)
+        try transaction.programState.reserveIDs(
+            until: max(ahead, reading.programState.idsReservedUntil()))
         // The versions' new times would pass for it.
-        try ProgramStateRepository.keepRetained(InboxRepository.newest(in: connection).change, in: transaction)
-        let newest = try max(InboxRepository.newest(in: connection).version, ProgramStateRepository.versionsFrom(in: connection))
+        try transaction.programState.keepRetained(reading.inboxes.newest().change)
+        let newest = try max(reading.inboxes.newest().version, reading.programState.versionsFrom())
         let version = max(ahead, newest + 1)
-        try InboxRepository.raiseVersions(to: version, in: transaction)
-        try ProgramStateRepository.beginVersions(from: version, in: transaction)
-        try EventRepository.begin(
-            after: max(ahead * 1_000, EventRepository.lastSequence(in: connection)), in: transaction)
+        try transaction.inboxes.raiseVersions(to: version)
+        try transaction.programState.beginVersions(from: version)
+        try transaction.events.begin(
+            after: max(ahead * 1_000, reading.events.lastSequence()))
     }
 }

@@ -2,7 +2,6 @@ package import CampanileCore
 import Foundation
 package import Logging
 import Push
-import SQLEngine
 
 /// `campanile doctor`: looks at all that pushes depend on, and at the age of the newest backup, and says in sentences what is
 /// wrong. It sends nothing to any device and changes nothing but the schema of an older database.
@@ -25,38 +24,44 @@ package struct Doctor: Sendable {
 
     package func examine() async -> [Finding] {
         var findings = [Finding(subject: "configuration", isGood: true, sentence: "It can be read."), examineCable()]
-        guard Store.exists(configuration.database) else {
+        let isFile = !DatabaseAddress.isPostgres(configuration.database)
+        guard !isFile || Store.exists(configuration.database) else {
             let sentence = "There is none at \(configuration.database): `serve` makes it, or name another with --database."
             findings.append(Finding(subject: "database", isGood: false, sentence: sentence))
             return findings + (await examineProviders(NoProviderTokenStore()))
         }
         do {
+            try Store.requireExisting(configuration.database)
             let (database, _) = try Store.openBeside(configuration.database, world: world)
             defer { database.close() }
             findings += try await examine(database)
         } catch {
             findings.append(Finding(subject: "database", isGood: false, sentence: "\(error)"))
+            if !isFile, configuration.lacksSecret {
+                findings.append(Finding(subject: "user tokens", isGood: false, sentence: Configuration.secretRefusal))
+            }
         }
         return findings
     }
 
-    private func examine(_ database: Database) async throws -> [Finding] {
+    private func examine(_ database: Store) async throws -> [Finding] {
         let audit = try BadgeAudit(database)
         var findings = [
             Finding(
                 subject: "database", isGood: audit.differences.isEmpty,
                 sentence: audit.differences.isEmpty
-                    ? "\(configuration.database) can be used, and every badge equals its recount: \(audit.summary)"
+                    ? "\(DatabaseAddress.describe(configuration.database)) can be used, and every badge equals its recount: \(audit.summary)"
                     : "Not every badge equals its recount: \(audit.summary) See `campanile badge audit`.")
         ]
-        for (lane, condition) in try database.read({ try LaneConditionRepository.all(in: $0) }) {
+        for (lane, condition) in try database.read({ try $0.laneConditions.all() }) {
             findings.append(
                 Finding(
                     subject: "app \(lane.app)", isGood: false,
                     sentence: "\(condition.sentence(lane)) Since \(condition.since)."))
         }
+        findings += try Doctor.examineCluster(database, configuration, world)
         findings += examineBackups()
-        return findings + (await examineProviders(ProviderTokenRepository(database: database)))
+        return findings + (await examineProviders(database))
     }
 
     /// Backups that fail stop nothing else, so nobody misses them until one is wanted.

@@ -12,27 +12,27 @@ package struct Glance: Sendable {
     /// - Parameters:
     ///   - path: the database's, as the operator knows it.
     ///   - schema: its version.
-    init(_ database: Database, path: String, schema: Int32, now: Timestamp) throws {
+    init(_ database: Store, path: String, schema: Int32, now: Timestamp) throws {
         let owed = try OwedAlerts.count(database)
-        lines = try database.survey { connection in
-            let inboxes = try InboxRepository.sums(in: connection)
-            let devices = try DeviceTokenRepository.counts(in: connection)
+        lines = try database.survey { reading in
+            let inboxes = try reading.inboxes.sums()
+            let devices = try reading.deviceTokens.counts()
             let since = Timestamp(milliseconds: now.milliseconds - Glance.hour)
-            let hour = try DeliveryRepository.states(since: since, in: connection)
-            let file = Glance.size(database.file.path)
-            let log = Glance.size(database.file.path + "-wal")
+            let hour = try reading.deliveries.states(since: since)
+            let sizes = database.fileSizes
+            let size = Glance.size(sizes.file) + (sizes.log.map { ", its log \(Glance.size($0))" } ?? "")
             let pushes = hour.states.map { "\($0.count) \($0.state.rawValue)" }
             let waiting = owed.sorted { $0.key < $1.key }.map { lane, tally in
                 "\(tally.count) of \(Glance.name(lane)), the oldest since \(tally.oldest)"
             }
             var lines = [
-                "database   \(path): \(file), its log \(log); schema \(schema)",
+                "database   \(path): \(size); schema \(schema)",
                 "inboxes    \(inboxes.count), \(inboxes.unread) with unread notifications: \(inboxes.notifications)",
                 "devices    " + Glance.list(devices.map { "\($0.count) of \(Glance.name($0.lane))" }),
                 "last hour  " + Glance.list(["\(hour.notifications) created"] + pushes),
                 "waiting    " + Glance.list(waiting),
             ]
-            for (lane, condition) in try LaneConditionRepository.all(in: connection) {
+            for (lane, condition) in try reading.laneConditions.all() {
                 lines.append("stopped    \(condition.sentence(lane)) Since \(condition.since).")
             }
             return lines
@@ -43,8 +43,8 @@ package struct Glance: Sendable {
 
     private static func list(_ parts: [String]) -> String { parts.isEmpty ? "none" : parts.joined(separator: ", ") }
 
-    private static func size(_ path: String) -> String {
-        guard let bytes = File.size(path) else { return "none" }
+    private static func size(_ bytes: Int?) -> String {
+        guard let bytes else { return "none" }
         let tenths = (bytes * 10 + (1 << 19)) >> 20
         return "\(tenths / 10).\(tenths % 10) MiB"
     }

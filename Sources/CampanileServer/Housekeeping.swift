@@ -1,50 +1,64 @@
 package import CampanileCore
 package import Logging
-package import SQLEngine
 
 /// Forgets what has had its time. In small transactions, so that nobody waits for it.
 package final class Housekeeping: Sendable {
     static let period = Duration.seconds(600)
+    /// Until it is asked again whose turn it is.
+    private static let notMine = Duration.seconds(10)
 
-    let database: Database
+    let database: Store
     let settings: Configuration.Retention
     let world: World
     let logger: Logger
+    /// Whether it is this process' turn: of a cluster's nodes one does it.
+    let isMine: @Sendable () -> Bool
     /// Between two transactions.
     let pause: Duration
 
     package init(
-        database: Database, settings: Configuration.Retention = .init(), world: World, logger: Logger,
-        pause: Duration? = nil
+        database: Store, settings: Configuration.Retention = .init(), world: World, logger: Logger,
+        isMine: @escaping @Sendable () -> Bool = { true }, pause: Duration? = nil
     ) {
         self.database = database
         self.settings = settings
         self.world = world
         self.logger = logger
+        self.isMine = isMine
         self.pause = pause ?? .milliseconds(Limits.retentionPauseMilliseconds)
     }
 
     /// Forgets answers and events now and then, until cancelled.
     func run() async {
         while !Task.isCancelled {
+            var pause = Housekeeping.notMine
             do {
-                try await tidyUp()
+                if isMine() {
+                    try await tidyUp()
+                    pause = Housekeeping.period
+                }
             } catch {
                 tell(error)
+                pause = Housekeeping.period
             }
-            try? await Task.sleep(for: Housekeeping.period)
+            try? await Task.sleep(for: pause)
         }
     }
 
     /// Deletes notifications, deliveries and device tokens now and then, until cancelled.
     func runRetention(_ inboxes: Inboxes) async {
         while !Task.isCancelled {
+            var pause = Housekeeping.notMine
             do {
-                try await retain(inboxes)
+                if isMine() {
+                    if try isRetentionDue() { try await retain(inboxes) }
+                    pause = .milliseconds(retentionPeriodMilliseconds)
+                }
             } catch {
                 tell(error)
+                pause = Housekeeping.period
             }
-            try? await Task.sleep(for: .milliseconds(retentionPeriodMilliseconds))
+            try? await Task.sleep(for: pause)
         }
     }
 
@@ -53,28 +67,35 @@ package final class Housekeeping: Sendable {
         min(Limits.retentionPeriodMilliseconds, (settings.notificationsMilliseconds ?? .max) / 4)
     }
 
+    /// A node that gets the turn goes on where the last one was. A process alone begins with a run.
+    private func isRetentionDue() throws -> Bool {
+        guard database.isShared, let last = try database.read({ try $0.programState.retainedAt() }) else { return true }
+        return !(0..<retentionPeriodMilliseconds).contains(world.now().milliseconds - last.milliseconds)
+    }
+
     private func tell(_ error: any Error) {
         guard !(error is CancellationError) else { return }
         logger.warning("The housekeeping failed; it tries again later.", metadata: ["error": "\(error)"])
     }
 
     package func tidyUp() async throws {
+        if database.isShared { try await database.forgetSilentNodes() }
         let now = world.now().milliseconds
         try await repeatedly { transaction in
-            try IdempotencyRepository.purge(
+            try transaction.idempotencyKeys.purge(
                 before: Timestamp(milliseconds: now - Limits.idempotencyKeyMilliseconds),
-                limit: Limits.purgedRowsPerTransaction, bytes: Limits.purgedBytesPerTransaction, in: transaction)
+                limit: Limits.purgedRowsPerTransaction, bytes: Limits.purgedBytesPerTransaction)
         }
         try await repeatedly { transaction in
-            try EventRepository.purge(
-                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: Limits.purgedRowsPerTransaction,
-                in: transaction) >= Limits.purgedRowsPerTransaction
+            try transaction.events.purge(
+                before: Timestamp(milliseconds: now - Limits.eventMilliseconds), limit: Limits.purgedRowsPerTransaction)
+                >= Limits.purgedRowsPerTransaction
         }
     }
 
     /// - Parameter purge: a part; it returns whether there may be more.
-    private func repeatedly(_ purge: @escaping @Sendable (Transaction) throws -> Bool) async throws {
-        while try await database.write({ try purge($0) }), !Task.isCancelled { try await Task.sleep(for: pause) }
+    private func repeatedly(_ purge: @escaping @Sendable (any StoreTransaction) throws -> Bool) async throws {
+        while try await database.write(lane: .upkeep, { try purge($0) }), !Task.isCancelled { try await Task.sleep(for: pause) }
     }
 }
 
@@ -108,15 +129,15 @@ extension Housekeeping {
     private func isClockBelieved() async throws -> Bool {
         let now = world.now()
         let (retained, doubted) = try database.read {
-            try (ProgramStateRepository.retainedAt(in: $0), ProgramStateRepository.doubtedAt(in: $0))
+            try ($0.programState.retainedAt(), $0.programState.doubtedAt())
         }
         // The first run of all looks at every inbox.
-        let last = try retained ?? database.survey { try InboxRepository.newest(in: $0).change }
+        let last = try retained ?? database.survey { try $0.inboxes.newest().change }
         if let last, now.milliseconds - last.milliseconds > Limits.clockLeapMilliseconds {
             let doubt = doubted.map { now.milliseconds - $0.milliseconds } ?? -1
             if (0..<Limits.clockDoubtMilliseconds).contains(doubt) { return false }
             if doubt < 0 || doubt > Limits.clockLeapMilliseconds {
-                try await database.write { try ProgramStateRepository.noteDoubt(in: $0) }
+                try await database.write { try $0.programState.noteDoubt() }
                 logger.warning(
                     """
                     Retention deletes nothing for a day: the clock is far ahead of its last run. All is well if the server was \
@@ -125,7 +146,7 @@ extension Housekeeping {
                 return false
             }
         }
-        try await database.write { try ProgramStateRepository.noteRetained(in: $0) }
+        try await database.write { try $0.programState.noteRetained() }
         return true
     }
 
@@ -134,7 +155,7 @@ extension Housekeeping {
         var next: UUIDv7? = .least
         while let from = next, !Task.isCancelled {
             next = try await database.write {
-                try DeliveryRepository.purge(from: from, before: end, limit: Limits.purgedRowsPerTransaction, in: $0)
+                try $0.deliveries.purge(from: from, before: end, limit: Limits.purgedRowsPerTransaction)
             }
             if next != nil { try await Task.sleep(for: pause) }
         }

@@ -12,8 +12,12 @@ package struct OperatorCommands: Sendable {
         package let backupPath: String?
     }
 
+    /// The shards that device tokens are dealt to on PostgreSQL.
+    package static let shards = Limits.shards
+
     package let schema: Schema
-    private let database: Database
+    let database: Store
+    private let hints: ClusterHints?
     private let path: String
     private let badgePushes: BadgePushes
     private let world: World
@@ -29,17 +33,30 @@ package struct OperatorCommands: Sendable {
         if !isMade { try Store.requireExisting(configuration.database) }
         let (database, report) = try Store.openBeside(configuration.database, world: world, copying: copying)
         self.database = database
-        path = configuration.database
+        hints = try ClusterHints(database)
+        path = DatabaseAddress.describe(configuration.database)
         self.world = world
         badgePushes = BadgePushes(configuration.badge)
         schema = Schema(from: report.from, to: report.to, backupPath: report.backupPath)
     }
 
-    package func close() { database.close() }
+    package func close() {
+        database.close()
+        hints?.close()
+    }
 
     /// The names of the migrations that opening would run.
     package static func pendingMigrations(_ configuration: Configuration) throws -> [String] {
         try Store.pendingMigrations(configuration.database)
+    }
+
+    /// The nodes that serve a PostgreSQL database, a line for each; on SQLite a sentence.
+    package func nodes() throws -> [String] {
+        guard let reports = try database.nodeReports() else {
+            return ["\(path) is a SQLite file: one server at a time works on it, and there are no nodes."]
+        }
+        guard !reports.isEmpty else { return ["No node serves \(path)."] }
+        return reports.map(\.line)
     }
 
     // MARK: Keys
@@ -53,8 +70,12 @@ package struct OperatorCommands: Sendable {
         let hash = APIKey.hash(key.utf8)
         do {
             try database.writeBlocking {
-                try APIKeyRepository.insert(name: name, app: app, kind: kind, hash: hash, in: $0)
+                try $0.apiKeys.insert(name: name, app: app, kind: kind, hash: hash)
             }
+        } catch let error as SQLError where error.code == .commitUnknown {
+            throw OperatorError(
+                "The database's answer was lost, so the key \(name) may have been made; nobody has it, and it isn't shown. Look with "
+                    + "`campanile keys list`: if it is there, end it with `campanile keys revoke \(name)`. Then create it again.")
         } catch let error as SQLError where error.code == .constraintUnique {
             throw OperatorError("There is a valid key named \(name) already. Revoke it first, or take another name.")
         }
@@ -62,12 +83,22 @@ package struct OperatorCommands: Sendable {
     }
 
     package func keys() throws -> [APIKeyRecord] {
-        try database.read { try APIKeyRepository.list(in: $0) }
+        try database.read { try $0.apiKeys.list() }
     }
 
     package func revokeKey(name: String) throws {
-        let isRevoked = try database.writeBlocking { try APIKeyRepository.revoke(name: name, in: $0) }
+        let isRevoked = try OperatorCommands.repeatable { try database.writeBlocking { try $0.apiKeys.revoke(name: name) } }
         guard isRevoked else { throw OperatorError("There is no valid key named \(name).") }
+        hints?.credentialsChanged()
+    }
+
+    /// Work that may be done twice, when nobody knows whether it was done.
+    private static func repeatable<T>(_ body: () throws -> T) throws -> T {
+        do {
+            return try body()
+        } catch let error as SQLError where error.code == .commitUnknown {
+            throw OperatorError("The database's answer was lost, so nobody knows whether it was done. Run the command again.")
+        }
     }
 
     package static func check(_ app: String) throws {
@@ -84,9 +115,10 @@ package struct OperatorCommands: Sendable {
         try OperatorCommands.check(app)
         if let mistake = UserID.mistake(user) { throw OperatorError("The user's id \(mistake.sentence)") }
         let next = Timestamp(milliseconds: (world.now().milliseconds / 1_000 + 1) * 1_000)
-        try database.writeBlocking {
-            try RevocationRepository.revoke(app: app, userID: user, tokensBefore: next, in: $0)
+        try OperatorCommands.repeatable {
+            try database.writeBlocking { try $0.revocations.revoke(app: app, userID: user, tokensBefore: next) }
         }
+        hints?.credentialsChanged()
     }
 
     // MARK: Notifications and badges
@@ -106,7 +138,16 @@ package struct OperatorCommands: Sendable {
         let publisher = Publisher(
             database: database, ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes,
             logger: Logger(label: "campanile"))
-        guard let id = try await publisher.publish(new, app: app).first?.id else { throw OperatorError("Nothing was created.") }
+        let id: UUIDv7?
+        do {
+            id = try await publisher.publish(new, app: app).first?.id
+        } catch let error as SQLError where error.code == .commitUnknown {
+            throw OperatorError(
+                "The database's answer was lost, so the notification may have been created. Look at the user's inbox before you create "
+                    + "it again: this command has no Idempotency-Key, so it would be there twice.")
+        }
+        guard let id else { throw OperatorError("Nothing was created.") }
+        hints?.pushesAreDue()
         return id
     }
 
@@ -124,7 +165,21 @@ package struct OperatorCommands: Sendable {
         try Glance(database, path: path, schema: schema.to, now: world.now()).lines
     }
 
-    package func auditBadges(progress: (Int, Int) -> Void) throws -> BadgeAudit { try BadgeAudit(database, progress: progress) }
+    package func auditBadges(progress: (Int, Int) throws -> Void) throws -> BadgeAudit {
+        try BadgeAudit(database, progress: progress)
+    }
+}
+
+extension NodeReport {
+    /// For people and for `cut`: tabs between the fields.
+    fileprivate var line: String {
+        let words = [
+            node.name, node.address, node.version, "since \(startedAt)", "seen \(seenAt)",
+            "\(shards) shard\(shards == 1 ? "" : "s")",
+        ]
+        let silence = "silent for \(silentMilliseconds / 1_000) s"
+        return (isAlive ? words : words + [silence]).joined(separator: "\t")
+    }
 }
 
 extension Configuration {
@@ -133,15 +188,24 @@ extension Configuration {
         try SignedStreamName.Key(cable).map { SignedStreamName.sign(name, key: $0) }
     }
 
-    /// A server that was given neither a secret nor a key set gets a secret of its own, beside the database.
+    /// A server that was given neither a secret nor a key set gets a secret of its own, beside the database. There is no place
+    /// beside a PostgreSQL database, and a node that made its own would refuse the tokens of the others.
     /// - Returns: whether it was made just now.
+    /// - Throws: on PostgreSQL, a sentence.
     package mutating func makeSecretIfNone(world: World) throws -> Bool {
-        guard jwt.secret == nil, jwt.jwksFile == nil else { return false }
+        guard lacksSecret else { return false }
+        guard !DatabaseAddress.isPostgres(database) else { throw OperatorError(Configuration.secretRefusal) }
         try Store.makeFolder(of: database)
         let (secret, isNew) = try LocalSecret.readOrMake(besideDatabase: database, world: world)
         jwt.secret = secret
         return isNew
     }
+
+    /// Whether it says nothing of how user tokens are verified.
+    var lacksSecret: Bool { jwt.secret == nil && jwt.jwksFile == nil }
+
+    static let secretRefusal =
+        "On PostgreSQL set jwt.secret or jwt.jwks_file, the same on every node: beside such a database no secret can be kept."
 
     /// - Parameter lifetime: seconds from now.
     package func signToken(user: String, app: String, lifetime: Int64, world: World) throws -> String {

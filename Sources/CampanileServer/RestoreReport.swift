@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 
 /// The result of a restore, and what its operator has to look after.
 package struct RestoreReport: Sendable {
@@ -7,24 +6,24 @@ package struct RestoreReport: Sendable {
     struct Since: Sendable {
         let keysMade: [APIKeyRecord]
         let keysRevoked: [APIKeyRecord]
-        let usersRevoked: [RevocationRepository.Revocation]
+        let usersRevoked: [Revocation]
     }
 
     /// When the badge of an inbox last changed; nil: never.
     let newestChange: Timestamp?
     /// Valid and revoked ones.
     let keys: [APIKeyRecord]
-    let revocations: [RevocationRepository.Revocation]
+    let revocations: [Revocation]
     /// How many pushes were owed and don't go any more; nil: they go.
     var settled: Int?
     var secret = LocalSecret.Copy.none
     var since: Since?
 
     /// Of the backup, before the restore changes it.
-    init(of connection: Connection) throws {
-        newestChange = try InboxRepository.newest(in: connection).change
-        keys = try APIKeyRepository.list(in: connection)
-        revocations = try RevocationRepository.after(Timestamp(milliseconds: 0), in: connection)
+    init(of reading: any StoreReading) throws {
+        newestChange = try reading.inboxes.newest().change
+        keys = try reading.apiKeys.list()
+        revocations = try reading.revocations.after(Timestamp(milliseconds: 0))
     }
 
     /// One line for each thing to know.
@@ -71,23 +70,23 @@ package struct RestoreReport: Sendable {
 
     private static func line(_ key: APIKeyRecord) -> String { "\(key.name)\t\(key.app)\tmade \(key.createdAt)" }
 
-    private static func line(_ revocation: RevocationRepository.Revocation) -> String {
+    private static func line(_ revocation: Revocation) -> String {
         "\(revocation.userID)\t\(revocation.app)\ttokens before \(revocation.notBefore)"
     }
 }
 
 extension RestoreReport.Since {
     /// - Parameter connection: of the newer file.
-    init(_ restored: RestoreReport, of connection: Connection) throws {
+    init(_ restored: RestoreReport, of reading: any StoreReading) throws {
         func isSame(_ left: APIKeyRecord, _ right: APIKeyRecord) -> Bool {
             left.name == right.name && left.createdAt == right.createdAt
         }
-        let keys = try APIKeyRepository.list(in: connection)
+        let keys = try reading.apiKeys.list()
         keysMade = keys.filter { key in !restored.keys.contains { isSame($0, key) } }
         keysRevoked = keys.filter { key in
             key.revokedAt != nil && restored.keys.contains { isSame($0, key) && $0.revokedAt == nil }
         }
-        usersRevoked = try RevocationRepository.after(Timestamp(milliseconds: 0), in: connection).filter {
+        usersRevoked = try reading.revocations.after(Timestamp(milliseconds: 0)).filter {
             !restored.revocations.contains($0)
         }
     }

@@ -104,9 +104,26 @@ extension Store {
     /// earlier version: that doesn't know what the new one means, nor would the copy of before have what it still writes.
     static func openBeside(
         _ path: String, world: World, copying: DatabaseCopy.Progress = { _, _ in }
-    ) throws -> (database: Database, migrated: MigrationReport) {
+    ) throws -> (database: Store, migrated: MigrationReport) {
+        if DatabaseAddress.isPostgres(path) {
+            try refuseUnderNodes(path)
+            return try openCluster(path, world: world)
+        }
         try refuseUnderServer(path)
         return try open(path, world: world, copying: copying)
+    }
+
+    /// - Throws: when nodes serve a PostgreSQL database, and opening it here would change its schema.
+    static func refuseUnderNodes(_ address: String, migrator: PostgresMigrator = PostgresMigrations.migrator) throws {
+        let next = try explaining(cluster: address) { try pending(postgres: address, migrator: migrator).first }
+        // The first makes the database.
+        guard let next, next.version > 1 else { return }
+        let names = try nodes(cluster: address).filter(\.isAlive).map(\.node.name)
+        guard !names.isEmpty else { return }
+        throw OperatorError(
+            "Nodes of an earlier version serve the database \(DatabaseAddress.describe(address)) "
+                + "(\(names.joined(separator: ", "))), and this command would change the schema under them. Start them again with "
+                + "this version first. Nothing was changed.")
     }
 
     /// - Throws: when a server has the database open, and opening it here would change its schema.

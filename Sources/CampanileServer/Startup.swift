@@ -15,10 +15,16 @@ struct Startup: Sendable {
     let durability: Durability
     let delayDivisor: Int64
     let countsRequests: Bool
+    let checksLeases: Bool
     let provider: (any PushProvider)?
 
-    /// Locks the database, opens it and migrates it.
-    func open() throws -> (lock: ServerLock, database: Database, backupPath: String?) {
+    /// Opens the database and migrates it. A file is locked: one server at a time works on it.
+    func open() throws -> (lock: ServerLock?, database: Store, backupPath: String?) {
+        if DatabaseAddress.isPostgres(configuration.database) {
+            var options = PostgresOptions()
+            options.losesCommits = durability == .off
+            return (nil, try Store.openCluster(configuration.database, options: options, world: world).database, nil)
+        }
         var options = DatabaseOptions()
         options.synchronous = durability.synchronous
         // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
@@ -34,7 +40,7 @@ struct Startup: Sendable {
         }
         let lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options, world: world)
-        guard database.file.identity == lock.identity else {
+        guard database.sqlite.file.identity == lock.identity else {
             throw OperatorError("The database \(configuration.database) was taken away while it was opened.")
         }
         return (lock, database, migrated.backupPath)
@@ -48,27 +54,57 @@ struct Startup: Sendable {
         let streamTokens: StreamTokens
         let cursors: SealedCursors
         let badgePushes: BadgePushes
+        let leases: ShardLeases
+        /// This start among the nodes of a cluster; nil on SQLite.
+        let node: UUIDv7?
     }
 
     /// Puts right what a new process must before it serves: the lanes it knows nothing of, and versions that a change of
-    /// policy changes.
-    func prepare(_ database: Database) async throws -> State {
+    /// policy changes. A node registers before it changes anything, so that no move fills the database under it.
+    func prepare(_ database: Store) async throws -> State {
+        let ids = try Publisher.generator(for: database, world: world)
+        guard database.isShared else { return try await prepare(database, ids, node: nil) }
+        let node = ids.next()
+        // It learns its port later, and says that with its first beat.
+        try await database.register(serverNode(node, port: UInt16(configuration.port)))
+        do {
+            return try await prepare(database, ids, node: node)
+        } catch {
+            await forget(node, database)
+            throw error
+        }
+    }
+
+    /// A start that failed leaves no node behind that others would miss.
+    func forget(_ node: UUIDv7?, _ database: Store) async {
+        guard let node else { return }
+        try? await database.leave(serverNode(node, port: UInt16(configuration.port)))
+    }
+
+    private func serverNode(_ id: UUIDv7, port: UInt16) -> ServerNode {
+        ServerNode(id: id, name: Cluster.hostName, version: ProgramVersion.current, address: "\(configuration.host):\(port)")
+    }
+
+    private func prepare(_ database: Store, _ ids: UUIDv7Generator, node: UUIDv7?) async throws -> State {
         let badgePushes = BadgePushes(configuration.badge)
         let (lease, changed) = try await database.write { transaction in
-            let lease = try ProgramStateRepository.countStart(in: transaction)
-            try LaneConditionRepository.clear(in: transaction)
+            let lease = try transaction.programState.countStart()
+            // A node's conditions end with it: it takes them along when it leaves, and those of one that died count no more.
+            if node == nil { try transaction.laneConditions.clear() }
             return (lease, try badgePushes.adoptPolicy(in: transaction))
         }
         if changed > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(changed)"]) }
         let key = try await StreamTokens.key(of: database, world: world)
+        let shared = ShardLeases(world: world, node: node, isChecked: checksLeases)
         return State(
-            lease: lease, ids: try Publisher.generator(for: database, world: world), streamTokens: StreamTokens(key: key),
-            cursors: SealedCursors(secret: key), badgePushes: badgePushes)
+            lease: lease, ids: ids, streamTokens: StreamTokens(key: key),
+            cursors: SealedCursors(secret: key), badgePushes: badgePushes,
+            leases: database.isShared ? shared : ShardLeases(alone: lease), node: node)
     }
 
     /// The parts of a server, except HTTP.
     struct Parts: Sendable {
-        let database: Database
+        let database: Store
         let state: State
         let sandbox: SandboxProvider
         /// APNs, FCM and the sandbox.
@@ -89,22 +125,23 @@ struct Startup: Sendable {
     }
 
     /// Makes the parts, and has them follow the database. No part serves or sends yet.
-    func wire(_ database: Database, _ state: State) async throws -> Parts {
+    func wire(_ database: Store, _ state: State) async throws -> Parts {
         let sandbox = SandboxProvider(capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
         let providers = PushProviders(
             sandbox: sandbox, contentAvailable: configuration.badge.contentAvailable,
-            tokenStore: ProviderTokenRepository(database: database), world: world, logger: logger)
+            tokenStore: database, world: world, logger: logger)
         if provider == nil { try providers.apply(configuration) }
         let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
         let deliveryWorker = DeliveryWorker(
-            database: database, world: world, badgePushes: state.badgePushes, options: delivery, lease: state.lease,
+            database: database, world: world, badgePushes: state.badgePushes, options: delivery,
+            leases: state.leases,
             providers: { [provider] in provider ?? providers.provider(app: $0.app, kind: $0.provider) }, ids: state.ids,
             logger: logger)
         let parts = Parts(
             database: database, state: state, sandbox: sandbox, providers: providers, deliveryWorker: deliveryWorker,
             publisher: Publisher(
-                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker, logger: logger
-            ),
+                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker,
+                node: state.node, logger: logger),
             leaseRecovery: LeaseRecovery(
                 database: database, lease: state.lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger),
             credentialWatch: CredentialWatch(
@@ -113,7 +150,8 @@ struct Startup: Sendable {
                 verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: state.streamTokens,
                 streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
                 world: world),
-            badgeCache: BadgeCache(capacity: Limits.rememberedBadges),
+            // Another node's change would be missed for a moment.
+            badgeCache: BadgeCache(capacity: database.isShared ? 0 : Limits.rememberedBadges),
             badgeDrift: BadgeDrift(database: database, logger: logger),
             realtime: try Realtime(
                 database: database, policy: state.badgePushes.policy, streams: configuration.streams,
@@ -127,17 +165,19 @@ struct Startup: Sendable {
     /// Tells the parts, and the log, what happens to the database.
     private func follow(_ parts: Parts) {
         let (badgeCache, realtime, path) = (parts.badgeCache, parts.realtime, configuration.database)
-        parts.database.onCommit { changed in
-            let inboxes = changed.map { InboxID($0) }
+        // A node's changes are followed when it begins to serve.
+        guard !parts.database.isShared else { return }
+        parts.database.onCommit { inboxes in
             badgeCache.invalidate(inboxes)
             realtime.noticed(inboxes)
         }
-        parts.database.onDisplacement { [logger] in Startup.tell($0, path, logger) }
-        parts.database.onLogTrouble { [logger] in Startup.tell($0, path, logger) }
+        parts.database.sqlite.onDisplacement { [logger] in Startup.tell($0, path, logger) }
+        parts.database.sqlite.onLogTrouble { [logger] in Startup.tell($0, path, logger) }
         parts.database.onForeignChange { [authenticator = parts.authenticator, deliveryWorker = parts.deliveryWorker] in
             authenticator.forgetAll()
             badgeCache.invalidateAll()
             deliveryWorker.wake()
+            realtime.noticedRevocations()
             realtime.noticedForeignChange()
         }
     }
@@ -178,7 +218,10 @@ struct Startup: Sendable {
         let backups: Task<Void, Never>
         let retention: Task<Void, Never>
         let calls: Task<Void, Never>
+        /// Of a cluster's node, until it leaves.
+        let beats: Task<Void, Never>
 
+        /// All that end by themselves, or when they are cancelled, before the pushes do.
         var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention, calls] }
     }
 
@@ -186,6 +229,8 @@ struct Startup: Sendable {
     struct Serving: Sendable {
         let routes: [Route<Endpoint>]
         let server: HTTPServer
+        /// On PostgreSQL.
+        let cluster: Cluster?
         /// That of `metrics.port`, if it is set.
         let metricsServer: HTTPServer?
         let work: Work
@@ -211,16 +256,21 @@ struct Startup: Sendable {
         // Before anybody can repeat one of them.
         let unfinished = try parts.publisher.unfinished()
         parts.realtime.start()
+        let cluster: Cluster?
         do {
             try metricsServer?.start()
             try server.start()
+            cluster = try join(parts, port: server.port)
         } catch {
+            server.stop()
             metricsServer?.stop()
             parts.realtime.stopNow()
             throw error
         }
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
-        return Serving(routes: routes, server: server, metricsServer: metricsServer, work: work(parts, unfinished))
+        return Serving(
+            routes: routes, server: server, cluster: cluster, metricsServer: metricsServer, work: work(parts, cluster, unfinished)
+        )
     }
 
     /// - Parameter counts: where its requests are counted; nil: nowhere.
@@ -238,21 +288,32 @@ struct Startup: Sendable {
             })
     }
 
+    /// Becomes a node of the cluster that serves the database, if it is PostgreSQL's.
+    private func join(_ parts: Parts, port: UInt16) throws -> Cluster? {
+        guard let id = parts.state.node else { return nil }
+        return try Cluster(
+            serverNode(id, port: port), parts, resendsUnanswered: configuration.push.unanswered == .resend, world: world,
+            logger: logger)
+    }
+
     /// - Parameter unfinished: what the last server left to be finished.
-    private func work(_ parts: Parts, _ unfinished: [LargeCall.Unfinished]) -> Work {
+    private func work(_ parts: Parts, _ cluster: Cluster?, _ unfinished: [LargeCall.Unfinished]) -> Work {
+        // Of a cluster's nodes the one that has the first shard.
+        let isMine: @Sendable () -> Bool = { [leases = parts.state.leases] in leases.forClaiming(0) != nil }
         let housekeeping = Housekeeping(
-            database: parts.database, settings: configuration.retention, world: world, logger: logger)
+            database: parts.database, settings: configuration.retention, world: world, logger: logger, isMine: isMine)
         let backups = BackupSchedule(database: parts.database, configuration: configuration, world: world, logger: logger)
         return Work(
             deliveries: Task { await parts.deliveryWorker.run() },
             upkeep: Task {
-                await recoverLeases(parts)
+                // What other nodes had in flight is freed when this one takes their shards over.
+                if cluster == nil { await recoverLeases(parts) }
                 await housekeeping.run()
             },
             recounts: Task { await parts.badgeDrift.run() },
             credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() },
             retention: Task { await housekeeping.runRetention(parts.inboxes(world)) },
-            calls: Task { await parts.publisher.finish(unfinished) })
+            calls: Task { await parts.publisher.finish(unfinished) }, beats: Task { await cluster?.run() })
     }
 
     private func recoverLeases(_ parts: Parts) async {

@@ -18,6 +18,8 @@ package struct PushMessage: Sendable {
     package let device: PushDevice
     package let badge: Badge
     package let sentAt: Timestamp
+    /// The last moment at which it may be sent, in nanoseconds of `World.monotonic`; a later one makes it `unprocessed`.
+    package var notAfter = Int64.max
 
     package init(
         id: UUIDv7, kind: Kind, app: String, userID: String, device: PushDevice, badge: Badge, sentAt: Timestamp

@@ -36,6 +36,8 @@ package enum MigrationError: Error, Equatable, Sendable, CustomStringConvertible
     case newerSchema(path: String, program: String, found: Int32, known: Int32, backup: String?)
     /// Another program's SQLite database.
     case foreign(path: String, program: String, applicationID: Int32)
+    /// A PostgreSQL database where another application has tables with names of the first migration.
+    case occupied(path: String, program: String, reason: String)
     /// Not a SQLite database.
     case notADatabase(path: String)
     /// The statements failed. This migration was undone; those before it stay.
@@ -51,6 +53,9 @@ package enum MigrationError: Error, Equatable, Sendable, CustomStringConvertible
         case .foreign(let path, let program, let applicationID):
             "\(path) is a database of another program (application_id \(applicationID)), not of \(program): "
                 + "give another file name. It was not changed."
+        case .occupied(let path, let program, let reason):
+            "\(path) holds another application's tables (\(reason)): give \(program) a database of its own, or a schema "
+                + "(search_path of its user). It was not changed."
         case .notADatabase(let path):
             "\(path) is not a SQLite database: give another file name, or restore a backup. It was not changed."
         case .failed(let path, let version, let name, let cause):

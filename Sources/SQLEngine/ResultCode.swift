@@ -27,6 +27,11 @@ package struct ResultCode: RawRepresentable, Hashable, Sendable {
         case .queueFull: "the queue of writes is full"
         case .closed: "the database is closed"
         case .displaced: "the database's files aren't the ones that the server opened"
+        case .connectionLost: "the connection to the database server was lost"
+        case .commitUnknown: "the answer to a commit was lost: it may have been done, or not"
+        case .serialization: "the transaction met others, again and again"
+        case .unstorable: "a text holds the character NUL, which PostgreSQL can't store"
+        case .refused: "the database server refused the statement"
         default: String(cString: sqlite3_errstr(rawValue))
         }
     }
@@ -76,4 +81,15 @@ extension ResultCode {
     package static let closed = ResultCode(rawValue: -2)
     /// The engine's own: the database's file, or a file that SQLite keeps beside it, was removed, moved or replaced.
     package static let displaced = ResultCode(rawValue: -3)
+    /// The engine's own, with PostgreSQL: the connection failed, or no answer came in time. What ran outside a transaction may
+    /// have been done; a transaction wasn't committed.
+    package static let connectionLost = ResultCode(rawValue: -4)
+    /// The engine's own, with PostgreSQL: the connection failed between a COMMIT and its answer, or a standby hasn't confirmed it.
+    package static let commitUnknown = ResultCode(rawValue: -5)
+    /// The engine's own, with PostgreSQL: SQLSTATE 40001 and 40P01, a conflict with other transactions.
+    package static let serialization = ResultCode(rawValue: -6)
+    /// The engine's own, with PostgreSQL: a text with a NUL. Nothing was sent.
+    package static let unstorable = ResultCode(rawValue: -7)
+    /// The engine's own, with PostgreSQL: any other SQLSTATE.
+    package static let refused = ResultCode(rawValue: -8)
 }

@@ -5,11 +5,15 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     package let message: String
     /// The text of the statement that failed, with `?` where the arguments were.
     package let sql: String?
+    /// PostgreSQL's code for what happened, five characters; nil with SQLite, and for a full queue and a closed database.
+    /// Source: https://www.postgresql.org/docs/15/errcodes-appendix.html
+    package let sqlState: String?
 
-    package init(code: ResultCode, message: String? = nil, sql: String? = nil) {
+    package init(code: ResultCode, message: String? = nil, sql: String? = nil, sqlState: String? = nil) {
         self.code = code
         self.message = message ?? code.meaning
         self.sql = sql
+        self.sqlState = sqlState
     }
 
     /// The queue of writes is full. Nothing was done.
@@ -19,11 +23,14 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     package static let closed = SQLError(code: .closed)
 
     /// Whether the same request may succeed later: another process locks the file, the disk is full, broken or
-    /// read-only, the process has no descriptors left, the queue of writes is full, or the file was taken away.
+    /// read-only, the process has no descriptors left, the queue of writes is full, or the file was taken away; with
+    /// PostgreSQL: the server can't be reached, is starting, stopping, a standby or out of something, or took too long.
     package var isUnavailable: Bool {
         switch code {
         case .busy, .locked, .full, .ioError, .readOnly, .cantOpen, .queueFull, .displaced: true
-        default: false
+        case .connectionLost, .commitUnknown, .serialization: true
+        // Of what the server has too little: 53200 is its memory.
+        default: sqlState?.hasPrefix("53") ?? false
         }
     }
 
@@ -33,6 +40,9 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     @usableFromInline
     package var description: String {
         let place = sql.map { " in: \($0)" } ?? ""
+        if let sqlState { return "PostgreSQL error \(sqlState): \(message)\(place)" }
+        // Those that are not SQLite's own.
+        if code.rawValue < 0 { return message + place }
         return "SQLite error \(code.rawValue): \(message)\(place)"
     }
 }

@@ -10,11 +10,7 @@ package final class Transaction {
     package private(set) var milliseconds: Int64 = 0
 
     private let clock: @Sendable () -> Int64
-    private var changes: [Int64] = []
-    private var commitEffects: [() -> Void] = []
-    private var rollbackEffects: [() -> Void] = []
-    /// The number of effects that the earlier writes registered.
-    private var kept = (changes: 0, commitEffects: 0, rollbackEffects: 0)
+    private var effects = TransactionEffects()
 
     init(on connection: Connection, clock: @escaping @Sendable () -> Int64) {
         self.connection = connection
@@ -24,20 +20,20 @@ package final class Transaction {
     /// Runs `effect` after the commit, before the callers of the transaction's writes get their answers.
     package func afterCommit(_ effect: @escaping () -> Void) {
         connection.requireOwner()
-        commitEffects.append(effect)
+        effects.afterCommit(effect)
     }
 
     /// Runs `effect` when this write is undone: when its closure throws, before it runs again, or when its transaction
     /// fails. The last registered effect comes first.
     package func onRollback(_ effect: @escaping () -> Void) {
         connection.requireOwner()
-        rollbackEffects.append(effect)
+        effects.onRollback(effect)
     }
 
     /// Registers that the row with this id changed. `Database.onCommit` gets it after the commit, before the effects.
     package func changed(_ id: Int64) {
         connection.requireOwner()
-        changes.append(id)
+        effects.changed(id)
     }
 }
 
@@ -51,7 +47,7 @@ extension Transaction {
     func begin() {
         connection.lend()
         milliseconds = clock()
-        kept = (changes.count, commitEffects.count, rollbackEffects.count)
+        effects.begin()
     }
 
     /// Ends the present write, whose closure has returned.
@@ -59,26 +55,17 @@ extension Transaction {
 
     /// Undoes the present write, and drops its registered effects.
     func undoLast() {
-        changes.removeLast(changes.count - kept.changes)
-        commitEffects.removeLast(commitEffects.count - kept.commitEffects)
-        let undone = rollbackEffects[kept.rollbackEffects...]
-        rollbackEffects.removeLast(undone.count)
-        for effect in undone.reversed() { effect() }
+        for effect in effects.takeLast() { effect() }
     }
 
     /// Undoes all writes of the transaction.
     func undoAll() {
-        kept = (0, 0, 0)
-        undoLast()
+        for effect in effects.takeAll() { effect() }
     }
 
     /// Runs the effects of the commit.
     func finish(telling watcher: (([Int64]) -> Void)?) {
-        let (changes, effects) = (changes, commitEffects)
-        self.changes = []
-        commitEffects = []
-        rollbackEffects = []
-        kept = (0, 0, 0)
+        let (changes, effects) = effects.takeCommitted()
         if !changes.isEmpty { watcher?(changes) }
         for effect in effects { effect() }
     }

@@ -4,7 +4,7 @@ import CampanileServer
 
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Copy the database, also beside a running server, to a file that `restore` takes. Prints the file's name.")
+        abstract: "Copy the SQLite file, also beside a running server, to one that `restore` takes. Prints the new file's name.")
 
     @OptionGroup var common: CommonOptions
     @Argument(help: "The new file, or a folder in which it is named by the time: campanile-20261122T171500Z.sqlite.")
@@ -28,7 +28,7 @@ struct Backup: AsyncParsableCommand {
 
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Put a backup in the place of a database that is gone. It overwrites nothing, and no server may run.")
+        abstract: "Put a backup in the place of a SQLite file that is gone. It overwrites nothing, and no server may run.")
 
     @OptionGroup var common: CommonOptions
     @Argument(help: "The backup.") var path: String

@@ -1,4 +1,5 @@
 import ArgumentParser
+import CampanileServer
 
 /// The command line. Every command takes `--database` and `--config`; output for programs goes to standard output,
 /// messages for people to standard error.
@@ -7,11 +8,11 @@ struct Campanile: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "campanile",
         abstract: "The notification backend behind a native app: inbox, device registry, badge and push.",
-        version: "0.1.0",
+        version: ProgramVersion.current,
         subcommands: [
             Serve.self, Migrate.self, Keys.self, Token.self, Revoke.self, StreamName.self, Notify.self,
             BadgeCommand.self,
             Explain.self, Stats.self, Health.self, Backup.self, Restore.self, Import.self, DeepLinksCommand.self,
-            DoctorCommand.self, SimulatorCommand.self,
+            DoctorCommand.self, Nodes.self, Move.self, SimulatorCommand.self,
         ])
 }

@@ -5,7 +5,7 @@ import Glibc
 
 /// The options of every command: the places of the settings and the database.
 struct CommonOptions: ParsableArguments {
-    @Option(help: "The SQLite file (default: data/campanile.sqlite).")
+    @Option(help: "The SQLite file, or postgres://user@host/name without a password (default: data/campanile.sqlite).")
     var database: String?
 
     @Option(help: "The configuration file (default: campanile.yaml if it is there).")
@@ -15,9 +15,16 @@ struct CommonOptions: ParsableArguments {
     func load() throws -> Configuration {
         var flags = Configuration.Flags()
         flags.database = database
-        let configuration = try load(flags)
+        let configuration = try loadForOneCommand(flags)
         tellPassedOver(configuration)
         return configuration
+    }
+
+    /// The same with other flags.
+    func loadForOneCommand(_ flags: Configuration.Flags) throws -> Configuration {
+        var flags = flags
+        flags.isForOneCommand = true
+        return try load(flags)
     }
 
     /// Prints the environment's unknown variables, for a command other than `serve`.
@@ -56,6 +63,9 @@ enum Environment {
     /// Another, for measuring what it costs to count requests.
     static let unsafeUncounted = "CAMPANILE_UNSAFE_UNCOUNTED"
 
+    /// Another, for the control of the cluster's tests: a node sends pushes for shards that are another's by now.
+    static let unsafeNoEpoch = "CAMPANILE_UNSAFE_NO_EPOCH"
+
     static var all: [String: String] {
         var variables: [String: String] = [:]
         var entry = environ
@@ -68,7 +78,7 @@ enum Environment {
     }
 
     static var settings: [String: String] {
-        all.filter { ![unsafeSynchronous, unsafeRetryScale, unsafeUncounted].contains($0.key) }
+        all.filter { ![unsafeSynchronous, unsafeRetryScale, unsafeUncounted, unsafeNoEpoch].contains($0.key) }
     }
 
     static func durability() throws -> Durability {
@@ -82,6 +92,12 @@ enum Environment {
     static func countsRequests() throws -> Bool {
         guard let text = all[unsafeUncounted] else { return true }
         guard text == "1" else { throw OperatorError("\(unsafeUncounted) must be 1, or not be there.") }
+        return false
+    }
+
+    static func checksLeases() throws -> Bool {
+        guard let text = all[unsafeNoEpoch] else { return true }
+        guard text == "1" else { throw OperatorError("\(unsafeNoEpoch) must be 1, or not be there.") }
         return false
     }
 

@@ -37,7 +37,7 @@ struct Serve: AsyncParsableCommand {
         let app = try await App(
             configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
             durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor(),
-            countsRequests: try Environment.countsRequests())
+            countsRequests: try Environment.countsRequests(), checksLeases: try Environment.checksLeases())
         greet(app, isInherited: socket != nil, isSecretMade: isSecretMade, logger: logger)
         signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()
@@ -58,7 +58,8 @@ struct Serve: AsyncParsableCommand {
     private func greet(_ app: App, isInherited: Bool, isSecretMade: Bool, logger: Logger) {
         let host = app.host.contains(":") ? "[\(app.host)]" : app.host
         let address = "http://\(host):\(app.port)"
-        logger.notice("Serving.", metadata: ["address": "\(address)", "database": "\(app.configuration.database)"])
+        let database = DatabaseAddress.describe(app.configuration.database)
+        logger.notice("Serving.", metadata: ["address": "\(address)", "database": "\(database)"])
         if isInherited { tellInherited(app, logger: logger) }
         tellPassedOver(app.configuration.passedOver, logger: logger)
         if let backup = app.backupPath {
@@ -111,14 +112,32 @@ struct Serve: AsyncParsableCommand {
         }
     }
 
+    /// The database for the lines to paste; nil where the commands find it by themselves. PostgreSQL's may hold a password, so it is
+    /// repeated only where it was a flag, which may not.
+    private func shownDatabase(_ configuration: Configuration) -> String? {
+        if DatabaseAddress.isPostgres(configuration.database) { return common.database }
+        return configuration.database == Configuration().database ? nil : configuration.database
+    }
+
+    /// The variables that the commands need as well.
+    private static func variables(of configuration: Configuration) -> String {
+        let given = Environment.all.keys
+        var names: [String] = []
+        if given.contains(where: { $0.hasPrefix("CAMPANILE_JWT_") }) { names.append("CAMPANILE_JWT_") }
+        if DatabaseAddress.isPostgres(configuration.database) {
+            if given.contains("CAMPANILE_DATABASE") { names.append("CAMPANILE_DATABASE") }
+            if given.contains(where: { $0.hasPrefix("PG") }) { names.append("PG") }
+        }
+        return names.isEmpty ? "" : " and with the same \(names.joined(separator: " and ")) variables"
+    }
+
     /// The lines to paste: the program as it was started, with the same database and configuration.
     private func suggest(_ configuration: Configuration, _ address: String) {
         let program = shellWord(CommandLine.arguments.first ?? "campanile")
         var options = common.config.map { " --config \(shellWord($0))" } ?? ""
-        if configuration.database != Configuration().database { options += " --database \(shellWord(configuration.database))" }
-        let secret = Environment.settings.keys.contains { $0.hasPrefix("CAMPANILE_JWT_") }
+        if let database = shownDatabase(configuration) { options += " --database \(shellWord(database))" }
         say("")
-        say("Try it from another terminal, in the same directory\(secret ? " and with the same CAMPANILE_JWT_ variables" : ""):")
+        say("Try it from another terminal, in the same directory\(Self.variables(of: configuration)):")
         say("  KEY=$(\(program) keys create demo\(options))       # a producer's API key")
         if configuration.jwt.jwksFile == nil {
             say("  TOKEN=$(\(program) token alice\(options))          # a user's token")

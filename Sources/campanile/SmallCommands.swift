@@ -5,7 +5,7 @@ import Logging
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Bring the database's schema up to date; the file is copied beside itself before.")
+        abstract: "Bring the database's schema up to date; a SQLite file is copied beside itself before.")
 
     @OptionGroup var common: CommonOptions
 
@@ -74,7 +74,7 @@ struct Keys: AsyncParsableCommand {
 
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "End a key. A running server refuses it within a second.")
+            abstract: "End a key. A running server refuses it within a second, the nodes of a cluster within two.")
 
         @OptionGroup var common: CommonOptions
         @Argument(help: "The name of a valid key.") var name: String
@@ -109,7 +109,8 @@ struct Token: AsyncParsableCommand {
 
 struct Revoke: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Sign a user out everywhere: every token issued before now is refused, and its streams end within a second.")
+        abstract: "Sign a user out everywhere: every token issued before now is refused, and its streams end within a second; "
+            + "on the nodes of a cluster within two.")
 
     @OptionGroup var common: CommonOptions
     @Argument(help: "The user's id.") var user: String
@@ -183,6 +184,22 @@ struct Stats: AsyncParsableCommand {
     }
 }
 
+struct Nodes: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        abstract: """
+            List the nodes that serve a PostgreSQL database: name, address, version, start, when it was last heard of, and how many of \
+            the \(OperatorCommands.shards) shards of device tokens it sends to.
+            """)
+
+    @OptionGroup var common: CommonOptions
+
+    func run() async throws {
+        let operations = try common.operations(try common.load(), isMade: false)
+        defer { operations.close() }
+        for line in try operations.nodes() { print(line) }
+    }
+}
+
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
@@ -197,7 +214,7 @@ struct DoctorCommand: AsyncParsableCommand {
     @Option(name: .customLong("push-ca"), help: "A PEM file of the authorities to trust for pushes.") var pushCA: String?
 
     func run() async throws {
-        let configuration = try common.load(
+        let configuration = try common.loadForOneCommand(
             Configuration.Flags(database: common.database, apnsURL: apnsURL, fcmURL: fcmURL, pushCA: pushCA))
         common.tellPassedOver(configuration)
         let logger = Logger(label: "doctor") { _ in SwiftLogNoOpLogHandler() }
@@ -220,7 +237,7 @@ struct Health: AsyncParsableCommand {
     @Flag(help: "Ask whether it can do its work (/readyz), and say why not.") var ready = false
 
     func run() async throws {
-        let configuration = try common.load(Configuration.Flags(host: host, port: port, database: common.database))
+        let configuration = try common.loadForOneCommand(Configuration.Flags(host: host, port: port, database: common.database))
         say(try HealthCheck(configuration, isReadiness: ready).run())
     }
 }

@@ -7,10 +7,10 @@ import Testing
 /// What `campanile stats` prints.
 @Suite struct GlanceTests {
     private func lines(_ fixture: Fixture) throws -> [String] {
-        try Glance(fixture.database, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
+        try Glance(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
     }
 
-    @Test("an empty database has nothing of anything, and says so")
+    @Test("an empty database has nothing of anything, and says so", .aboutTheFile)
     func empty() throws {
         let lines = try lines(try Fixture())
         #expect(lines[0].wholeMatch(of: /database   some\.sqlite: 0\.\d MiB, its log 0\.\d MiB; schema 9/) != nil, "\(lines[0])")
@@ -34,9 +34,9 @@ import Testing
         try await fixture.create(push: false)
         try await fixture.create(User(app: "shop", userID: "bob"))
         let since = fixture.clock.now
-        try await fixture.database.write { transaction in
+        try await fixture.store.write { transaction in
             let condition = LaneCondition(kind: .outage, reason: "no connection", since: transaction.now)
-            try LaneConditionRepository.set(condition, Lane(app: "shop", provider: .fcm), in: transaction)
+            try transaction.laneConditions.set(condition, Lane(app: "shop", provider: .fcm))
         }
         #expect(
             try lines(fixture).dropFirst() == [

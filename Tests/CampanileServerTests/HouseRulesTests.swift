@@ -43,7 +43,7 @@ import Yams
     static let allowed: [String: Set<String>] = [
         "Sources/SystemSupport": [],
         "Sources/HTTPEngine": ["CMicroHTTPD", "SystemSupport"],
-        "Sources/SQLEngine": ["CSQLite", "SystemSupport"],
+        "Sources/SQLEngine": ["CSQLite", "CPostgres", "SystemSupport"],
         "Sources/CampanileCore": foundation,
         "Sources/CampanileClient": foundation.union(["CampanileCore", "FoundationNetworking"]),
         "Sources/Push": foundation.union([
@@ -238,6 +238,17 @@ import Yams
             let text = try String(
                 contentsOf: Self.root.appending(path: "migrations/\(migration.name).sql"), encoding: .utf8)
             #expect(migration.sql == text)
+        }
+    }
+
+    @Test("every migration of PostgreSQL's folder is embedded, in order")
+    func postgresMigrations() throws {
+        let folder = Self.root.appending(path: "migrations/postgres")
+        let files = try FileManager.default.contentsOfDirectory(atPath: folder.path()).sorted()
+        #expect(files == PostgresMigrations.all.map { "\($0.name).sql" })
+        #expect(PostgresMigrations.all.map(\.version) == Array(1...Int32(files.count)))
+        for migration in PostgresMigrations.all {
+            #expect(migration.sql == (try String(contentsOf: folder.appending(path: "\(migration.name).sql"), encoding: .utf8)))
         }
     }
 

@@ -7,7 +7,8 @@ import Testing
 @Suite struct LayerTests {
     /// From the bottom. The empty one is the root, which wires everything.
     static let layers = [
-        "Domain", "Store", "JSON", "Configuration", "Auth", "Delivery", "Devices", "Inbox", "Realtime", "Metrics", "Logs", "API",
+        "Domain", "Store", "JSON", "Configuration", "Auth", "Delivery", "Cluster", "Devices", "Inbox", "Realtime", "Metrics",
+        "Logs", "API",
         "Import",
         "",
     ]

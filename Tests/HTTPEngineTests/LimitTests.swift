@@ -64,7 +64,8 @@ struct LimitTests {
             }
         }
         #expect(outcome.result.answers.map(\.body) == ["engine: bodyTooLarge"])
-        #expect(outcome.result.errors == [0, 0])
+        // A call that succeeds may leave any other number.
+        #expect(!outcome.result.errors.contains { [ECONNRESET, EPIPE].contains($0) })
         #expect(outcome.statistics.isClean)
     }
 

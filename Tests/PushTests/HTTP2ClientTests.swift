@@ -52,6 +52,24 @@ import Testing
         }
     }
 
+    @Test("a request that waits for a stream until its last moment has passed is never sent, and those behind it are")
+    func notAfter() async throws {
+        try await Fixture.run(maxStreams: 1, { $0.number == 0 ? [.silence] : [.answer(200)] }) { fixture in
+            let client = try fixture.client { $0.fullness = .minutes(60) }
+            let first = client.begin("/first")
+            await fixture.server.until { $0.requests.count == 1 }
+            let late = client.begin("/late", notAfter: fixture.hand.monotonic + 1_000_000)
+            let other = client.begin("/other", notAfter: fixture.hand.monotonic + 2_000_000)
+            fixture.hand.advance(milliseconds: 1)
+            fixture.server.answer(fixture.server.requests[0], [.answer(200)])
+            #expect(await late.value.failure?.kind == .unsent)
+            #expect(await first.value.status == 200)
+            #expect(await other.value.status == 200)
+            #expect(fixture.server.requests.map(\.path) == ["/first", "/other"])
+            await client.stop()
+        }
+    }
+
     @Test("a limit that is lowered while requests are under way holds at once, and 1 is a limit too")
     func loweredLimit() async throws {
         try await Fixture.run(maxStreams: 10, { $0.number < 10 ? [.silence] : [.answer(200)] }) { fixture in

@@ -1,20 +1,19 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// `/badge`.
 struct BadgeResource: Sendable {
-    let database: Database
+    let database: Store
     let inboxes: Inboxes
 
     func get(_ request: Request, _ user: User) throws -> Answer {
         let device = request.method == .get ? request.deviceToken : nil
         if let device {
             // The device must get the recorded number, so both come from the database.
-            let (isNews, badge) = try database.snapshot { connection in
+            let (isNews, badge) = try database.snapshot { reading in
                 (
-                    try inboxes.needsAcknowledging(.glance, user, device: device, in: connection),
-                    try inboxes.badge(user, in: connection)
+                    try inboxes.needsAcknowledging(.glance, user, device: device, in: reading),
+                    try inboxes.badge(user, in: reading)
                 )
             }
             guard isNews else { return .now(BadgeResource.response(badge, request)) }

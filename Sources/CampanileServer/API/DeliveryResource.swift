@@ -1,10 +1,9 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// `GET /notifications/{id}/deliveries`: what became of the pushes, device by device, or why nothing was owed.
 struct DeliveryResource: Sendable {
-    let database: Database
+    let database: Store
 
     func list(_ request: Request, _ producer: Producer) throws -> Answer {
         let id = try request.notificationID()

@@ -80,6 +80,14 @@ package struct Dispatcher: Sendable {
             // The log has it already, once.
             return ClientError.unavailable("The database can't take this now: \(error.message). Nothing was changed; try again.")
                 .response(requestID: request.id)
+        case let error as SQLError where error.code == .commitUnknown:
+            logger.warning(
+                "Nobody knows whether a request's change was made.",
+                metadata: ["request": "\(request.id)", "error": "\(error)"])
+            let problem = ClientError.unavailable(
+                "The answer to the database's commit was lost: this may have been done, or not. Repeat it; "
+                    + "a POST with the same Idempotency-Key isn't done twice.")
+            return problem.response(requestID: request.id)
         case let error as SQLError where error.isUnavailable || error.code == .closed:
             logger.warning(
                 "The database can't be used now.", metadata: ["request": "\(request.id)", "error": "\(error)"])

@@ -17,7 +17,7 @@ final class HealthResource: Sendable {
 
     private static let proofMilliseconds: Int64 = 1_000
 
-    private let database: Database
+    private let database: Store
     private let world: World
     /// The lanes that don't run.
     private let conditions: @Sendable () -> [(lane: Lane, condition: LaneCondition)]
@@ -28,7 +28,7 @@ final class HealthResource: Sendable {
     private let told = Mutex<String?>(nil)
 
     init(
-        database: Database, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
+        database: Store, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
         logger: Logger
     ) {
         self.database = database
@@ -107,13 +107,14 @@ final class HealthResource: Sendable {
     }
 
     /// A create needs more room than the counter that is written: the log grows by every page that it changes.
-    private static func prove(_ database: Database) async -> String? {
+    private static func prove(_ database: Store) async -> String? {
         do {
             try await database.rehearse { transaction in
                 let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
-                try IdempotencyRepository.store(large, to: [], key: "", apiKey: APIKeyID(0), in: transaction)
+                try transaction.idempotencyKeys.store(large, to: [], key: "", apiKey: APIKeyID(0))
             }
-            try await database.write { try ProgramStateRepository.proveWritable(in: $0) }
+            // All nodes change this row. Who waits for it must hold nothing that users' writes wait for.
+            try await database.write { try $0.programState.proveWritable() }
             return nil
         } catch {
             return sentence(error)

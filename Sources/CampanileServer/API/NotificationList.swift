@@ -1,10 +1,9 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// `GET /notifications`: the product's hottest page.
 struct NotificationList: Sendable {
-    let database: Database
+    let database: Store
     let inboxes: Inboxes
     let nativeRequests: NativeRequests
     /// Whether a native list clears the badge: `badge.clear_on_native_list`.
@@ -34,17 +33,18 @@ struct NotificationList: Sendable {
 
     /// - Parameter badge: the one that the answer shows; nil reads it in the same moment as the rows.
     private func page(_ filter: NotificationFilter, _ user: User, badge: Badge?) throws -> Response {
-        try database.snapshot { connection in
+        try database.snapshot { reading in
             var body = ByteBuffer(capacity: 16_384)
             var next: UUIDv7?
             body.append("{\"notifications\":[")
-            if let inbox = try user.inbox(in: connection) {
-                next = try body.append(filter, inbox: inbox, in: connection)
+            if let inbox = try user.inbox(in: reading) {
+                if badge == nil { try reading.inboxes.willReadBadge(inbox) }
+                next = try body.append(filter, inbox: inbox, in: reading)
             }
             body.append("],\"next_cursor\":")
             if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
             body.append(",\"badge\":")
-            body.appendJSON(try badge ?? inboxes.badge(user, in: connection))
+            body.appendJSON(try badge ?? inboxes.badge(user, in: reading))
             body.append(UInt8(ascii: "}"))
             var response = Response.json(200, body)
             if let next { response.add("Link", .text(filter.link(next: next))) }
@@ -57,11 +57,11 @@ struct NotificationList: Sendable {
 extension ByteBuffer {
     /// Appends the notifications of a page.
     /// - Returns: the beginning of the next page, if there is one.
-    mutating func append(_ filter: NotificationFilter, inbox: InboxID, in connection: Connection) throws -> UUIDv7? {
+    mutating func append(_ filter: NotificationFilter, inbox: InboxID, in reading: any StoreReading) throws -> UUIDv7? {
         var count = 0
         var last: UUIDv7?
         var hasMore = false
-        let searched = try NotificationRepository.page(filter, inbox: inbox, in: connection) { row in
+        let searched = try reading.notifications.page(filter, inbox: inbox) { row in
             guard count < filter.limit else {
                 hasMore = true
                 return

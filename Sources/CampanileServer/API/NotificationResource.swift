@@ -1,6 +1,5 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// `/notifications` and `/notifications/{id}`, but for the list.
 struct NotificationResource: Sendable {

@@ -1,11 +1,10 @@
 import CampanileCore
 import HTTPEngine
 import Logging
-import SQLEngine
 
 /// `/operate/…`: an app as its operators see it. Looking changes nothing, and each look at a user is logged.
 struct OperateResource: Sendable {
-    let database: Database
+    let database: Store
     let inboxes: Inboxes
     let metrics: ServerMetrics
     let search: DeliverySearch
@@ -33,12 +32,12 @@ struct OperateResource: Sendable {
 
     func user(_ request: Request, _ known: Operator) throws -> Answer {
         let user = try user(of: request, known, "devices")
-        let seen = try database.snapshot { connection -> JSONValue? in
-            guard let inbox = try user.inbox(in: connection) else { return nil }
+        let seen = try database.snapshot { reading -> JSONValue? in
+            guard let inbox = try user.inbox(in: reading) else { return nil }
             return .object([
-                .init("user_id", .string(user.userID)), .init("badge", try inboxes.badge(user, in: connection).json),
+                .init("user_id", .string(user.userID)), .init("badge", try inboxes.badge(user, in: reading).json),
                 .init(
-                    "device_tokens", .array(try DeviceTokenRepository.reports(inbox: inbox, in: connection).map(\.json))),
+                    "device_tokens", .array(try reading.deviceTokens.reports(inbox: inbox).map(\.json))),
             ])
         }
         guard let seen else { throw OperateResource.unknown(user) }
@@ -54,11 +53,11 @@ struct OperateResource: Sendable {
         }
         guard errors.isEmpty else { throw ClientError.invalid(errors) }
         let user = try user(of: request, known, "notifications")
-        return try database.snapshot { connection in
-            guard let inbox = try user.inbox(in: connection) else { throw OperateResource.unknown(user) }
+        return try database.snapshot { reading in
+            guard let inbox = try user.inbox(in: reading) else { throw OperateResource.unknown(user) }
             var body = ByteBuffer(capacity: 16_384)
             body.append("{\"notifications\":[")
-            let next = try body.append(filter, inbox: inbox, in: connection)
+            let next = try body.append(filter, inbox: inbox, in: reading)
             body.append("],\"next_cursor\":")
             if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
             body.append(UInt8(ascii: "}"))

@@ -1,6 +1,5 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// Decides who is asking: a user token or an API key in `Authorization: Bearer` (RFC 6750 section 2.1).
 final class Authenticator: Sendable {
@@ -13,13 +12,13 @@ final class Authenticator: Sendable {
     private let streamCookie: String?
     /// The `metrics.token`; nil: none is set.
     private let metricsToken: Secret?
-    private let database: Database
+    private let database: Store
     private let world: World
     private let cache = PrincipalCache(capacity: Limits.rememberedTokens, bytes: Limits.rememberedTokenBytes)
 
     init(
         verifier: UserTokenVerifier, streamTokens: StreamTokens, streamCookie: String?, metricsToken: Secret?,
-        database: Database, world: World
+        database: Store, world: World
     ) {
         self.verifier = verifier
         self.streamTokens = streamTokens
@@ -71,7 +70,7 @@ final class Authenticator: Sendable {
     /// The user of a verified token, unless the user's tokens were revoked after it was issued.
     private func user(_ verified: VerifiedUserToken) throws -> User {
         let revoked = try database.read {
-            try RevocationRepository.notBefore(app: verified.app, userID: verified.userID, in: $0)
+            try $0.revocations.notBefore(app: verified.app, userID: verified.userID)
         }
         guard !verified.life.isRevoked(by: revoked) else {
             throw ClientError.unauthorized("The token was revoked.", challenge: Authenticator.invalidToken)
@@ -82,7 +81,7 @@ final class Authenticator: Sendable {
     private func apiKey(_ key: [UInt8]) throws -> Principal {
         let generation = cache.generation
         let hash = APIKey.hash(key)
-        guard let record = try database.read({ try APIKeyRepository.find(hash: hash, in: $0) }) else {
+        guard let record = try database.read({ try $0.apiKeys.find(hash: hash) }) else {
             throw ClientError.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
         let principal: Principal =

@@ -1,6 +1,5 @@
 import CampanileCore
 import Crypto
-import SQLEngine
 
 /// Short-lived tokens that open streams: what a page may put into an address, because it is worth nothing a minute later.
 /// `cms_`, the claims as JSON, a dot and their HMAC-SHA256, both in base64url.
@@ -13,11 +12,11 @@ struct StreamTokens: Sendable {
     init(key: [UInt8]) { self.key = SymmetricKey(data: key) }
 
     /// The key that the database keeps, so that tokens outlive a restart. One without a key gets one.
-    static func key(of database: Database, world: World) async throws -> [UInt8] {
+    static func key(of database: Store, world: World) async throws -> [UInt8] {
         let made = world.randomBytes(32)
         return try await database.write { transaction in
-            if let known = try ProgramStateRepository.streamTokenKey(in: transaction.connection) { return known }
-            try ProgramStateRepository.setStreamTokenKey(made, in: transaction)
+            if let known = try transaction.programState.streamTokenKey() { return known }
+            try transaction.programState.setStreamTokenKey(made)
             return made
         }
     }

@@ -285,6 +285,8 @@ package struct Configuration: Sendable, Equatable {
         package var host: String?
         package var port: Int?
         package var database: String?
+        /// Whether `database` may be another than that of the file or the environment: somebody has typed it for one command.
+        package var isForOneCommand = false
         /// Replaces `apns.url` of every app that has `apns`.
         package var apnsURL: String?
         /// Replaces `fcm.url` of every app that has `fcm`.

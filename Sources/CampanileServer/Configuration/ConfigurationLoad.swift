@@ -33,7 +33,7 @@ extension Configuration {
         root.value("host", .host, flag: .flag("--host", flags.host)).map { host = $0.value }
         let port = root.value("port", .port, flag: .flag("--port", flags.port.map(String.init)))
         port.map { self.port = $0.value }
-        root.value("database", .database, flag: .flag("--database", flags.database)).map { database = $0.value }
+        setDatabase(flags, reader: reader, root: root)
         root.value("database_checkpoints", .boolean).map { databaseCheckpoints = $0.value }
         jwt = JWT(root.section("jwt"))
         root.list("native_user_agents", .text).map { nativeUserAgents = $0.value }
@@ -52,9 +52,29 @@ extension Configuration {
         root.value("console", .boolean).map { console = $0.value }
         metrics = Metrics(root.section("metrics"), mainPort: self.port)
         root.value("log_level", .word(Logger.Level.self)).map { logLevel = $0.value }
-        backup = Backup(root.section("backup"))
+        backup = Backup(root.section("backup"), isPostgres: DatabaseAddress.isPostgres(database))
         retention = Retention(root.section("retention"))
         root.close()
+    }
+
+    private mutating func setDatabase(_ flags: Flags, reader: ConfigurationReader, root: ConfigurationSection) {
+        let found = root.everyValue("database", .database, flag: .flag("--database", flags.database))
+        if let text = flags.database, DatabaseAddress.holdsPassword(text) {
+            reader.report(.flag("--database"), "database \(DatabaseAddress.passwordRefusal)")
+        }
+        guard let first = found.first else { return }
+        database = first.value
+        if flags.database != nil, flags.isForOneCommand { return }
+        // A service or an image that names a file for those who name nothing would hide the cluster's database: the node would serve
+        // what was moved away long ago.
+        for other in found.dropFirst() where !DatabaseAddress.areSame(first.value, other.value) {
+            guard [first, other].contains(where: { DatabaseAddress.isPostgres($0.value) }) else { continue }
+            reader.report(
+                other.origin,
+                "database is \(DatabaseAddress.describe(other.value)) here, and \(DatabaseAddress.describe(first.value)) in "
+                    + "\(first.origin), which would win (a flag beats the environment, and the environment the file): name the same "
+                    + "database in both, or take one of them away")
+        }
     }
 
     /// Replaces the URLs of all apps by the flags'. A flag that no app would use is a mistake: the pushes meant for it

@@ -47,6 +47,11 @@ final class ConfigurationSection {
         return read.first ?? nil
     }
 
+    /// The values of all sources, the effective one first.
+    func everyValue<Value>(_ key: String, _ type: SettingType<Value>, flag: WrittenValue?) -> [FoundSetting<Value>] {
+        sources(of: key, flag: flag).compactMap { scalar($0, type, named: name(key)) }
+    }
+
     /// Reads a list of single values; outside the file they are separated by commas.
     func list<Value>(_ key: String, _ type: SettingType<Value>) -> FoundSetting<[Value]>? {
         let read = sources(of: key, flag: nil).map { list($0, type, named: name(key)) }

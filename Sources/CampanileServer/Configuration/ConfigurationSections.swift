@@ -179,9 +179,16 @@ extension Configuration.Metrics {
 }
 
 extension Configuration.Backup {
-    init(_ section: ConfigurationSection) {
+    init(_ section: ConfigurationSection, isPostgres: Bool) {
         self.init()
-        directory = section.value("directory", .directory)?.value
+        let folder = section.value("directory", .directory)
+        directory = folder?.value
+        if let folder, isPostgres {
+            section.reader.report(
+                folder.origin,
+                "backup.directory is for a SQLite file; back a PostgreSQL database up with pg_dump, pgBackRest or the provider's "
+                    + "snapshots, and remove the setting")
+        }
         section.value("every", .duration(atLeast: ConfigurationLimits.backupMilliseconds)).map { everyMilliseconds = $0.value }
         section.value("keep", .wholeNumber(1...10_000)).map { keep = $0.value }
         section.close()

@@ -67,11 +67,14 @@ extension SettingType where Value == String {
         refined { $0.allSatisfy { !$0.isWhitespace } ? nil : "must not hold white space" }
     }
 
-    /// The path of a SQLite file, which must not be a directory.
+    /// The path of a SQLite file, which must not be a directory; or a URI of PostgreSQL.
     static var database: Self {
         refined { text in
+            if let mistake = DatabaseAddress.mistake(text) { return mistake }
+            if DatabaseAddress.isPostgres(text) { return nil }
             if text == ":memory:" || text.hasPrefix("file:") {
-                return "must be the path of a file; a database in memory or an URI is not one"
+                return
+                    "must be the path of a file, or postgres://user@host/name; this is neither"
             }
             var isDirectory: ObjCBool = false
             let exists = FileManager.default.fileExists(atPath: text, isDirectory: &isDirectory)

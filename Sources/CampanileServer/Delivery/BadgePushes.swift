@@ -1,5 +1,4 @@
 package import CampanileCore
-import SQLEngine
 
 /// The one mechanism that sends clearings (count 0) and syncs (count n): a badge push is owed to a device whose told count
 /// differs from the badge's. Every event of the inbox calls `countChanged`; the delivery worker asks `owes` again before it sends
@@ -70,10 +69,10 @@ package struct BadgePushes: Sendable {
     /// - Parameter token: that of the acting device, which knows the number.
     /// - Returns: how many devices there are.
     @discardableResult
-    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: Transaction) throws -> Int {
+    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: any StoreTransaction) throws -> Int {
         var isAnyOwed = false
-        let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: transaction.connection) }
-        let devices = try DeviceTokenRepository.schedules(inbox: inbox, in: transaction.connection)
+        let acting = try token.flatMap { try transaction.deviceTokens.id(token: $0, inbox: inbox) }
+        let devices = try transaction.deviceTokens.schedules(inbox: inbox)
         for device in devices where device.id != acting {
             var changed = device
             if owes(device, badge, now: transaction.now) {
@@ -88,7 +87,7 @@ package struct BadgePushes: Sendable {
             if !device.isInFlight, let badgeDueAt = changed.badgeDueAt {
                 changed.look(at: device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt)
             }
-            if changed != device { try DeviceTokenRepository.store(changed, in: transaction) }
+            if changed != device { try transaction.deviceTokens.store(changed) }
         }
         if isAnyOwed { wakeDeliveryWorker(after: transaction) }
         return devices.count
@@ -97,39 +96,39 @@ package struct BadgePushes: Sendable {
     /// Takes the place of the policy that the last start had: the inboxes whose number that changes get a new version, and
     /// their devices are owed it.
     /// - Returns: how many inboxes.
-    func adoptPolicy(in transaction: Transaction) throws -> Int {
-        let before = try ProgramStateRepository.badgePolicy(in: transaction.connection)
+    func adoptPolicy(in transaction: any StoreTransaction) throws -> Int {
+        let before = try transaction.programState.holdBadgePolicy()
         guard before != policy else { return 0 }
-        try ProgramStateRepository.setBadgePolicy(policy, in: transaction)
+        try transaction.programState.setBadgePolicy(policy)
         guard let before else { return 0 }
-        let changed = try InboxRepository.restamp(from: before, to: policy, in: transaction)
+        let changed = try transaction.inboxes.restamp(from: before, to: policy)
         for inbox in changed {
-            let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
+            let badge = try transaction.inboxes.badge(inbox, policy)
             try countChanged(inbox: inbox, badge, except: nil, in: transaction)
         }
         return changed.count
     }
 
     /// The transaction made a push due.
-    func wakeDeliveryWorker(after transaction: Transaction) {
-        transaction.afterCommit { [signal] in signal.wake() }
+    func wakeDeliveryWorker(after transaction: any StoreTransaction) {
+        transaction.afterCommit { [signal] in signal.announce() }
     }
 
     /// Whether a native list must write although the badge is already 0: a device was told another number, and no
     /// clearing is on its way.
     func owesClearing(
-        inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in connection: Connection
+        inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in reading: any StoreReading
     ) throws -> Bool {
-        let acting = try token.flatMap { try DeviceTokenRepository.id(token: $0, inbox: inbox, in: connection) }
-        return try DeviceTokenRepository.schedules(inbox: inbox, in: connection).contains { device in
+        let acting = try token.flatMap { try reading.deviceTokens.id(token: $0, inbox: inbox) }
+        return try reading.deviceTokens.schedules(inbox: inbox).contains { device in
             device.id != acting && device.badgeDueAt == nil && owes(device, badge, now: now)
         }
     }
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
-    func tell(_ token: String, count: Int64, inbox: InboxID, in transaction: Transaction) throws {
-        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection),
-            var device = try DeviceTokenRepository.schedule(id, in: transaction.connection)
+    func tell(_ token: String, count: Int64, inbox: InboxID, in transaction: any StoreTransaction) throws {
+        guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox),
+            var device = try transaction.deviceTokens.schedule(id)
         else { return }
         device.toldCount = count
         device.toldAt = transaction.now
@@ -138,30 +137,30 @@ package struct BadgePushes: Sendable {
             device.badgeDueAt = nil
             device.badgeAttempts = 0
         }
-        try DeviceTokenRepository.store(device, in: transaction)
-        try DeviceTokenRepository.noteSeen(id, in: transaction)
+        try transaction.deviceTokens.store(device)
+        try transaction.deviceTokens.noteSeen(id)
     }
 
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
-    func forgetTold(_ token: String, inbox: InboxID, in transaction: Transaction) throws {
-        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection),
-            var device = try DeviceTokenRepository.schedule(id, in: transaction.connection)
+    func forgetTold(_ token: String, inbox: InboxID, in transaction: any StoreTransaction) throws {
+        guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox),
+            var device = try transaction.deviceTokens.schedule(id)
         else { return }
         device.toldCount = nil
         device.toldAt = nil
-        try DeviceTokenRepository.store(device, in: transaction)
-        try DeviceTokenRepository.noteSeen(id, in: transaction)
+        try transaction.deviceTokens.store(device)
+        try transaction.deviceTokens.noteSeen(id)
     }
 
     /// A device named itself, and nothing else is to be noted of it.
-    func noteSeen(_ token: String, inbox: InboxID, in transaction: Transaction) throws {
-        guard let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection) else { return }
-        try DeviceTokenRepository.noteSeen(id, in: transaction)
+    func noteSeen(_ token: String, inbox: InboxID, in transaction: any StoreTransaction) throws {
+        guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox) else { return }
+        try transaction.deviceTokens.noteSeen(id)
     }
 
     /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
-    func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in connection: Connection) throws -> Bool {
-        guard let device = try DeviceTokenRepository.acquaintance(token: token, inbox: inbox, in: connection) else {
+    func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in reading: any StoreReading) throws -> Bool {
+        guard let device = try reading.deviceTokens.acquaintance(token: token, inbox: inbox) else {
             return false
         }
         if now.milliseconds - device.seenAt.milliseconds >= Limits.seenMilliseconds { return true }

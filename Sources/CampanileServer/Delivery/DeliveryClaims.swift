@@ -1,23 +1,27 @@
 import CampanileCore
 import Push
-import SQLEngine
 
 /// A push that the delivery worker may send: its device is in flight until the answer is settled.
 package struct ClaimedPush: Sendable {
     let lane: Lane
     let message: PushMessage
     let device: DeviceID
+    let shard: Int16
+    let lease: Int64
     /// When the device had been registered last.
     let registeredAt: Timestamp
     let delivery: Delivery?
     /// The number of attempts, this one included.
     let attempt: Int64
 
-    init(_ message: PushMessage, device: DeviceID, registeredAt: Timestamp, delivery: Delivery?, attempt: Int64) {
+    /// - Parameter schedule: the device's, with the lease under which it was claimed.
+    init(_ message: PushMessage, _ schedule: DeviceSchedule, delivery: Delivery?, attempt: Int64) {
         lane = Lane(app: message.app, provider: message.device.provider)
         self.message = message
-        self.device = device
-        self.registeredAt = registeredAt
+        device = schedule.id
+        shard = schedule.shard
+        lease = schedule.lease
+        registeredAt = schedule.lastRegisteredAt
         self.delivery = delivery
         self.attempt = attempt
     }
@@ -32,8 +36,8 @@ package struct ClaimedPush: Sendable {
 package struct DeliveryClaims: Sendable {
     let badgePushes: BadgePushes
     let makeID: @Sendable () -> UUIDv7
-    /// The number of this start of the server: the device's lease while a push of it is in flight.
-    let lease: Int64
+    /// What a device's lease is while a push of it is in flight.
+    let leases: ShardLeases
     var rules = PerApp(all: NotificationRules())
 
     /// Claims the pushes that are due in a lane, the longest waiting first.
@@ -41,11 +45,11 @@ package struct DeliveryClaims: Sendable {
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
     ///     that have become pointless are settled.
-    func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: Transaction) throws -> [ClaimedPush] {
+    func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: any StoreTransaction) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
         var budget = Limits.pointlessAlerts
-        let due = try DeviceTokenRepository.due(lane, limit: looks, policy: badgePushes.policy, in: transaction)
+        let due = try transaction.deviceTokens.due(lane, shards: leases.claimable(), limit: looks, policy: badgePushes.policy)
         for device in due {
             let push = try claim(device, &terms, &budget, maySend: claimed.count < limit, in: transaction)
             if let push { claimed.append(push) }
@@ -57,27 +61,28 @@ package struct DeliveryClaims: Sendable {
     /// - Parameters:
     ///   - terms: those of the notification.
     ///   - trace: the producer's, if it named one.
-    /// - Returns: nil when the alert doesn't go to an app so old; then nothing was written.
+    /// - Returns: nil when the alert doesn't go to an app so old, or the device's pushes are another node's; then nothing was
+    ///   written.
     func claim(
         _ device: Device, _ notification: Notification, _ terms: PushTerms, inbox: InboxID, app: String, userID: String,
-        badge: Badge, trace: TraceParent?, in transaction: Transaction
+        badge: Badge, trace: TraceParent?, in transaction: any StoreTransaction
     ) throws -> ClaimedPush? {
-        guard let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
+        guard let lease = leases.forClaiming(device.schedule.shard),
+            let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
         let delivery = Delivery(
             notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0, trace: trace,
             createdAt: notification.createdAt)
-        try DeliveryRepository.insert(
+        try transaction.deliveries.insert(
             delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
-            reason: offer.reason, trace: trace, in: transaction)
+            reason: offer.reason, trace: trace)
         var schedule = device.schedule
         tellsNumber(&schedule, badge)
-        try take(&schedule, sending: notification.id, in: transaction)
+        try take(&schedule, under: lease, sending: notification.id, in: transaction)
         let message = PushMessage(
             id: delivery.id, kind: .alert(offer.alert), app: app, userID: userID, device: device.target,
             badge: badge, sentAt: transaction.now)
-        return ClaimedPush(
-            message, device: schedule.id, registeredAt: schedule.lastRegisteredAt, delivery: delivery, attempt: 1)
+        return ClaimedPush(message, schedule, delivery: delivery, attempt: 1)
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
@@ -85,21 +90,21 @@ package struct DeliveryClaims: Sendable {
     ///   - budget: how many pointless alerts may still be settled in this transaction.
     ///   - maySend: false leaves pushes due.
     private func claim(
-        _ device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, maySend: Bool, in transaction: Transaction
+        _ device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, maySend: Bool,
+        in transaction: any StoreTransaction
     ) throws -> ClaimedPush? {
+        guard let lease = leases.forClaiming(device.schedule.shard) else { return nil }
         var schedule = device.schedule
         var isOvertaken = false
         let next = try nextAlert(of: device, &terms, &budget, isOvertaken: &isOvertaken, in: transaction)
         if case .alert(let delivery, let offer) = next {
             guard maySend else { return nil }
-            try DeliveryRepository.claim(
-                notification: delivery.notificationID, device: schedule.id, reason: offer.reason, in: transaction)
+            try transaction.deliveries.claim(
+                notification: delivery.notificationID, device: schedule.id, reason: offer.reason)
             tellsNumber(&schedule, device.badge)
-            try take(&schedule, sending: delivery.notificationID, in: transaction)
+            try take(&schedule, under: lease, sending: delivery.notificationID, in: transaction)
             let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
-            return ClaimedPush(
-                message, device: schedule.id, registeredAt: schedule.lastRegisteredAt, delivery: delivery,
-                attempt: delivery.attempts + 1)
+            return ClaimedPush(message, schedule, delivery: delivery, attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
         if isOvertaken {
@@ -108,22 +113,20 @@ package struct DeliveryClaims: Sendable {
         }
         // It stays due: the next transaction goes on.
         if case .tooMany = next {
-            if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
+            if schedule != device.schedule { try transaction.deviceTokens.store(schedule) }
             return nil
         }
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= transaction.now,
             badgePushes.owes(schedule, device.badge, now: transaction.now)
         {
             guard maySend else {
-                if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
+                if schedule != device.schedule { try transaction.deviceTokens.store(schedule) }
                 return nil
             }
             schedule.badgeAttempts += 1
-            try take(&schedule, sending: nil, in: transaction)
+            try take(&schedule, under: lease, sending: nil, in: transaction)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
-            return ClaimedPush(
-                message, device: schedule.id, registeredAt: schedule.lastRegisteredAt, delivery: nil,
-                attempt: schedule.badgeAttempts)
+            return ClaimedPush(message, schedule, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, in: transaction)
         return nil
@@ -140,7 +143,7 @@ package struct DeliveryClaims: Sendable {
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
         of device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, isOvertaken: inout Bool,
-        in transaction: Transaction
+        in transaction: any StoreTransaction
     ) throws -> NextAlert {
         let id = device.schedule.id
         var next = device.alert
@@ -149,15 +152,15 @@ package struct DeliveryClaims: Sendable {
             guard budget > 0 else { return .tooMany }
             if due.delivery.inbox != device.schedule.inbox {
                 // The token moved while a push of its old owner's was under way: it must not go to the new one.
-                try DeliveryRepository.settle(
-                    notification: due.delivery.notificationID, device: id, .gone, answer: nil, in: transaction)
+                try transaction.deliveries.settle(
+                    notification: due.delivery.notificationID, device: id, .gone, answer: nil)
             } else if let offer = try offer(due, to: device, &terms, in: transaction) {
                 return .alert(due.delivery, offer)
             } else {
                 isOvertaken = true
             }
             budget -= 1
-            next = try DeliveryRepository.nextDue(device: id, in: transaction)
+            next = try transaction.deliveries.nextDue(device: id)
         }
         return .none
     }
@@ -170,21 +173,23 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// While a push is in flight nothing is due: its answer looks again.
-    private func take(_ schedule: inout DeviceSchedule, sending: UUIDv7?, in transaction: Transaction) throws {
+    private func take(
+        _ schedule: inout DeviceSchedule, under lease: Int64, sending: UUIDv7?, in transaction: any StoreTransaction
+    ) throws {
         schedule.lease = lease
         schedule.sending = sending
         schedule.attempted = true
         schedule.busyUntil = nil
         schedule.look(at: nil)
-        try DeviceTokenRepository.store(schedule, in: transaction)
+        try transaction.deviceTokens.store(schedule)
     }
 
     /// Nothing is due: the device sleeps until something is.
-    private func rest(_ schedule: inout DeviceSchedule, in transaction: Transaction) throws {
+    private func rest(_ schedule: inout DeviceSchedule, in transaction: any StoreTransaction) throws {
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= transaction.now { schedule.badgeDueAt = nil }
-        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: transaction.connection)
+        let alertDueAt = try transaction.deliveries.nextDueAt(device: schedule.id)
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
-        try DeviceTokenRepository.store(schedule, in: transaction)
+        try transaction.deviceTokens.store(schedule)
     }
 
     /// A notification as a device is to show it.
@@ -222,21 +227,21 @@ package struct DeliveryClaims: Sendable {
     /// pointless is superseded; one that was attempted and has expired or lost its notification can't continue; one for
     /// which the app is too old is withheld.
     private func offer(
-        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, in transaction: Transaction
+        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, in transaction: any StoreTransaction
     ) throws -> Offer? {
         let (delivery, notification, id) = (due.delivery, due.notification, device.schedule.id)
         let isExpired = notification?.push.expiresAt.map { $0 <= transaction.now } ?? false
         let isRead = notification.map { $0.readAt != nil } ?? true
         guard let notification, !isExpired, !(isRead && delivery.attempts == 0) else {
-            try DeliveryRepository.settle(
+            try transaction.deliveries.settle(
                 notification: delivery.notificationID, device: id, delivery.attempts == 0 ? .superseded : .failed,
-                answer: nil, in: transaction)
+                answer: nil)
             return nil
         }
         let terms = terms.of(notification, rules[device.app])
         let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         if offer == nil {
-            try DeliveryRepository.withhold(notification: notification.id, device: id, .appVersion, in: transaction)
+            try transaction.deliveries.withhold(notification: notification.id, device: id, .appVersion)
         }
         return offer
     }

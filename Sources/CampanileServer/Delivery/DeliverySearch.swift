@@ -1,7 +1,6 @@
 import CampanileCore
-import SQLEngine
 
-/// Looks through an app's deliveries for its operators. One search at a time, on a connection of its own: whoever looks at much
+/// Looks through an app's deliveries for its operators. One search at a time, on a reading of its own: whoever looks at much
 /// holds up nobody else.
 actor DeliverySearch {
     struct Page: Sendable {
@@ -10,17 +9,17 @@ actor DeliverySearch {
         var next: DeliveryKey?
     }
 
-    private let database: Database
+    private let database: Store
 
-    init(database: Database) { self.database = database }
+    init(database: Store) { self.database = database }
 
     /// A page, newest first. It may be short, or even empty, and have a next one: it ends where enough were looked at.
     func page(_ filter: DeliveryFilter) throws -> Page {
-        try database.survey { connection in
+        try database.survey { reading in
             var wanted: [DeliveryKey] = []
             var looked = 0
             var last: DeliveryKey?
-            try DeliveryRepository.search(filter, limit: Limits.searchedDeliveries, in: connection) { key, isWanted in
+            try reading.deliveries.search(filter, limit: Limits.searchedDeliveries) { key, isWanted in
                 looked += 1
                 last = key
                 if isWanted, wanted.count <= Limits.deliveryPageSize { wanted.append(key) }
@@ -32,7 +31,7 @@ actor DeliverySearch {
             } else if looked == Limits.searchedDeliveries {
                 page.next = last
             }
-            page.deliveries = try wanted.compactMap { try DeliveryRepository.find($0, in: connection) }
+            page.deliveries = try wanted.compactMap { try reading.deliveries.find($0) }
             return page
         }
     }

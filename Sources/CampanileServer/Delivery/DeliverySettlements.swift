@@ -1,6 +1,5 @@
 import CampanileCore
 import Push
-import SQLEngine
 
 /// A push that was answered.
 struct AnsweredPush: Sendable {
@@ -16,11 +15,20 @@ struct DeliverySettlements: Sendable {
     let badgePushes: BadgePushes
     let policy: OutcomePolicy
     let random: @Sendable () -> UInt64
+    /// Whether another node may have taken over what was in flight here.
+    var isShared = false
 
     /// - Parameter isSpared: whether none of the app's tokens is believed to be dead.
-    func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: Transaction) throws {
+    func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: any StoreTransaction) throws {
         let push = answered.push
-        let device = try DeviceTokenRepository.answered(push.device, policy: badgePushes.policy, in: transaction.connection)
+        let device = try transaction.deviceTokens.answered(push.device, policy: badgePushes.policy)
+        // Another node has the device's pushes now, and has sent this one again or will.
+        // Nor is a push settled twice after a commit whose answer was lost: the device may have the next one in flight by now.
+        if isShared, let schedule = device?.schedule,
+            schedule.lease != push.lease || (schedule.sending != nil && schedule.sending != push.delivery?.notificationID)
+        {
+            return
+        }
         let registeredAt = device?.schedule.lastRegisteredAt ?? transaction.now
         // Times of registrations are compared with each other, not with the push's: the clock may have been set back.
         let isRegisteredAnew = registeredAt != push.registeredAt
@@ -34,11 +42,11 @@ struct DeliverySettlements: Sendable {
         guard let device else { return }
         if decision == .dropDevice {
             // Many may die in one transaction.
-            try DeviceTokenRepository.remove(push.device, hasLeft: true, limit: Limits.goneAlertsPerAnswer, in: transaction)
+            try transaction.removeDevice(push.device, hasLeft: true, limit: Limits.goneAlertsPerAnswer)
             return
         }
         if case .acceptedElsewhere(let environment) = answered.answer.outcome, !isRegisteredAnew {
-            try DeviceTokenRepository.setEnvironment(environment, push.device, in: transaction)
+            try transaction.deviceTokens.setEnvironment(environment, push.device)
         }
         var schedule = device.schedule
         settleBadge(&schedule, answered, decision, now: transaction.now)
@@ -47,33 +55,32 @@ struct DeliverySettlements: Sendable {
         schedule.lease = 0
         schedule.sending = nil
         try oweNext(&schedule, decision, device.badge, in: transaction)
-        try DeviceTokenRepository.store(schedule, in: transaction)
+        try transaction.deviceTokens.store(schedule)
     }
 
     /// - Parameters:
     ///   - isBusy: whether the device waits, and the delivery with all others to it.
     ///   - inbox: whose the device is now; nil when it left.
     private func settleDelivery(
-        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: InboxID?, in transaction: Transaction
+        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: InboxID?,
+        in transaction: any StoreTransaction
     ) throws {
         guard let delivery = answered.push.delivery else { return }
         let device = answered.push.device
         switch decision {
         case .settle(let state):
-            try DeliveryRepository.settle(
-                notification: delivery.notificationID, device: device, state, answer: DeliverySettlements.text(answered),
-                in: transaction)
+            try transaction.deliveries.settle(
+                notification: delivery.notificationID, device: device, state, answer: DeliverySettlements.text(answered))
         case .retry(var dueAt, let isCounted) where inbox == delivery.inbox:
             // Due since it was created, it keeps its place before those that were created after it.
             if isBusy { dueAt = min(transaction.now, delivery.createdAt ?? transaction.now) }
-            try DeliveryRepository.retry(
+            try transaction.deliveries.retry(
                 notification: delivery.notificationID, device: device, dueAt: dueAt, isCounted: isCounted,
-                answer: DeliverySettlements.text(answered), in: transaction)
+                answer: DeliverySettlements.text(answered))
         // The token died, or moved or left while the push was under way: it must not reach the next owner.
         case .retry, .dropDevice:
-            try DeliveryRepository.settle(
-                notification: delivery.notificationID, device: device, .gone, answer: DeliverySettlements.text(answered),
-                in: transaction)
+            try transaction.deliveries.settle(
+                notification: delivery.notificationID, device: device, .gone, answer: DeliverySettlements.text(answered))
         }
     }
 
@@ -110,12 +117,12 @@ struct DeliverySettlements: Sendable {
     /// Plans the next push after the answer: a due alert, which carries the badge itself; else a badge push if the told
     /// number isn't the present badge.
     private func oweNext(
-        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: Transaction
+        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: any StoreTransaction
     ) throws {
-        let alertDueAt = try DeliveryRepository.nextDueAt(device: schedule.id, in: transaction.connection)
+        let alertDueAt = try transaction.deliveries.nextDueAt(device: schedule.id)
         let isAlertDue = alertDueAt.map { $0 <= transaction.now } ?? false
         // What is due may be left of another user's, which doesn't go.
-        if try !isAlertDue || DepartedDeviceRepository.isLeft(of: schedule.id, in: transaction.connection) {
+        if try !isAlertDue || transaction.departedDevices.isLeft(of: schedule.id) {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
             badgePushes.owe(&schedule, badge, notBefore: notBefore, now: transaction.now)

@@ -1,7 +1,6 @@
 package import CampanileCore
 package import Logging
 package import Push
-package import SQLEngine
 import Synchronization
 
 /// Sends owed pushes: claims due devices lane by lane, sends, and settles the answers in groups. The database holds the
@@ -33,7 +32,7 @@ package final class DeliveryWorker: Sendable {
     /// For each lane, the pushes that may be claimed now, and the devices to look at for them.
     private typealias Plan = [(lane: Lane, limit: Int, looks: Int)]
 
-    private let database: Database
+    private let database: Store
     private let world: World
     private let providers: @Sendable (Lane) -> any PushProvider
     /// For claiming a push in the transaction that creates it.
@@ -47,10 +46,10 @@ package final class DeliveryWorker: Sendable {
     private let signal: WakeSignal
 
     /// - Parameters:
-    ///   - lease: the number of this start of the server.
+    ///   - leases: the shards whose pushes it sends.
     ///   - providers: takes the pushes of each lane.
     package init(
-        database: Database, world: World, badgePushes: BadgePushes, options: DeliveryOptions, lease: Int64,
+        database: Store, world: World, badgePushes: BadgePushes, options: DeliveryOptions, leases: ShardLeases,
         providers: @escaping @Sendable (Lane) -> any PushProvider, ids: UUIDv7Generator, logger: Logger
     ) {
         self.database = database
@@ -59,11 +58,11 @@ package final class DeliveryWorker: Sendable {
         signal = badgePushes.signal
         self.logger = logger
         lastHour = LastHour(since: world.now(), configured: options.configuredLanes)
-        claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, lease: lease, rules: options.rules)
+        claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, leases: leases, rules: options.rules)
         settlements = DeliverySettlements(
             badgePushes: badgePushes,
             policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
-            random: world.random)
+            random: world.random, isShared: leases.isShared && leases.isChecked)
         state = Mutex(
             State(answers: PushAnswers(configured: options.configuredLanes), lanes: LaneHealth(divisor: options.delayDivisor)))
         deadTokenGuard = Mutex(DeadTokenGuard(share: options.deadTokenShare))
@@ -119,7 +118,7 @@ package final class DeliveryWorker: Sendable {
     /// - Returns: whether a push goes; otherwise the device waits in the database, because the lane is stopped, many
     ///   pushes are in flight, or `claim` made none.
     func send(
-        in lane: Lane, after transaction: Transaction, _ claim: () throws -> ClaimedPush?
+        in lane: Lane, after transaction: any StoreTransaction, _ claim: () throws -> ClaimedPush?
     ) rethrows -> Bool {
         guard takePlace(lane) else { return false }
         transaction.onRollback { [self] in giveBackPlace(lane) }
@@ -172,9 +171,10 @@ package final class DeliveryWorker: Sendable {
             let hasSettled = try await settleDeparted()
             let (plan, next) = try lookAround()
             if hasAnswered || !plan.isEmpty {
-                let claimed = try await exchange(plan)
                 // Beside the next exchange: the writer needn't wait for the payloads.
-                if !claimed.isEmpty { Task { self.send(claimed) } }
+                try await exchange(plan) { claimed in
+                    if !claimed.isEmpty { Task { self.send(claimed) } }
+                }
                 await giveWay()
                 return true
             }
@@ -196,7 +196,8 @@ package final class DeliveryWorker: Sendable {
     private func noticeClock() async throws {
         let now = world.now()
         let back = state.withLock { ($0.lastLook ?? now).milliseconds - now.milliseconds }
-        if back > Limits.clockJumpMilliseconds {
+        // On a cluster the others' clocks go on.
+        if back > Limits.clockJumpMilliseconds, !claims.leases.isShared {
             try await EarlierTimes(database: database, milliseconds: back, now: now).run()
             state.withLock { $0.lanes.tryAgain(now: now) }
             logger.notice(
@@ -206,18 +207,21 @@ package final class DeliveryWorker: Sendable {
         state.withLock { $0.lastLook = now }
     }
 
-    /// Settles a part of what was owed to devices that left. It isn't sent in any case (`DeliveryClaims`).
+    /// Settles a part of what was owed to devices that left. It isn't sent in any case (`DeliveryClaims`). On a cluster the node
+    /// with the first shard does it: the others would only wait for it.
     /// - Returns: whether there was any.
     private func settleDeparted() async throws -> Bool {
-        guard !isStopping, try database.read({ try DepartedDeviceRepository.isAny(in: $0) }) else { return false }
-        try await database.write { try DepartedDeviceRepository.settleSome(in: $0) }
+        guard !isStopping, !claims.leases.isShared || claims.leases.forClaiming(0) != nil,
+            try database.read({ try $0.departedDevices.isAny() })
+        else { return false }
+        try await database.write(lane: .pushes) { try $0.settleDeparted() }
         return true
     }
 
     /// - Returns: what may be claimed now, and when there may be more without anybody waking the delivery worker.
     private func lookAround() throws -> (plan: Plan, next: Timestamp?) {
         guard !isStopping else { return ([], nil) }
-        let due = try database.read { try DeviceTokenRepository.dueLanes(in: $0) }
+        let due = try database.read { try $0.deviceTokens.dueLanes(claims.leases.claimable()) }
         let now = world.now()
         return state.withLock { state in
             var rooms: [(lane: Lane, room: Int)] = []
@@ -242,26 +246,38 @@ package final class DeliveryWorker: Sendable {
     }
 
     /// While many others write, makes the delivery worker run less often and do more at a time: callers that wait for
-    /// an answer go first, and the owed pushes are safe in the database.
+    /// an answer go first, and the owed pushes are safe in the database. How much the other nodes write, it doesn't know.
     private func giveWay() async {
-        guard database.lastGroup >= Limits.busyWriter, !isStopping else { return }
+        guard claims.leases.isShared || database.lastGroup >= Limits.busyWriter, !isStopping else { return }
         try? await Task.sleep(for: .milliseconds(Limits.deliveryPauseMilliseconds))
     }
 
-    /// One transaction: settles what was answered and claims what is due.
-    private func exchange(_ plan: Plan) async throws -> [ClaimedPush] {
-        var (answered, changes) = takeAnswered()
-        let now = world.now()
+    /// Settles what was answered, claims what is due and sends it: in one transaction, or on a cluster in one for the answers and
+    /// one for each lane. There a statement locks its devices in their order, and two in one transaction could wait in a circle with
+    /// another node's writes. A lane that fails keeps no other waiting.
+    private func exchange(_ plan: Plan, sending: ([ClaimedPush]) -> Void = { _ in }) async throws {
+        let (answered, changes) = takeAnswered()
         defer { state.withLock { $0.isExchanging = false } }
+        guard claims.leases.isShared else { return sending(try await settle(answered, changes, claiming: plan)) }
+        if !answered.isEmpty || !changes.isEmpty { _ = try await settle(answered, changes, claiming: []) }
+        var failure: (any Error)?
+        for part in plan {
+            do { sending(try await settle([], [:], claiming: [part])) } catch { failure = error }
+        }
+        if let failure { throw failure }
+    }
+
+    /// In one transaction.
+    private func settle(
+        _ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?], claiming plan: Plan
+    ) async throws -> [ClaimedPush] {
+        var answered = answered
         do {
-            let spared = try judge(answered, now: now)
+            let spared = try judge(answered, now: world.now())
             for index in answered.indices { answered[index].isJudged = true }
-            let claimed = try await database.write { [claims, settlements, answered, changes] transaction in
-                for (lane, condition) in changes { try LaneConditionRepository.set(condition, lane, in: transaction) }
-                for push in answered {
-                    let isSpared = spared.contains(push.push.message.app)
-                    try settlements.settle(push, isSpared: isSpared, in: transaction)
-                }
+            let hints = answered.map { StoreHint.device($0.push.device) }
+            let claimed = try await database.write(hints: hints, lane: .pushes) { [self, answered] transaction in
+                try record(answered, changes, spared, in: transaction)
                 var claimed: [ClaimedPush] = []
                 for (lane, limit, looks) in plan {
                     claimed += try claims.claim(lane, limit: limit, looks: looks, in: transaction)
@@ -278,11 +294,20 @@ package final class DeliveryWorker: Sendable {
         }
     }
 
+    private func record(
+        _ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?], _ spared: Set<String>, in transaction: any StoreTransaction
+    ) throws {
+        for (lane, condition) in changes { try transaction.laneConditions.set(condition, lane, node: claims.leases.node) }
+        for push in answered {
+            try settlements.settle(push, isSpared: spared.contains(push.push.message.app), in: transaction)
+        }
+    }
+
     /// - Returns: the apps none of whose tokens is believed to be dead.
     private func judge(_ answered: [AnsweredPush], now: Timestamp) throws -> Set<String> {
         let verdict = try deadTokenGuard.withLock { deadTokenGuard in
             try deadTokenGuard.judge(answered, now: now) { app, count in
-                try database.read { try DeviceTokenRepository.has(count, app: app, in: $0) }
+                try database.read { try $0.deviceTokens.has(count, app: app) }
             }
         }
         for (app, count) in verdict.alarms {
@@ -306,8 +331,25 @@ package final class DeliveryWorker: Sendable {
 
     private func send(_ claimed: [ClaimedPush]) {
         for push in claimed {
-            providers(push.lane).send(push.message) { [self] answer in take(answer, to: push) }
+            var message = push.message
+            message.notAfter = claims.leases.sendingEnds(push.shard, lease: push.lease)
+            guard message.notAfter > world.monotonic() else {
+                giveBack(push)
+                continue
+            }
+            providers(push.lane).send(message) { [self] answer in take(answer, to: push) }
         }
+    }
+
+    /// The lease ended between claiming and sending: the push goes to nobody from here.
+    private func giveBack(_ push: ClaimedPush) {
+        let answer = PushAnswer(outcome: .unprocessed, status: nil, reason: "another node has the device's pushes")
+        let answered = AnsweredPush(push: push, answer: answer, at: world.now())
+        state.withLock { state in
+            state.answered.append(answered)
+            state.lanes.unsent(push.lane)
+        }
+        signal.wake()
     }
 
     private func take(_ answer: PushAnswer, to push: ClaimedPush) {
@@ -329,7 +371,7 @@ package final class DeliveryWorker: Sendable {
     /// Settles the answers that came while the loop ended.
     private func settleRest() async {
         do {
-            while hasAnswered { _ = try await exchange([]) }
+            while hasAnswered { try await exchange([]) }
         } catch {
             logger.error("Answers were not settled; their deliveries are sent again.", metadata: ["error": "\(error)"])
         }
@@ -401,7 +443,7 @@ extension DeliveryWorker {
             let hasSettled = try await settleDeparted()
             let (plan, _) = try lookAround()
             if hasAnswered || !plan.isEmpty {
-                send(try await exchange(plan))
+                try await exchange(plan) { send($0) }
             } else if hasSettled {
                 continue
             } else if isIdle {

@@ -1,6 +1,5 @@
 import CampanileCore
 import Push
-import SQLEngine
 
 /// Why a notification reached a device, or didn't: what was owed, every attempt with the provider's answer, and when the
 /// next one is. For producers (`GET /notifications/{id}/deliveries`) and operators (`campanile explain`).
@@ -14,17 +13,17 @@ package struct Explanation: Sendable {
 
     /// Nil when the notification is unknown, was created before the deliveries that are kept, or is another app's.
     /// - Parameter app: whose it must be; nil takes any.
-    init?(_ id: UUIDv7, app: String?, _ database: Database) throws {
-        let found = try database.snapshot { connection -> Explanation? in
-            guard let inbox = try DeliveryRepository.inbox(ofNotification: id, in: connection),
-                let owner = try InboxRepository.owner(inbox, in: connection), app == nil || owner.app == app
+    init?(_ id: UUIDv7, app: String?, _ database: Store) throws {
+        let found = try database.snapshot { reading -> Explanation? in
+            guard let inbox = try reading.deliveries.inbox(ofNotification: id),
+                let owner = try reading.inboxes.owner(inbox), app == nil || owner.app == app
             else { return nil }
-            let deliveries = try DeliveryRepository.list(notification: id, in: connection)
+            let deliveries = try reading.deliveries.list(notification: id)
             let waiting = Set(deliveries.filter { $0.settledAt == nil }.compactMap(\.provider))
             return Explanation(
-                notification: id, reason: try DeliveryRepository.nothingOwed(notification: id, in: connection),
+                notification: id, reason: try reading.deliveries.nothingOwed(notification: id),
                 deliveries: deliveries,
-                conditions: try LaneConditionRepository.all(in: connection).filter {
+                conditions: try reading.laneConditions.all().filter {
                     $0.lane.app == owner.app && waiting.contains($0.lane.provider.rawValue)
                 })
         }

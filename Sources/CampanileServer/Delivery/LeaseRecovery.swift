@@ -1,12 +1,14 @@
 import Logging
-import SQLEngine
 
-/// Frees what an earlier start of the server had in flight when it ended. It walks over the devices in small
-/// transactions, so that a start doesn't wait for it; until it comes by, a device of a dead lease is left alone.
+/// Frees what an earlier start of the server, or another node, had in flight when it ended. It walks over the devices in small
+/// transactions, so that a start doesn't wait for it; until it comes by, a device of a dead lease is left alone. On a cluster it
+/// reads where the next such device is first: there may be very many devices, and few were in flight.
 struct LeaseRecovery: Sendable {
-    let database: Database
-    /// The number of this start.
+    let database: Store
+    /// The lease that isn't freed: this process' own.
     let lease: Int64
+    /// The shards of device tokens that it is about; nil: all.
+    var shards: [Int16]?
     let resendsUnanswered: Bool
     let logger: Logger
 
@@ -22,8 +24,17 @@ struct LeaseRecovery: Sendable {
         var last: Int64?
         while !Task.isCancelled {
             do {
-                let end = try last ?? database.read { try DeviceTokenRepository.lastID(in: $0) }
+                let end = try last ?? database.read { try $0.deviceTokens.lastID() }
                 last = end
+                if let shards, first <= end {
+                    let looked = DeviceID(first)...DeviceID(first + Limits.leaseRecoveryLook - 1)
+                    // In a lane, because a thread that waits for the database keeps the beats from theirs.
+                    let next = try await database.write(lane: .upkeep) { [lease] in
+                        try $0.deviceTokens.firstInFlight(looked, shards: shards, before: lease)
+                    }
+                    first = next?.rawValue ?? looked.upperBound.rawValue + 1
+                    if next == nil { continue }
+                }
                 guard first <= end else { break }
                 let count = try await release(DeviceID(first)...DeviceID(first + Limits.leaseRecoveryRows - 1))
                 if count > 0 { isFree() }
@@ -40,11 +51,11 @@ struct LeaseRecovery: Sendable {
     }
 
     private func release(_ devices: ClosedRange<DeviceID>) async throws -> Int {
-        try await database.write { [lease, resendsUnanswered] transaction in
-            try DeliveryRepository.release(
-                devices: devices, lease: lease, resends: resendsUnanswered, in: transaction)
-            return try DeviceTokenRepository.release(
-                devices, lease: lease, resends: resendsUnanswered, in: transaction)
+        try await database.write(lane: .upkeep) { [lease, shards, resendsUnanswered] transaction in
+            try transaction.deliveries.release(
+                devices: devices, shards: shards, lease: lease, resends: resendsUnanswered)
+            return try transaction.deviceTokens.release(
+                devices, shards: shards, lease: lease, resends: resendsUnanswered)
         }
     }
 }

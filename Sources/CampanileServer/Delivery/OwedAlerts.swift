@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 import Synchronization
 
 /// The alerts that wait in the database, lane by lane: how many, and since when the oldest. Counted when somebody asks, beside
@@ -24,11 +23,11 @@ final class OwedAlerts: Sendable {
     /// Devices that are looked at in one view of the database.
     private static let devices: Int64 = 5_000
 
-    private let database: Database
+    private let database: Store
     private let world: World
     private let look = Mutex<Look?>(nil)
 
-    init(database: Database, world: World) {
+    init(database: Store, world: World) {
         self.database = database
         self.world = world
     }
@@ -57,13 +56,13 @@ final class OwedAlerts: Sendable {
     }
 
     /// Counts, a part of the devices at a time, so that no view of the database is kept for long.
-    static func count(_ database: Database) throws -> [Lane: Tally] {
+    static func count(_ database: Store) throws -> [Lane: Tally] {
         var tallies: [Lane: Tally] = [:]
         var oldest: [Lane: (key: DeliveryKey, dueAt: Timestamp)] = [:]
         var next = DeviceID(0)
-        while let first = try database.read({ try DeliveryRepository.firstOwedDevice(from: next, in: $0) }) {
+        while let first = try database.read({ try $0.deliveries.firstOwedDevice(from: next) }) {
             let last = DeviceID(first.rawValue + devices)
-            let owed = try database.survey { try DeliveryRepository.owed(to: first...last, in: $0) }
+            let owed = try database.survey { try $0.deliveries.owed(to: first...last) }
             for (lane, count, key, dueAt) in owed {
                 tallies[lane, default: Tally()].count += count
                 if oldest[lane].map({ key < $0.key }) ?? true { oldest[lane] = (key, dueAt) }
@@ -72,7 +71,7 @@ final class OwedAlerts: Sendable {
         }
         for (lane, (key, dueAt)) in oldest {
             tallies[lane]?.oldest =
-                try database.read { try DeliveryRepository.created(key, in: $0) } ?? key.notification.created(before: dueAt)
+                try database.read { try $0.deliveries.created(key) } ?? key.notification.created(before: dueAt)
         }
         return tallies
     }

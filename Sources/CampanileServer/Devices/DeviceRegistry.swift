@@ -1,37 +1,38 @@
 import CampanileCore
-import SQLEngine
 
 /// Which devices may be pushed to, and whose they are.
 struct DeviceRegistry: Sendable {
-    let database: Database
+    let database: Store
     let badgePushes: BadgePushes
 
     /// Registers a device, or says that it is still there. Under another user it moves.
     /// - Returns: the device with the time at which it was registered, and whether its token was not known before.
     func register(_ device: DeviceToken, _ user: User) async throws -> (device: DeviceToken, isNew: Bool) {
         while true {
-            if let registered = try await database.write({ try register(device, user, in: $0) }) { return registered }
+            let hints = [user.hint, .token(app: user.app, device.token)]
+            let registered = try await database.write(hints: hints) { try register(device, user, in: $0) }
+            if let registered { return registered }
         }
     }
 
     /// - Returns: nil when the device was this user's once, left, and comes back before all that was owed to it then is settled: a
     ///   part of that was, and the device is where it was. Otherwise what was settled by its leaving would be its user's again.
     func register(
-        _ device: DeviceToken, _ user: User, in transaction: Transaction
+        _ device: DeviceToken, _ user: User, in transaction: any StoreTransaction
     ) throws -> (device: DeviceToken, isNew: Bool)? {
         var device = device.registered(at: transaction.now)
-        let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
-        guard let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: transaction.connection)
+        let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID).id
+        guard let known = try transaction.deviceTokens.find(app: user.app, token: device.token)
         else {
-            _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
+            _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox)
             try dropStalest(inbox: inbox, in: transaction)
             return (device, true)
         }
         let moves = known.inbox != inbox
-        if moves, try !DepartedDeviceRepository.settleSome(of: known.id, from: inbox, in: transaction) { return nil }
-        let schedule = moves ? try DeviceTokenRepository.schedule(known.id, in: transaction.connection) : nil
+        if moves, try !transaction.settleDeparted(known.id, from: inbox) { return nil }
+        let schedule = moves ? try transaction.deviceTokens.schedule(known.id) : nil
         device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.lastRegisteredAt))
-        try DeviceTokenRepository.update(known.id, device, inbox: inbox, in: transaction)
+        try transaction.deviceTokens.update(known.id, device, inbox: inbox)
         if let schedule { try move(schedule, device.token, to: inbox, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
@@ -50,14 +51,14 @@ struct DeviceRegistry: Sendable {
     ///   - before: the device as it was the old owner's.
     ///   - isTold: false leaves the icon as it is until the inbox changes.
     private func move(
-        _ before: DeviceSchedule, _ token: String, to inbox: InboxID, isTold: Bool = true, in transaction: Transaction
+        _ before: DeviceSchedule, _ token: String, to inbox: InboxID, isTold: Bool = true, in transaction: any StoreTransaction
     ) throws {
         try dropStalest(inbox: inbox, in: transaction)
-        try DeviceTokenRepository.settleGone(before, token: token, in: transaction)
+        try transaction.settleGone(before, token: token)
         // With its new platform.
-        guard var schedule = try DeviceTokenRepository.schedule(before.id, in: transaction.connection) else { return }
+        guard var schedule = try transaction.deviceTokens.schedule(before.id) else { return }
         schedule.sending = nil
-        let badge = try InboxRepository.badge(inbox, badgePushes.policy, in: transaction.connection)
+        let badge = try transaction.inboxes.badge(inbox, badgePushes.policy)
         // The old owner's app may have shown any number, from the server or not.
         schedule.attempted = true
         schedule.toldCount = nil
@@ -65,7 +66,7 @@ struct DeviceRegistry: Sendable {
         schedule.badgeAttempts = 0
         schedule.badgeDueAt = isTold && badgePushes.owes(schedule, badge, now: transaction.now) ? transaction.now : nil
         if !schedule.isInFlight { schedule.look(at: schedule.badgeDueAt) }
-        try DeviceTokenRepository.store(schedule, in: transaction)
+        try transaction.deviceTokens.store(schedule)
     }
 
     /// Takes over a registration of another system. One that is known here moves or changes only if the other is newer, and keeps
@@ -73,24 +74,24 @@ struct DeviceRegistry: Sendable {
     /// - Parameter environment: nil if it isn't said.
     /// - Returns: nil as `register` does.
     func importDevice(
-        _ device: DeviceToken, environment: DeviceEnvironment?, _ user: User, in transaction: Transaction
+        _ device: DeviceToken, environment: DeviceEnvironment?, _ user: User, in transaction: any StoreTransaction
     ) throws -> ImportOutcome? {
-        let connection = transaction.connection
-        let known = try DeviceTokenRepository.find(app: user.app, token: device.token, in: connection)
-        if let outcome = try stays(device, known?.lastRegisteredAt, app: user.app, in: connection) { return outcome }
-        let inbox = try InboxRepository.making(app: user.app, userID: user.userID, in: transaction).id
+        let reading = transaction.reading
+        let known = try reading.deviceTokens.find(app: user.app, token: device.token)
+        if let outcome = try stays(device, known?.lastRegisteredAt, app: user.app, in: reading) { return outcome }
+        let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID).id
         // The stalest of too many would leave again at once.
-        guard try known?.inbox == inbox || DeviceTokenRepository.hasRoom(for: device, inbox: inbox, in: connection)
+        guard try known?.inbox == inbox || reading.deviceTokens.hasRoom(for: device, inbox: inbox)
         else { return .surplus }
         guard let known else {
-            _ = try DeviceTokenRepository.insert(device, app: user.app, inbox: inbox, in: transaction)
+            _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox)
             try dropStalest(inbox: inbox, in: transaction)
             return .made
         }
         let moves = known.inbox != inbox
-        if moves, try !DepartedDeviceRepository.settleSome(of: known.id, from: inbox, in: transaction) { return nil }
-        let schedule = moves ? try DeviceTokenRepository.schedule(known.id, in: connection) : nil
-        try DeviceTokenRepository.renew(known.id, device, environment: environment, inbox: inbox, in: transaction)
+        if moves, try !transaction.settleDeparted(known.id, from: inbox) { return nil }
+        let schedule = moves ? try reading.deviceTokens.schedule(known.id) : nil
+        try transaction.deviceTokens.renew(known.id, device, environment: environment, inbox: inbox)
         if let schedule { try move(schedule, device.token, to: inbox, isTold: false, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
@@ -100,34 +101,34 @@ struct DeviceRegistry: Sendable {
     /// What becomes of an import's registration that isn't newer than what is known; nil: it is newer.
     /// - Parameter known: when the device was registered last; nil: it isn't there.
     func stays(
-        _ device: DeviceToken, _ known: Timestamp?, app: String, in connection: Connection
+        _ device: DeviceToken, _ known: Timestamp?, app: String, in reading: any StoreReading
     ) throws -> ImportOutcome? {
         if let known { return known >= device.lastRegisteredAt ? .known : nil }
-        let leftAt = try LeftTokenRepository.leftAt(app: app, token: device.token, in: connection)
+        let leftAt = try reading.leftTokens.leftAt(app: app, token: device.token)
         return leftAt.map { $0 >= device.lastRegisteredAt } == true ? .left : nil
     }
 
-    private func dropStalest(inbox: InboxID, in transaction: Transaction) throws {
-        let stale = try DeviceTokenRepository.stalest(
-            inbox: inbox, beyond: Limits.devicesPerUser, in: transaction.connection)
-        for id in stale { try DeviceTokenRepository.remove(id, hasLeft: false, in: transaction) }
+    private func dropStalest(inbox: InboxID, in transaction: any StoreTransaction) throws {
+        let stale = try transaction.deviceTokens.stalest(
+            inbox: inbox, beyond: Limits.devicesPerUser)
+        for id in stale { try transaction.removeDevice(id, hasLeft: false) }
         if !stale.isEmpty { badgePushes.wakeDeliveryWorker(after: transaction) }
     }
 
     func list(_ user: User) throws -> [DeviceToken] {
-        try database.read { connection in
-            guard let inbox = try user.inbox(in: connection) else { return [] }
-            return try DeviceTokenRepository.list(inbox: inbox, in: connection)
+        try database.read { reading in
+            guard let inbox = try user.inbox(in: reading) else { return [] }
+            return try reading.deviceTokens.list(inbox: inbox)
         }
     }
 
     /// - Throws: `ClientError.notFound` when the user has no such device.
     func delete(_ token: String, _ user: User) async throws {
-        try await database.write { transaction in
-            guard let inbox = try user.inbox(in: transaction.connection),
-                let id = try DeviceTokenRepository.id(token: token, inbox: inbox, in: transaction.connection)
+        try await database.write(hints: [user.hint]) { transaction in
+            guard let inbox = try user.inbox(in: transaction.reading),
+                let id = try transaction.deviceTokens.id(token: token, inbox: inbox)
             else { throw ClientError.notFound }
-            try DeviceTokenRepository.remove(id, hasLeft: true, in: transaction)
+            try transaction.removeDevice(id, hasLeft: true)
             badgePushes.wakeDeliveryWorker(after: transaction)
         }
     }

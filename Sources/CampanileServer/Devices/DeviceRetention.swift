@@ -1,10 +1,9 @@
 import CampanileCore
-import SQLEngine
 
 /// Removes device tokens that weren't seen for long: their apps are gone, and their provider didn't say so. And forgets which
 /// ones left so long ago: a registration from before that goes by its own age.
 struct DeviceRetention: Sendable {
-    let database: Database
+    let database: Store
     /// For how long a device wasn't seen that goes; nil: none goes.
     let ageMilliseconds: Int64?
     let pause: Duration
@@ -14,15 +13,15 @@ struct DeviceRetention: Sendable {
     func run(now: Timestamp) async throws -> Int {
         guard let ageMilliseconds else { return 0 }
         let time = Timestamp(milliseconds: now.milliseconds - ageMilliseconds)
-        let end = try database.read { try DeviceTokenRepository.lastID(in: $0) }
+        let end = try database.read { try $0.deviceTokens.lastID() }
         var first: Int64 = 1
         var removed = 0
         while first <= end, !Task.isCancelled {
             let range = first...(first + Int64(Limits.retentionLook) - 1)
             first = range.upperBound + 1
-            var unseen = try database.survey { try DeviceTokenRepository.unseen(range, since: time, in: $0) }[...]
+            var unseen = try database.survey { try $0.deviceTokens.unseen(range, since: time) }[...]
             while !unseen.isEmpty, !Task.isCancelled {
-                let done = try await database.write { [unseen] in try remove(unseen, since: time, in: $0) }
+                let done = try await database.write(lane: .upkeep) { [unseen] in try remove(unseen, since: time, in: $0) }
                 removed += done.removed
                 unseen = done.left
                 try await Task.sleep(for: pause)
@@ -30,8 +29,8 @@ struct DeviceRetention: Sendable {
             try await Task.sleep(for: pause)
         }
         while !Task.isCancelled {
-            let forgotten = try await database.write {
-                try LeftTokenRepository.purge(before: time, limit: Limits.purgedRowsPerTransaction, in: $0)
+            let forgotten = try await database.write(lane: .upkeep) {
+                try $0.leftTokens.purge(before: time, limit: Limits.purgedRowsPerTransaction)
             }
             guard forgotten == Limits.purgedRowsPerTransaction else { break }
             try await Task.sleep(for: pause)
@@ -41,21 +40,21 @@ struct DeviceRetention: Sendable {
 
     /// Removes as many as one transaction may, and settles what was owed to them.
     private func remove(
-        _ devices: ArraySlice<DeviceID>, since time: Timestamp, in transaction: Transaction
+        _ devices: ArraySlice<DeviceID>, since time: Timestamp, in transaction: any StoreTransaction
     ) throws -> (left: ArraySlice<DeviceID>, removed: Int) {
         var budget = Limits.purgedRowsPerTransaction
         var removed = 0
         for (index, device) in zip(devices.indices, devices) {
             guard budget > 0, removed < Limits.removedDevicesPerTransaction else { return (devices[index...], removed) }
             // It may have come back meanwhile.
-            guard try DeviceTokenRepository.isUnseen(device, since: time, in: transaction.connection),
-                let token = try DeviceTokenRepository.token(device, in: transaction.connection)
+            guard try transaction.deviceTokens.isUnseen(device, since: time),
+                let token = try transaction.deviceTokens.token(device)
             else { continue }
             let limit = budget
-            let settled = try DeliveryRepository.settleGone(device: device, token: token, limit: limit, in: transaction)
+            let settled = try transaction.deliveries.settleGone(device: device, token: token, limit: limit)
             if settled == limit { return (devices[index...], removed) }
             budget -= settled
-            try DeviceTokenRepository.remove(device, hasLeft: false, in: transaction)
+            try transaction.removeDevice(device, hasLeft: false)
             removed += 1
         }
         return ([], removed)

@@ -12,7 +12,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var badgeAttempts: Int64
     /// When the delivery worker should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
     private(set) var dueAt: Timestamp?
-    /// The server's start that has a push in flight to the device; 0: none.
+    /// The lease (`ShardLeases`) under which a push to the device is in flight; 0: none is.
     var lease: Int64
     /// The notification whose alert is in flight.
     var sending: UUIDv7?
@@ -20,6 +20,8 @@ struct DeviceSchedule: Sendable, Equatable {
     var busyUntil: Timestamp?
     /// When the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
+    /// The share of all device tokens that it belongs to; 0 where one process has all of them.
+    var shard: Int16 = 0
 
     var isInFlight: Bool { lease != 0 }
 

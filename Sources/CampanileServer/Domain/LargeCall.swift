@@ -23,16 +23,31 @@ struct LargeCall: Sendable {
     let app: String
     /// Nil: its answer isn't kept.
     let key: IdempotencyKey?
+    /// How often a node took it over from another. Who knows of fewer does nothing more of it.
+    var takeovers: Int64 = 0
 }
 
 extension LargeCall {
-    /// A call that was begun, by this start of the server or by an earlier one.
+    /// A call that was begun, by this start of the server or by another.
     struct Unfinished: Sendable {
         let call: LargeCall
         /// The first users', in their order.
         let done: [Recipient]
     }
 
+    /// Whose a call is that isn't done, as the database says.
+    struct Holder: Hashable, Sendable {
+        let call: Int64
+        let takeovers: Int64
+        /// Nil: whichever finds it first.
+        let node: UUIDv7?
+        /// Whether the node has joined and hasn't left, alive or not.
+        let isListed: Bool
+    }
+
     /// The call goes on without its request, which ends without an answer: nobody can say now what to answer.
     struct LeftAlone: Error {}
+
+    /// Another node goes on with the call, or has finished it.
+    struct TakenOver: Error {}
 }

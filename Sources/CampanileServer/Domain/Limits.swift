@@ -83,6 +83,8 @@ package enum Limits {
     static let bytesPerLook = 64 * 1_024
     /// Audiences that are looked at in one go, when many changed at once or another process wrote.
     static let audiencesPerTurn = 100
+    /// Inboxes whose positions are asked for in one statement.
+    static let positionsPerLook = 2_000
     /// A client that missed more events than this must read the list again.
     static let replayedEvents = 1_000
     static let replayedBytes = 128 * 1_024
@@ -142,6 +144,30 @@ package enum Limits {
     static let sparingMilliseconds: Int64 = 10 * 60_000
     /// Rows walked in one transaction when a start looks for the leases of an earlier one.
     static let leaseRecoveryRows: Int64 = 10_000
+    static let leaseRecoveryLook: Int64 = 500_000
+
+    // A node of a cluster
+    /// The shards that device tokens are dealt to. The database has a row for each.
+    static let shards = 256
+    /// How often a node says that it lives, and after how long a silence the others no longer count on it.
+    static let nodeBeatMilliseconds: Int64 = 1_500
+    static let nodeSilenceMilliseconds: Int64 = 7_000
+    /// After so long a time without an answer of the database a node begins anew to watch the others.
+    static let observationGapMilliseconds: Int64 = 4_000
+    /// For how long a silent node is still listed.
+    static let nodeMemoryMilliseconds: Int64 = 3_600_000
+    /// How long a node has a shard after a beat, and how much earlier it stops claiming and sending.
+    static let shardLeaseMilliseconds: Int64 = 7_000
+    static let shardMarginMilliseconds: Int64 = 2_000
+    /// How long after it stopped claiming of a shard a node gives it away: until then it may send what it had claimed.
+    static let shardLeavingMilliseconds: Int64 = 5_000
+    /// How long what the last owner of a shard had in flight is left alone: an answer takes 20 s at most.
+    static let takeoverMilliseconds: Int64 = 20_000
+    /// How far the clocks of a node and of its database may be apart before `campanile doctor` finds it.
+    static let clockDifferenceMilliseconds: Int64 = 5_000
+    /// Rows of a table, and bytes of their JSON, that `campanile move` writes in one transaction.
+    static let movedRows = 2_000
+    static let movedBytes = 2_097_152
 
     // A cable connection (ActionCable over WebSocket)
     static let cableSubscriptions = 100
@@ -206,6 +232,8 @@ package enum Limits {
     static let logBufferBytes = 4 * 1_024 * 1_024
 
     // The housekeeping
+    /// Inboxes that an audit recounts in one view of the database.
+    static let auditedInboxes = 1_000
     /// Inboxes whose counts are recounted in a minute.
     static let recountedInboxes = 200
     static let purgedRowsPerTransaction = 200
@@ -235,6 +263,8 @@ package enum Limits {
     package static let printedMistakes = 100
     /// Records that one transaction writes at most, and the time after which it begins no further one: beside a server, and alone.
     static let importedPerTransaction = 500
+    /// The same beside the nodes of a cluster.
+    static let importedBesideNodes = 50
     static let importTurnMilliseconds: Int64 = 5
     static let importAloneMilliseconds: Int64 = 100
     /// The pause after each transaction beside a server.

@@ -13,29 +13,41 @@ package final class UUIDv7Generator: Sendable {
     }
 
     private let state: Mutex<State>
+    private let isAlone: Bool
     private let now: @Sendable () -> Int64
     private let random: @Sendable () -> UInt64
 
     /// - Parameters:
     ///   - startingAfter: milliseconds since 1970 up to which ids may have been given out before.
+    ///   - isAlone: whether the ids that are to be followed are of this machine. Then every later id follows them too. Those of
+    ///     other machines, whose clocks may be wrong, one id alone follows: else one wrong clock would become everybody's.
     ///   - now: milliseconds since 1970.
     ///   - random: 64 random bits.
     package init(
-        startingAfter: Int64, now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64
+        startingAfter: Int64, isAlone: Bool = true, now: @escaping @Sendable () -> Int64,
+        random: @escaping @Sendable () -> UInt64
     ) {
         state = Mutex(State(milliseconds: startingAfter, a: 0xFFF, b: ~0 >> 2))
+        self.isAlone = isAlone
         self.now = now
         self.random = random
     }
 
-    /// The next id. `after`, when given, is an id of another process that the new one has to follow as well.
+    /// The next id. `after`, when given, is an id of another process that the new one has to follow as well. If another machine's
+    /// is ahead of the clock here, this one id follows it, and the later ones don't.
     package func next(after floor: UUIDv7? = nil) -> UUIDv7 {
         let clock = now()
         let randomA = random()
         let randomB = random()
         return state.withLock { state in
             if let floor, floor >= UUIDv7Generator.identifier(state) {
-                state = State(milliseconds: floor.milliseconds, a: floor.high & 0xFFF, b: floor.low & (~0 >> 2))
+                var followed = State(milliseconds: floor.milliseconds, a: floor.high & 0xFFF, b: floor.low & (~0 >> 2))
+                if !isAlone, floor.milliseconds > max(clock, state.milliseconds) {
+                    // Farther than a step of the machine that counts in the same place.
+                    UUIDv7Generator.countOn(&followed, by: randomB >> 12 | 1)
+                    return UUIDv7Generator.identifier(followed)
+                }
+                state = followed
             }
             if clock > state.milliseconds {
                 // The top bit of the counter stays free, so that counting on within a millisecond has room.

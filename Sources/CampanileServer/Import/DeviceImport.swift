@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 
 /// Brings device tokens in from elsewhere. Nothing is pushed.
 struct DeviceImport: Sendable, RecordImport {
@@ -13,19 +12,23 @@ struct DeviceImport: Sendable, RecordImport {
         try ImportedDevice(members, now: now)
     }
 
-    func outcome(of entry: ImportedDevice, in connection: Connection) throws -> ImportOutcome {
-        let known = try DeviceTokenRepository.find(app: app, token: entry.device.token, in: connection)
-        if let outcome = try registry.stays(entry.device, known?.lastRegisteredAt, app: app, in: connection) { return outcome }
+    func outcome(of entry: ImportedDevice, in reading: any StoreReading) throws -> ImportOutcome {
+        let known = try reading.deviceTokens.find(app: app, token: entry.device.token)
+        if let outcome = try registry.stays(entry.device, known?.lastRegisteredAt, app: app, in: reading) { return outcome }
         guard let known else { return .made }
-        return try InboxRepository.id(app: app, userID: entry.userID, in: connection) == known.inbox ? .renewed : .moved
+        return try reading.inboxes.id(app: app, userID: entry.userID) == known.inbox ? .renewed : .moved
     }
 
-    func begin(in transaction: Transaction) {}
+    func hints(_ entry: ImportedDevice) -> [StoreHint] {
+        [.user(app: app, userID: entry.userID), .token(app: app, entry.device.token)]
+    }
 
-    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: Transaction) throws -> ImportOutcome? {
+    func begin(in transaction: any StoreTransaction) {}
+
+    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: any StoreTransaction) throws -> ImportOutcome? {
         try registry.importDevice(
             entry.device, environment: entry.environment, User(app: app, userID: entry.userID), in: transaction)
     }
 
-    func end(_ batch: Void, in transaction: Transaction) throws {}
+    func end(_ batch: Void, in transaction: any StoreTransaction) throws {}
 }

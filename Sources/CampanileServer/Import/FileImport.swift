@@ -15,12 +15,15 @@ protocol RecordImport: Sendable {
     /// - Throws: `ClientError` with every mistake of the record.
     func parse(_ members: [JSONValue.Member], number: Int, now: Timestamp) throws -> Entry
     /// What writing would make of it.
-    func outcome(of entry: Entry, in connection: Connection) throws -> ImportOutcome
+    func outcome(of entry: Entry, in reading: any StoreReading) throws -> ImportOutcome
 
-    func begin(in transaction: Transaction) throws -> Batch
+    /// What an entry looks at and changes.
+    func hints(_ entry: Entry) -> [StoreHint]
+
+    func begin(in transaction: any StoreTransaction) throws -> Batch
     /// - Returns: nil when a part of it was done, and the rest is for the next transaction.
-    func write(_ entry: Entry, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome?
-    func end(_ batch: Batch, in transaction: Transaction) throws
+    func write(_ entry: Entry, _ batch: inout Batch, in transaction: any StoreTransaction) throws -> ImportOutcome?
+    func end(_ batch: Batch, in transaction: any StoreTransaction) throws
 }
 
 /// What an import found and did.
@@ -59,7 +62,7 @@ struct FileImport<Import: RecordImport>: Sendable {
     typealias Progress = @Sendable (_ part: ImportPart, _ done: Int, _ all: Int) -> Void
 
     let work: Import
-    let database: Database
+    let database: Store
     let world: World
     /// Whether no server works on the database.
     let isAlone: Bool
@@ -109,7 +112,7 @@ struct FileImport<Import: RecordImport>: Sendable {
     // MARK: - Writing
 
     private func write(_ file: ImportFile, now: Timestamp, _ report: inout ImportReport) async throws {
-        var log = GrowingLog(path: database.file.path)
+        var log = database.logPath.map { GrowingLog(path: $0) }
         var reader = try RecordReader(file, columns: work.columns, required: work.required)
         var isAtEnd = false
         while !isAtEnd {
@@ -146,10 +149,14 @@ struct FileImport<Import: RecordImport>: Sendable {
         _ entries: ArraySlice<Import.Entry>
     ) async throws -> (written: Int, counts: [ImportOutcome: Int]) {
         let turn = isAlone ? Limits.importAloneMilliseconds : Limits.importTurnMilliseconds
+        // Beside nodes it locks no more than it will come to.
+        let entries = isAlone || !database.isShared ? entries : entries.prefix(Limits.importedBesideNodes)
+        // All at once and in one order: a node that writes to the same inboxes waits, and isn't waited for in a circle.
+        let hints = entries.flatMap(work.hints)
         var tries = 0
         while true {
             do {
-                return try await database.write { [work, world] transaction in
+                return try await database.write(hints: hints) { [work, world] transaction in
                     let end = world.monotonic() + turn * 1_000_000
                     var counts: [ImportOutcome: Int] = [:]
                     var written = 0
@@ -163,16 +170,16 @@ struct FileImport<Import: RecordImport>: Sendable {
                     try work.end(batch, in: transaction)
                     return (written, counts)
                 }
-            } catch let error as SQLError where error.code.primary == .busy && tries < 30 {
-                // A server has much to write; it goes first.
+            } catch let error as SQLError where (error.code.primary == .busy || error.code == .serialization) && tries < 30 {
+                // A server has much to write; it goes first. (Of two that wait for each other PostgreSQL ends one.)
                 tries += 1
             }
         }
     }
 
     /// Lets the server write, and copy the log, which only it does.
-    private func rest(_ log: inout GrowingLog) async throws {
-        let pause = log.hasGrown() ? Limits.importLogPauseMilliseconds : Limits.importPauseMilliseconds
+    private func rest(_ log: inout GrowingLog?) async throws {
+        let pause = log?.hasGrown() == true ? Limits.importLogPauseMilliseconds : Limits.importPauseMilliseconds
         try await Task.sleep(for: .milliseconds(pause))
     }
 }

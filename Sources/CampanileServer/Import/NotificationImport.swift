@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 
 /// Brings notifications in from elsewhere. Nothing is pushed, no device counts as told, and no badge's number changes.
 struct NotificationImport: Sendable, RecordImport {
@@ -18,8 +17,8 @@ struct NotificationImport: Sendable, RecordImport {
         try ImportedNotification(members, number: number, rules: rules, now: now, random: random())
     }
 
-    func outcome(of entry: ImportedNotification, in connection: Connection) throws -> ImportOutcome {
-        try ImportRepository.has(app: app, externalID: entry.externalID, in: connection) ? .known : .made
+    func outcome(of entry: ImportedNotification, in reading: any StoreReading) throws -> ImportOutcome {
+        try reading.importedEntries.has(app: app, externalID: entry.externalID) ? .known : .made
     }
 
     /// The inboxes that a transaction changes, each as it was and as it becomes: written once, at its end.
@@ -29,22 +28,25 @@ struct NotificationImport: Sendable, RecordImport {
         fileprivate var inboxes: [ExactText: (found: Inbox, state: InboxState)] = [:]
     }
 
-    func begin(in transaction: Transaction) throws -> Batch {
-        Batch(policy: try ProgramStateRepository.badgePolicy(in: transaction.connection) ?? policy)
+    func hints(_ entry: ImportedNotification) -> [StoreHint] { [.user(app: app, userID: entry.userID)] }
+
+    func begin(in transaction: any StoreTransaction) throws -> Batch {
+        Batch(policy: try transaction.programState.badgePolicy() ?? policy)
     }
 
-    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: Transaction) throws -> ImportOutcome? {
-        guard try ImportRepository.note(app: app, externalID: entry.externalID, in: transaction) else { return .known }
+    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: any StoreTransaction) throws -> ImportOutcome?
+    {
+        guard try transaction.importedEntries.note(app: app, externalID: entry.externalID) else { return .known }
         let key = ExactText(entry.userID)
-        let made = try batch.inboxes[key]?.found ?? InboxRepository.making(app: app, userID: entry.userID, in: transaction)
+        let made = try batch.inboxes[key]?.found ?? transaction.inboxes.making(app: app, userID: entry.userID)
         let notification = entry.notification
-        try NotificationRepository.insert(notification, inbox: made.id, in: transaction)
+        try transaction.notifications.insert(notification, inbox: made.id)
         if let readAt = notification.readAt {
-            try NotificationRepository.setRead(readAt, notification.id, inbox: made.id, in: transaction)
+            try transaction.notifications.setRead(readAt, notification.id, inbox: made.id)
         }
         if notification.createdAt.milliseconds > transaction.now.milliseconds - deliveriesMilliseconds {
-            try DeliveryRepository.insertNone(
-                notification: notification.id, inbox: made.id, reason: .imported, in: transaction)
+            try transaction.deliveries.insertNone(
+                notification: notification.id, inbox: made.id, reason: .imported)
         }
         var changed = batch.inboxes[key] ?? (made, made.state)
         changed.state.imported(notification.id, isUnread: notification.readAt == nil, policy: batch.policy)
@@ -52,11 +54,11 @@ struct NotificationImport: Sendable, RecordImport {
         return .made
     }
 
-    func end(_ batch: Batch, in transaction: Transaction) throws {
+    func end(_ batch: Batch, in transaction: any StoreTransaction) throws {
         for (found, state) in batch.inboxes.values {
             var state = state
             state.stamp(before: found.state, policy: batch.policy, now: transaction.now)
-            try InboxRepository.store(state, found.id, in: transaction)
+            try transaction.inboxes.store(state, found.id)
             try found.record(nil, badgeChanged: state.version != found.state.version, in: transaction)
         }
     }

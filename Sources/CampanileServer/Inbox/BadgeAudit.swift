@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 
 /// Proves that the counts kept beside the inboxes are the counts of their notifications.
 package struct BadgeAudit: Sendable {
@@ -12,13 +11,13 @@ package struct BadgeAudit: Sendable {
         package let overlooked: Int64
 
         /// Nil when the kept counts are right.
-        init?(of id: InboxID, in connection: Connection) throws {
-            let state = try InboxRepository.state(id, in: connection)
-            let recount = try InboxRepository.recount(id, in: connection)
+        init?(of id: InboxID, in reading: any StoreReading) throws {
+            let state = try reading.inboxes.state(id)
+            let recount = try reading.inboxes.recount(id)
             kept = (unread: state.unreadCount, sinceCleared: state.unreadSinceCleared)
             counted = (unread: recount.unread, sinceCleared: recount.sinceCleared)
             overlooked = recount.overlooked
-            let owner = try InboxRepository.owner(id, in: connection)
+            let owner = try reading.inboxes.owner(id)
             (app, userID) = (owner?.app ?? "", owner?.userID ?? "")
             guard counted != kept || overlooked > 0 else { return nil }
         }
@@ -30,17 +29,24 @@ package struct BadgeAudit: Sendable {
     /// The outcome, for the command line.
     package var summary: String { "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong." }
 
-    /// Recounts everything, in one view of the database.
-    /// - Parameter progress: called before each inbox with the number of those that are done, and of all.
-    init(_ database: Database, progress: (Int, Int) -> Void = { _, _ in }) throws {
+    /// Recounts everything: each inbox in one view of the database, and only so many in the same one, because what a view sees can't be
+    /// cleaned up while it lasts.
+    /// - Parameter progress: called before each inbox with the number of those that are done, and of all. What it throws ends the audit.
+    init(_ database: Store, progress: (Int, Int) throws -> Void = { _, _ in }) throws {
+        let all = Int(try database.survey { try $0.inboxes.sums().count })
         var inboxes = 0
         var differences: [Difference] = []
-        try database.snapshot { connection in
-            let ids = try InboxRepository.ids(in: connection)
-            for id in ids {
-                progress(inboxes, ids.count)
-                inboxes += 1
-                if let difference = try Difference(of: id, in: connection) { differences.append(difference) }
+        var last: InboxID? = InboxID(0)
+        while let before = last {
+            last = try database.survey { reading in
+                let ids = try reading.inboxes.ids(after: before, limit: Limits.auditedInboxes)
+                for id in ids {
+                    // Others may be made meanwhile.
+                    try progress(inboxes, max(inboxes, all))
+                    inboxes += 1
+                    if let difference = try Difference(of: id, in: reading) { differences.append(difference) }
+                }
+                return ids.count < Limits.auditedInboxes ? nil : ids.last
             }
         }
         self.inboxes = inboxes

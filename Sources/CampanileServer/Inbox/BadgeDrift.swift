@@ -1,6 +1,5 @@
 import CampanileCore
 import Logging
-import SQLEngine
 import Synchronization
 
 /// Looks for badges that differ from their recount while the server runs: a part of the inboxes at a time, round after round.
@@ -8,13 +7,13 @@ import Synchronization
 final class BadgeDrift: Sendable {
     private static let period = Duration.seconds(60)
 
-    private let database: Database
+    private let database: Store
     private let logger: Logger
     private let last = Mutex(InboxID(0))
     private let recounted = Atomic<Int>(0)
     private let found = Atomic<Int>(0)
 
-    init(database: Database, logger: Logger) {
+    init(database: Store, logger: Logger) {
         self.database = database
         self.logger = logger
     }
@@ -36,9 +35,9 @@ final class BadgeDrift: Sendable {
     /// Recounts the next inboxes, in one view of the database, and begins anew after the last.
     func recountSome(_ limit: Int = Limits.recountedInboxes) throws {
         let before = last.withLock { $0 }
-        let (ids, wrong) = try database.survey { connection in
-            let ids = try InboxRepository.ids(after: before, limit: limit, in: connection)
-            return (ids, try ids.count { try BadgeAudit.Difference(of: $0, in: connection) != nil })
+        let (ids, wrong) = try database.survey { reading in
+            let ids = try reading.inboxes.ids(after: before, limit: limit)
+            return (ids, try ids.count { try BadgeAudit.Difference(of: $0, in: reading) != nil })
         }
         last.withLock { $0 = ids.count < limit ? InboxID(0) : ids.last ?? InboxID(0) }
         recounted.add(ids.count, ordering: .relaxed)

@@ -2,7 +2,8 @@ import CampanileCore
 import Synchronization
 
 /// Which keys have a request under way in this process, or a call for many users that isn't finished. Their answers stand in the
-/// database.
+/// database. So do the keys of calls for many users where several nodes may get the same key; of two requests to two nodes at once
+/// the second then fails to store its answer, and gets the first's.
 final class Idempotency: Sendable {
     private struct Key: Hashable {
         let producer: APIKeyID

@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 
 /// Deletes notifications that have had their time, from all inboxes. An unread one goes as if its user deleted it: the
 /// badge is counted anew in the same transaction, and devices with another number are owed it.
@@ -23,7 +22,7 @@ struct InboxRetention: Sendable {
         }
     }
 
-    let database: Database
+    let database: Store
     let inboxes: Inboxes
     /// The age of a notification that goes; nil: none is too old.
     let ageMilliseconds: Int64?
@@ -40,12 +39,12 @@ struct InboxRetention: Sendable {
         var last = InboxID(0)
         while !Task.isCancelled {
             let looked = try database.survey { [last] in
-                try InboxRepository.ids(after: last, limit: Limits.retentionLook, in: $0)
+                try $0.inboxes.ids(after: last, limit: Limits.retentionLook)
             }
             guard let end = looked.last else { break }
             last = end
-            var left = try database.survey(each: looked) { inbox, connection in
-                try NotificationRepository.expired(inbox, before: oldest, most: perInbox, in: connection)
+            var left = try database.survey(each: looked) { inbox, reading in
+                try reading.notifications.expired(inbox, before: oldest, most: perInbox)
                     .map { Inboxes.Expiry(inbox: inbox, through: $0) }
             }.compactMap(\.self)
             while !left.isEmpty, !Task.isCancelled {
@@ -65,7 +64,7 @@ struct InboxRetention: Sendable {
     private func delete(
         _ expiries: [Inboxes.Expiry]
     ) async throws -> (left: [Inboxes.Expiry], deleted: Int, nanoseconds: Int64) {
-        try await database.write { transaction in
+        try await database.write(hints: expiries.map { .inbox($0.inbox) }) { transaction in
             let began = inboxes.world.monotonic()
             let done = try inboxes.delete(expiries, in: transaction)
             return (done.left, done.deleted, inboxes.world.monotonic() - began)

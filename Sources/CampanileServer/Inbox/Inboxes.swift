@@ -3,7 +3,7 @@ import SQLEngine
 
 /// The actions of users on their inboxes. Every method is one transaction, which updates the badge too.
 struct Inboxes: Sendable {
-    let database: Database
+    let database: Store
     let world: World
     let badgePushes: BadgePushes
     let badgeCache: BadgeCache
@@ -16,19 +16,19 @@ struct Inboxes: Sendable {
     func badge(_ user: User) throws -> Badge {
         guard let inbox = user.knownInbox else { return try database.read { try badge(user, in: $0) } }
         return try badgeCache.badge(inbox) {
-            try database.read { try InboxRepository.badge(inbox, policy, in: $0) }
+            try database.read { try $0.inboxes.badge(inbox, policy) }
         }
     }
 
-    func badge(_ user: User, in connection: Connection) throws -> Badge {
-        guard let inbox = try user.inbox(in: connection) else { return try InboxRepository.missingBadge(in: connection) }
-        return try InboxRepository.badge(inbox, policy, in: connection)
+    func badge(_ user: User, in reading: any StoreReading) throws -> Badge {
+        guard let inbox = try user.inbox(in: reading) else { return try reading.inboxes.missingBadge() }
+        return try reading.inboxes.badge(inbox, policy)
     }
 
     func notification(_ id: UUIDv7, _ user: User) throws -> Notification {
-        let found = try database.read { connection in
-            try user.inbox(in: connection).flatMap {
-                try NotificationRepository.find(id, inbox: $0, in: connection)
+        let found = try database.read { reading in
+            try user.inbox(in: reading).flatMap {
+                try reading.notifications.find(id, inbox: $0)
             }
         }
         guard let found else { throw ClientError.notFound }
@@ -48,28 +48,28 @@ struct Inboxes: Sendable {
     /// Whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening),
     /// or if the acting device is told a new one.
     func needsAcknowledging(
-        _ visit: Visit, _ user: User, device: String?, in connection: Connection
+        _ visit: Visit, _ user: User, device: String?, in reading: any StoreReading
     ) throws -> Bool {
-        guard let inbox = try user.inbox(in: connection) else { return false }
+        guard let inbox = try user.inbox(in: reading) else { return false }
         let now = world.now()
-        let badge = try InboxRepository.badge(inbox, policy, in: connection)
+        let badge = try reading.inboxes.badge(inbox, policy)
         if case .open = visit {
             if badge.count != 0 { return true }
-            if try badgePushes.owesClearing(inbox: inbox, badge, except: device, now: now, in: connection) { return true }
+            if try badgePushes.owesClearing(inbox: inbox, badge, except: device, now: now, in: reading) { return true }
         }
         guard let device else { return false }
-        return try badgePushes.isNews(device, count: badge.count, inbox: inbox, now: now, in: connection)
+        return try badgePushes.isNews(device, count: badge.count, inbox: inbox, now: now, in: reading)
     }
 
     /// Writes what a visit means: an opening clears the badge, and the device that names itself counts as told.
     /// - Returns: the badge that the answer shows.
     func acknowledge(_ visit: Visit, _ user: User, device: String?) async throws -> Badge {
-        try await database.write { transaction in
-            guard let inbox = try user.inbox(in: transaction.connection) else {
-                return try InboxRepository.missingBadge(in: transaction.connection)
+        try await database.write(hints: [user.hint]) { transaction in
+            guard let inbox = try user.inbox(in: transaction.reading) else {
+                return try transaction.inboxes.missingBadge()
             }
             if case .open = visit { return try clear(inbox, acting: device, in: transaction) }
-            let badge = try InboxRepository.badge(inbox, policy, in: transaction.connection)
+            let badge = try transaction.inboxes.badge(inbox, policy)
             if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction) }
             return badge
         }
@@ -77,10 +77,12 @@ struct Inboxes: Sendable {
 
     /// The same for a read that must succeed even if the database can't be written: the badge stays, no device counts
     /// as told, and the clearing waits for the next opening.
-    /// - Returns: nil when nothing was written.
+    /// - Returns: nil when nothing was written. When nobody knows, the badge as it is then.
     func acknowledgeIfWritable(_ visit: Visit, _ user: User, device: String?) async throws -> Badge? {
         do {
             return try await acknowledge(visit, user, device: device)
+        } catch let error as SQLError where error.code == .commitUnknown {
+            return try database.read { try badge(user, in: $0) }
         } catch let error as SQLError where error.isUnavailable {
             return nil
         }
@@ -91,20 +93,20 @@ struct Inboxes: Sendable {
         try await acknowledge(.open, user, device: device)
     }
 
-    private func clear(_ inbox: InboxID, acting device: String?, in transaction: Transaction) throws -> Badge {
+    private func clear(_ inbox: InboxID, acting device: String?, in transaction: any StoreTransaction) throws -> Badge {
         try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, in: transaction) { $0.cleared() }
     }
 
     // MARK: Changing
 
     func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> Notification {
-        try await database.write { transaction in
-            guard let inbox = try user.inbox(in: transaction.connection),
-                var notification = try NotificationRepository.find(id, inbox: inbox, in: transaction.connection)
+        try await database.write(hints: [user.hint]) { transaction in
+            guard let inbox = try user.inbox(in: transaction.reading),
+                var notification = try transaction.notifications.find(id, inbox: inbox)
             else { throw ClientError.notFound }
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? transaction.now : nil
-            try NotificationRepository.setRead(notification.readAt, id, inbox: inbox, in: transaction)
+            try transaction.notifications.setRead(notification.readAt, id, inbox: inbox)
             _ = try change(inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
@@ -113,11 +115,11 @@ struct Inboxes: Sendable {
     }
 
     func delete(_ id: UUIDv7, _ user: User, device: String?) async throws {
-        try await database.write { transaction in
-            guard let inbox = try user.inbox(in: transaction.connection),
-                let notification = try NotificationRepository.find(id, inbox: inbox, in: transaction.connection)
+        try await database.write(hints: [user.hint]) { transaction in
+            guard let inbox = try user.inbox(in: transaction.reading),
+                let notification = try transaction.notifications.find(id, inbox: inbox)
             else { throw ClientError.notFound }
-            try NotificationRepository.delete(id, inbox: inbox, in: transaction)
+            try transaction.notifications.delete(id, inbox: inbox)
             _ = try change(inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
             }
@@ -132,17 +134,17 @@ struct Inboxes: Sendable {
 
     /// Deletes notifications that have had their time, as their users would, in as many as one transaction may delete.
     /// - Returns: those that are left for the next, and how many were deleted.
-    func delete(_ expiries: [Expiry], in transaction: Transaction) throws -> (left: [Expiry], deleted: Int) {
+    func delete(_ expiries: [Expiry], in transaction: any StoreTransaction) throws -> (left: [Expiry], deleted: Int) {
         var budget = Limits.expiredPerTransaction
         var deleted = 0
         for (index, expiry) in expiries.enumerated() {
             guard budget > 0 else { return (Array(expiries[index...]), deleted) }
             let (inbox, limit) = (expiry.inbox, budget)
-            let oldest = try NotificationRepository.oldest(
-                through: expiry.through, limit: limit, inbox: inbox, in: transaction.connection)
+            let oldest = try transaction.notifications.oldest(
+                through: expiry.through, limit: limit, inbox: inbox)
             guard let last = oldest.last else { continue }
-            try NotificationRepository.deleteOldest(through: last.id, inbox: inbox, in: transaction)
-            let found = try InboxRepository.found(inbox, in: transaction.connection)
+            try transaction.notifications.deleteOldest(through: last.id, inbox: inbox)
+            let found = try transaction.inboxes.found(inbox)
             for entry in oldest.dropLast() { try found.record(.deleted(entry.id), badgeChanged: false, in: transaction) }
             _ = try change(
                 inbox, .deleted(last.id), acting: nil, isTold: false, tellsOthers: false, in: transaction
@@ -163,9 +165,9 @@ struct Inboxes: Sendable {
     func markAllRead(upTo: UUIDv7?, _ user: User, device: String?) async throws -> (updated: Int, badge: Badge) {
         var marking = Marking(upTo: upTo)
         repeat {
-            marking = try await database.write { [marking] transaction in
-                guard let inbox = try user.inbox(in: transaction.connection) else {
-                    return Marking(badge: try InboxRepository.missingBadge(in: transaction.connection), isDone: true)
+            marking = try await database.write(hints: [user.hint]) { [marking] transaction in
+                guard let inbox = try user.inbox(in: transaction.reading) else {
+                    return Marking(badge: try transaction.inboxes.missingBadge(), isDone: true)
                 }
                 return try mark(marking, inbox, device: device, in: transaction)
             }
@@ -188,9 +190,9 @@ struct Inboxes: Sendable {
 
     /// One transaction's part.
     private func mark(
-        _ marking: Marking, _ inbox: InboxID, device: String?, in transaction: Transaction
+        _ marking: Marking, _ inbox: InboxID, device: String?, in transaction: any StoreTransaction
     ) throws -> Marking {
-        let state = try InboxRepository.state(inbox, in: transaction.connection)
+        let state = try transaction.inboxes.state(inbox)
         let isFirst = marking.through == nil
         let readAt = marking.readAt ?? transaction.now
         // Notifications after the beginning are new to the user: they are neither marked nor cleared.
@@ -199,7 +201,7 @@ struct Inboxes: Sendable {
         let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
         let (count, through) =
             state.unreadCount == 0
-            ? (0, upTo) : try NotificationRepository.markRead(range, at: readAt, inbox: inbox, in: transaction)
+            ? (0, upTo) : try transaction.notifications.markRead(range, at: readAt, inbox: inbox)
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
         // The acting device gets the number in the answer, after the last part.
@@ -221,14 +223,14 @@ struct Inboxes: Sendable {
     ///     setting wants the others to follow.
     private func change(
         _ inbox: InboxID, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool,
-        in transaction: Transaction, _ apply: (inout InboxState) -> Void
+        in transaction: any StoreTransaction, _ apply: (inout InboxState) -> Void
     ) throws -> Badge {
-        let found = try InboxRepository.found(inbox, in: transaction.connection)
+        let found = try transaction.inboxes.found(inbox)
         let before = found.state
         var state = before
         apply(&state)
         state.stamp(before: before, policy: policy, now: transaction.now)
-        if state != before { try InboxRepository.store(state, inbox, in: transaction) }
+        if state != before { try transaction.inboxes.store(state, inbox) }
         try found.record(event, badgeChanged: state.version != before.version, in: transaction)
         let badge = state.badge(policy)
         let isNews = badgePushes.isNews(badge, after: before.badge(policy))

@@ -27,6 +27,9 @@ final class LargeCalls: Sendable {
         var lastNumber = 0
         var runs: [Int: Task<Void, Never>] = [:]
         var waiters: [Int: Waiter] = [:]
+        /// The calls that are this process' to finish, by their ids: how often each had been taken over. (SQLite has no such
+        /// calls.)
+        var held: [Int64: Int64] = [:]
         /// The calls whose last try failed.
         var failing: Set<Int> = []
         /// Ends requests that wait too long, as long as a call fails.
@@ -77,6 +80,24 @@ final class LargeCalls: Sendable {
         next?.resume()
     }
 
+    // MARK: - Whose calls
+
+    /// Notes that this process will finish a call, which the transaction begins or takes over. If its commit's answer is lost,
+    /// nobody here has the call.
+    func hold(_ call: LargeCall, from transaction: any StoreTransaction) {
+        state.withLock { $0.held[call.id] = call.takeovers }
+        transaction.onRollback { [self] in letGo(call) }
+    }
+
+    /// Whether this process finishes the call, or has failed with it and leaves it to another start.
+    func holds(_ holder: LargeCall.Holder) -> Bool { state.withLock { $0.held[holder.call] == holder.takeovers } }
+
+    private func letGo(_ call: LargeCall) {
+        state.withLock { state in
+            if state.held[call.id] == call.takeovers { state.held[call.id] = nil }
+        }
+    }
+
     // MARK: - Calls
 
     /// Goes on with a call and waits for its end.
@@ -114,13 +135,23 @@ final class LargeCalls: Sendable {
         do {
             while done.count < users { done += try await next(number) { [done] in try await part(call, done) } }
         } catch {
-            end(number, .failure(isStop(error) ? LargeCall.LeftAlone() : error))
+            let isElsewhere = error is LargeCall.TakenOver
+            if isElsewhere { letGo(call) }
+            // The database has the key until the call is done.
+            if isElsewhere, let key = call.key { idempotency.release(key.text, producer: key.producer) }
+            end(number, .failure(isStop(error) || isElsewhere ? LargeCall.LeftAlone() : error))
             guard !isStop(error) else { return }
+            guard !isElsewhere else {
+                return logger.notice(
+                    "Another node goes on with a call for many users.",
+                    metadata: ["done": "\(done.count)", "users": "\(users)"])
+            }
             logger.error(
                 "A call for many users failed; the next start tries again.",
                 metadata: ["error": "\(error)", "done": "\(done.count)", "users": "\(users)"])
             return
         }
+        letGo(call)
         // Before the answer, which may make the producer repeat the call.
         if let key = call.key { idempotency.release(key.text, producer: key.producer) }
         guard !end(number, .success(done)) else { return }

@@ -1,7 +1,6 @@
 package import CampanileCore
 package import Logging
 import Push
-package import SQLEngine
 import Synchronization
 
 /// Creates notifications. Each creation is one transaction: the rows, the counts, what is owed to every device, and the answer to
@@ -14,26 +13,31 @@ package struct Publisher: Sendable {
     /// The time by which ids are reserved ahead. After a crash the next ones begin behind the reservation.
     private static let reservationMilliseconds: Int64 = 1_000
 
-    let database: Database
+    let database: Store
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
     /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
     let deliveryWorker: DeliveryWorker?
+    /// This process, if others may create too.
+    private let node: UUIDv7?
     private let idempotency: Idempotency
     private let largeCalls: LargeCalls
     private let reserved = Reserved()
 
     /// - Parameters:
+    ///   - node: this process, if it is one of several that serve the database.
     ///   - pause: before a call for many users is tried again.
     ///   - patience: how long a request waits while its call for many users can't go on.
     package init(
-        database: Database, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil, logger: Logger,
-        pause: Duration = .seconds(1), patience: Duration = .milliseconds(Limits.largeCallPatienceMilliseconds)
+        database: Store, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil,
+        node: UUIDv7? = nil, logger: Logger, pause: Duration = .seconds(1),
+        patience: Duration = .milliseconds(Limits.largeCallPatienceMilliseconds)
     ) {
         self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
         self.deliveryWorker = deliveryWorker
+        self.node = node
         idempotency = Idempotency()
         largeCalls = LargeCalls(idempotency: idempotency, pause: pause, patience: patience, logger: logger)
     }
@@ -49,17 +53,17 @@ package struct Publisher: Sendable {
     }
 
     /// A generator whose ids follow all that were ever given out by this database's programs.
-    package static func generator(for database: Database, world: World) throws -> UUIDv7Generator {
-        let reserved = try database.read { try ProgramStateRepository.idsReservedUntil(in: $0) }
+    package static func generator(for database: Store, world: World) throws -> UUIDv7Generator {
+        let reserved = try database.read { try $0.programState.idsReservedUntil() }
         return UUIDv7Generator(
-            startingAfter: reserved, now: { world.now().milliseconds }, random: world.random)
+            startingAfter: reserved, isAlone: !database.isShared, now: { world.now().milliseconds }, random: world.random)
     }
 
     // MARK: - Calls
 
     /// Creates one notification for each user, in the order given.
     package func publish(_ new: NewNotification, app: String) async throws -> [Recipient] {
-        let (created, call) = try await write(new) { try begin(new, app: app, key: nil, in: $0) }
+        let (created, call) = try await write(new, nil, app) { try begin(new, app: app, key: nil, in: $0) }
         let recipients = created.map(\.recipient)
         guard let call else { return recipients }
         return try await finish(call, after: recipients)
@@ -97,13 +101,14 @@ package struct Publisher: Sendable {
     }
 
     private func answer(_ new: NewNotification, app: String, key: IdempotencyKey?) async throws -> Outcome {
-        try await write(new) { transaction in
+        try await write(new, key, app) { transaction in
             if let key {
-                let known = try IdempotencyRepository.find(
-                    key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now), in: transaction.connection)
+                let known = try transaction.idempotencyKeys.find(
+                    key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now))
                 if let known {
+                    guard let answer = known.answer else { throw ClientError(.idempotencyConflict) }
                     guard known.fingerprint == key.fingerprint else { throw ClientError(.idempotencyMismatch) }
-                    return .answered(known.answer, isReplay: true)
+                    return .answered(answer, isReplay: true)
                 }
             }
             let (created, call) = try begin(new, app: app, key: key, in: transaction)
@@ -121,17 +126,26 @@ package struct Publisher: Sendable {
 
     /// A call's first transaction. If it is surely not the last, it takes its turn with the parts of other such calls.
     private func write<T: Sendable>(
-        _ new: NewNotification, _ body: @escaping @Sendable (Transaction) throws -> T
+        _ new: NewNotification, _ key: IdempotencyKey?, _ app: String,
+        _ body: @escaping @Sendable (any StoreTransaction) throws -> T
     ) async throws -> T {
+        var hints = hints(new, after: 0, app: app)
+        if let key { hints.append(.key(key.text, producer: key.producer)) }
         guard new.userIDs.count * Limits.recipientCost > Limits.createdPerTransaction else {
-            return try await database.write(body)
+            return try await database.write(hints: hints, body)
         }
-        return try await largeCalls.begin { try await database.write(body) }
+        return try await largeCalls.begin { [hints] in try await database.write(hints: hints, body) }
     }
 
-    private func keep(_ answer: IdempotentAnswer, for key: IdempotencyKey?, in transaction: Transaction) throws {
+    /// The next users, as many as one transaction may serve at most.
+    private func hints(_ new: NewNotification, after done: Int, app: String) -> [StoreHint] {
+        let most = Limits.createdPerTransaction / Limits.recipientCost
+        return new.userIDs.dropFirst(done).prefix(most).map { .user(app: app, userID: $0) }
+    }
+
+    private func keep(_ answer: IdempotentAnswer, for key: IdempotencyKey?, in transaction: any StoreTransaction) throws {
         guard let key else { return }
-        try IdempotencyRepository.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer, in: transaction)
+        try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
     }
 
     /// The first answer to this key with this very body; nil when there was none, or it is too old.
@@ -139,9 +153,11 @@ package struct Publisher: Sendable {
     func firstAnswer(to key: IdempotencyKey, at now: Timestamp) throws -> IdempotentAnswer? {
         if idempotency.isUnderWay(key.text, producer: key.producer) { throw ClientError(.idempotencyConflict) }
         let known = try database.read {
-            try IdempotencyRepository.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now), in: $0)
+            try $0.idempotencyKeys.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now))
         }
-        return known?.fingerprint == key.fingerprint ? known?.answer : nil
+        guard let known else { return nil }
+        guard let answer = known.answer else { throw ClientError(.idempotencyConflict) }
+        return known.fingerprint == key.fingerprint ? answer : nil
     }
 
     // MARK: - Calls for many users
@@ -149,24 +165,31 @@ package struct Publisher: Sendable {
     /// Creates the notifications of a call, or the first of them if they are too many for one transaction.
     /// - Returns: the call, written down, if they are.
     func begin(
-        _ new: NewNotification, app: String, key: IdempotencyKey?, in transaction: Transaction
+        _ new: NewNotification, app: String, key: IdempotencyKey?, in transaction: any StoreTransaction
     ) throws -> (created: [Created], call: LargeCall?) {
         let created = try createSome(new, after: 0, app: app, in: transaction)
         guard created.count < new.userIDs.count else { return (created, nil) }
-        let call = try LargeCallRepository.insert(new, app: app, key: key, in: transaction)
-        try LargeCallRepository.add(created.map(\.recipient), to: call.id, after: 0, in: transaction)
+        let call = try transaction.largeCalls.insert(new, app: app, key: key, node: node)
+        if node != nil { largeCalls.hold(call, from: transaction) }
+        if let key { try transaction.idempotencyKeys.take(key) }
+        try transaction.largeCalls.add(created.map(\.recipient), to: call.id, after: 0)
         return (created, call)
     }
 
     /// Creates the next notifications of a call that was begun; with the last of them it is done.
     /// - Parameter done: the first users'.
-    func goOn(_ call: LargeCall, after done: [Recipient], in transaction: Transaction) throws -> [Recipient] {
+    /// - Throws: `LargeCall.TakenOver`
+    func goOn(_ call: LargeCall, after done: [Recipient], in transaction: any StoreTransaction) throws -> [Recipient] {
+        let known = try transaction.largeCalls.hold(call, after: done.count)
+        guard known.isEmpty else {
+            return zip(call.new.userIDs[done.count...], known).map { Recipient(userID: $0, id: $1) }
+        }
         let part = try createSome(call.new, after: done.count, app: call.app, in: transaction).map(\.recipient)
         if done.count + part.count < call.new.userIDs.count {
-            try LargeCallRepository.add(part, to: call.id, after: done.count, in: transaction)
+            try transaction.largeCalls.add(part, to: call.id, after: done.count)
         } else {
             if call.key != nil { try keep(IdempotentAnswer(done + part), for: call.key, in: transaction) }
-            try LargeCallRepository.delete(call.id, in: transaction)
+            try transaction.largeCalls.delete(call.id)
         }
         return part
     }
@@ -178,14 +201,39 @@ package struct Publisher: Sendable {
     }
 
     private func part(of call: LargeCall, after done: [Recipient]) async throws -> [Recipient] {
-        try await database.write { try goOn(call, after: done, in: $0) }
+        try await database.write(hints: hints(call.new, after: done.count, app: call.app)) {
+            try goOn(call, after: done, in: $0)
+        }
     }
 
-    /// The calls that an earlier start began. From now on their keys count as under way.
+    /// The calls that an earlier start began. From now on their keys count as under way. On a database of several nodes none: they
+    /// take over what a node left, when it is surely no more (`takeOverAbandoned`).
     func unfinished() throws -> [LargeCall.Unfinished] {
-        let unfinished = try database.read { try LargeCallRepository.unfinished(in: $0) }
+        guard node == nil else { return [] }
+        let unfinished = try database.read { try $0.largeCalls.unfinished() }
         for key in unfinished.compactMap(\.call.key) { idempotency.take(key.text, producer: key.producer) }
         return unfinished
+    }
+
+    /// Finishes the calls whose nodes are no more, and those of this node that nobody here has, because the answer to the commit
+    /// was lost with which they were begun or taken over.
+    /// - Parameter isSilent: whether a listed node has been silent for as long as one is waited for.
+    /// - Throws: `SQLError` when the database can't be asked now.
+    func takeOverAbandoned(_ isSilent: (_ node: UUIDv7) -> Bool) async throws {
+        guard let node else { return }
+        let abandoned = try database.read { try $0.largeCalls.holders() }.filter { holder in
+            // Asked after the database was: what it shows of this process was noted before.
+            if holder.node == node { return !largeCalls.holds(holder) }
+            guard let other = holder.node, holder.isListed else { return true }
+            return isSilent(other)
+        }
+        guard !abandoned.isEmpty else { return }
+        let taken = try await database.write { [largeCalls] transaction in
+            let taken = try transaction.largeCalls.takeOver(abandoned, by: node)
+            for unfinished in taken { largeCalls.hold(unfinished.call, from: transaction) }
+            return taken
+        }
+        await finish(taken)
     }
 
     /// Finishes them, and frees their keys.
@@ -200,7 +248,7 @@ package struct Publisher: Sendable {
 
     /// Creates those of the next users, as many as one transaction may.
     private func createSome(
-        _ new: NewNotification, after done: Int, app: String, in transaction: Transaction
+        _ new: NewNotification, after done: Int, app: String, in transaction: any StoreTransaction
     ) throws -> [Created] {
         var created: [Created] = []
         var budget = Limits.createdPerTransaction
@@ -215,7 +263,7 @@ package struct Publisher: Sendable {
     }
 
     /// Reserves the ids that were given out, and counts what was created.
-    private func note(_ created: [Created], app: String, in transaction: Transaction) throws {
+    private func note(_ created: [Created], app: String, in transaction: any StoreTransaction) throws {
         try reserve(created, in: transaction)
         guard let lastHour = deliveryWorker?.lastHour else { return }
         transaction.afterCommit { [now = transaction.now, count = created.count] in
@@ -225,13 +273,13 @@ package struct Publisher: Sendable {
 
     /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
     /// second ahead, so that not every transaction writes.
-    private func reserve(_ created: [Created], in transaction: Transaction) throws {
+    private func reserve(_ created: [Created], in transaction: any StoreTransaction) throws {
         let newest = created.map(\.id.milliseconds).max() ?? 0
         guard newest > reserved.until.load(ordering: .relaxed) else { return }
-        var bound = try ProgramStateRepository.idsReservedUntil(in: transaction.connection)
+        var bound = try transaction.programState.idsReservedUntil()
         if newest > bound {
             bound = newest + Publisher.reservationMilliseconds
-            try ProgramStateRepository.reserveIDs(until: bound, in: transaction)
+            try transaction.programState.reserveIDs(until: bound)
         }
         transaction.afterCommit { [reserved, bound] in reserved.raise(to: bound) }
     }
@@ -244,19 +292,19 @@ package struct Publisher: Sendable {
     }
 
     private func create(
-        _ new: NewNotification, userID: String, app: String, in transaction: Transaction
+        _ new: NewNotification, userID: String, app: String, in transaction: any StoreTransaction
     ) throws -> Created {
-        let found = try InboxRepository.making(app: app, userID: userID, in: transaction)
+        let found = try transaction.inboxes.making(app: app, userID: userID)
         let (inbox, before) = (found.id, found.state)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: before.newestID)
         let notification = Notification(
             id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push)
-        try NotificationRepository.insert(notification, inbox: inbox, in: transaction)
+        try transaction.notifications.insert(notification, inbox: inbox)
         var state = before
         state.created(id)
         state.stamp(before: before, policy: badgePushes.policy, now: transaction.now)
-        try InboxRepository.store(state, inbox, in: transaction)
+        try transaction.inboxes.store(state, inbox)
         try found.record(.created(id), badgeChanged: true, in: transaction)
         let badge = state.badge(badgePushes.policy)
 
@@ -267,8 +315,8 @@ package struct Publisher: Sendable {
                 in: transaction)
         } else {
             devices = try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
-            try DeliveryRepository.insertNone(
-                notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse, in: transaction)
+            try transaction.deliveries.insertNone(
+                notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse)
         }
         return Created(userID: userID, notification: notification, devices: devices)
     }
@@ -279,12 +327,12 @@ package struct Publisher: Sendable {
     /// - Returns: how many devices there are.
     private func oweAlerts(
         _ notification: Notification, of userID: String, inbox: InboxID, app: String, badge: Badge, trace: TraceParent?,
-        mayClaim: Bool, in transaction: Transaction
+        mayClaim: Bool, in transaction: any StoreTransaction
     ) throws -> Int {
-        let devices = try DeviceTokenRepository.pushable(inbox: inbox, in: transaction.connection)
+        let devices = try transaction.deviceTokens.pushable(inbox: inbox)
         if devices.isEmpty {
-            try DeliveryRepository.insertNone(
-                notification: notification.id, inbox: inbox, reason: .noDevices, in: transaction)
+            try transaction.deliveries.insertNone(
+                notification: notification.id, inbox: inbox, reason: .noDevices)
         }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
         let terms = mayClaim && !devices.isEmpty ? deliveryWorker?.claims.rules[app].terms(of: notification.content) : nil
@@ -303,13 +351,13 @@ package struct Publisher: Sendable {
                 continue
             }
             isOwed = true
-            try DeliveryRepository.insert(
+            try transaction.deliveries.insert(
                 ids.next(), notification: notification.id, device: schedule.id, inbox: inbox, dueAt: transaction.now,
-                trace: trace, in: transaction)
+                reason: nil, trace: trace)
             // While a push is in flight, its answer looks what is owed next.
             guard !schedule.isInFlight, schedule.dueAt.map({ $0 > transaction.now }) ?? true else { continue }
             schedule.look(at: transaction.now)
-            if schedule != device.schedule { try DeviceTokenRepository.store(schedule, in: transaction) }
+            if schedule != device.schedule { try transaction.deviceTokens.store(schedule) }
         }
         if isOwed { badgePushes.wakeDeliveryWorker(after: transaction) }
         return devices.count

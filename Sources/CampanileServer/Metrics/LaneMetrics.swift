@@ -1,5 +1,4 @@
 import CampanileCore
-import SQLEngine
 
 /// The part about lanes: the pushes of each app to each provider, and what they wait for.
 extension ServerMetrics {

@@ -7,7 +7,7 @@ import SystemSupport
 struct ServerMetrics: Sendable {
     /// Nil: requests aren't counted.
     let requests: RequestCounts?
-    let database: Database
+    let database: Store
     let deliveryWorker: DeliveryWorker
     let owed: OwedAlerts
     let badgeDrift: BadgeDrift
@@ -97,11 +97,12 @@ struct ServerMetrics: Sendable {
         text.family("campanile_writer_refusals", .counter, "Writes that failed because the database couldn't be written.")
         text.add([], database.refusals.count)
         text.family("campanile_database_size_bytes", .gauge, unit: "bytes", "Size of the database's file.")
-        if let size = File.size(database.file.path) { text.add([], size) }
+        let sizes = database.fileSizes
+        if let size = sizes.file { text.add([], size) }
         text.family(
             "campanile_database_wal_size_bytes", .gauge, unit: "bytes",
             "Size of the write-ahead log's file, which keeps its size when the log begins anew.")
-        if let size = File.size(database.file.path + "-wal") { text.add([], size) }
+        if let size = sizes.log { text.add([], size) }
     }
 
     private func writeBackups(_ text: inout OpenMetricsText) {

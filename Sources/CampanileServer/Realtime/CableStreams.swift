@@ -1,7 +1,6 @@
 import CampanileCore
 import HTTPEngine
 import Logging
-import SQLEngine
 import Synchronization
 
 /// The cable's way into the hubs: each subscription is a subscriber in one of them.

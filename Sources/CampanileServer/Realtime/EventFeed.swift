@@ -1,10 +1,9 @@
 import CampanileCore
 import HTTPEngine
-import SQLEngine
 
 /// Reads an inbox's events from the database, as messages. Every look is one snapshot: the events and the badge agree.
 struct EventFeed: Sendable {
-    let database: Database
+    let database: Store
     let policy: BadgePolicy
 
     /// A position in an inbox's events and badges.
@@ -45,13 +44,13 @@ struct EventFeed: Sendable {
     func join(
         _ inbox: InboxID, after position: Position, lastEventID: String?
     ) throws -> (look: Look, opening: [StreamMessage]) {
-        try database.snapshot { connection in
-            var look = try look(inbox, after: position, limit: .max, bytes: .max, in: connection)
-            let range = try EventRepository.range(inbox: inbox, in: connection)
+        try database.snapshot { reading in
+            var look = try look(inbox, after: position, limit: .max, bytes: .max, in: reading)
+            let range = try reading.events.range(inbox: inbox)
             look.position.sequence = range.last
             var opening: [StreamMessage] = []
             if let lastEventID {
-                opening = try missed(lastEventID, range, inbox: inbox, badge: look.badge, in: connection)
+                opening = try missed(lastEventID, range, inbox: inbox, badge: look.badge, in: reading)
             }
             // Always last: the number that holds now, under the sequence to resume from.
             opening.append(StreamMessage(event: "badge", id: range.last, data: EventFeed.json(look.badge)))
@@ -60,14 +59,14 @@ struct EventFeed: Sendable {
     }
 
     private func look(
-        _ inbox: InboxID, after position: Position, limit: Int, bytes: Int, in connection: Connection
+        _ inbox: InboxID, after position: Position, limit: Int, bytes: Int, in reading: any StoreReading
     ) throws -> Look {
-        let badge = try InboxRepository.badge(inbox, policy, in: connection)
+        let badge = try reading.inboxes.badge(inbox, policy)
         var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
         guard let sequence = position.sequence else { return look }
-        let found = try EventRepository.after(sequence, inbox: inbox, limit: limit, in: connection)
+        let found = try reading.events.after(sequence, inbox: inbox, limit: limit)
         look.position.sequence = found.through
-        look.messages = try messages(found.events, inbox: inbox, badge: badge, in: connection)
+        look.messages = try messages(found.events, inbox: inbox, badge: badge, in: reading)
         look.hasMore = found.events.count == limit
         var taken = 0
         let end = look.messages.firstIndex { message in
@@ -84,38 +83,38 @@ struct EventFeed: Sendable {
 
     /// The events since the client's last one; `reset` if they are no longer known.
     private func missed(
-        _ lastEventID: String, _ range: EventRepository.Range, inbox: InboxID, badge: Badge, in connection: Connection
+        _ lastEventID: String, _ range: EventRange, inbox: InboxID, badge: Badge, in reading: any StoreReading
     ) throws -> [StreamMessage] {
         guard let last = Int64(lastEventID), last >= 0, last <= range.last else {
             return [EventFeed.reset("unknown", range)]
         }
         guard last >= range.completeFrom else { return [EventFeed.reset("too_old", range)] }
-        let found = try EventRepository.after(
-            last, inbox: inbox, limit: Limits.replayedEvents + 1, in: connection)
+        let found = try reading.events.after(
+            last, inbox: inbox, limit: Limits.replayedEvents + 1)
         guard found.events.count <= Limits.replayedEvents else { return [EventFeed.reset("too_old", range)] }
         // The badge of now comes by itself.
         let events = found.events.filter { $0.event != .badge }
-        let missed = try messages(events, inbox: inbox, badge: badge, in: connection)
+        let missed = try messages(events, inbox: inbox, badge: badge, in: reading)
         let bytes = missed.reduce(0) { $0 + $1.data.count }
         return bytes <= Limits.replayedBytes ? missed : [EventFeed.reset("too_old", range)]
     }
 
-    private static func reset(_ reason: String, _ range: EventRepository.Range) -> StreamMessage {
+    private static func reset(_ reason: String, _ range: EventRange) -> StreamMessage {
         StreamMessage(event: "reset", id: range.last, data: Array("{\"reason\":\"\(reason)\"}".utf8))
     }
 
     /// Events in their present form: a notification in its present state, and only the last of several badges.
     private func messages(
-        _ events: [RecordedEvent], inbox: InboxID, badge: Badge, in connection: Connection
+        _ events: [RecordedEvent], inbox: InboxID, badge: Badge, in reading: any StoreReading
     ) throws -> [StreamMessage] {
         let lastBadge = events.last { $0.event == .badge }?.sequence
         return try events.compactMap { recorded in
             let id = recorded.sequence
             switch recorded.event {
             case .created(let notification):
-                return try message("notification.created", id, notification, inbox: inbox, in: connection)
+                return try message("notification.created", id, notification, inbox: inbox, in: reading)
             case .updated(let notification):
-                return try message("notification.updated", id, notification, inbox: inbox, in: connection)
+                return try message("notification.updated", id, notification, inbox: inbox, in: reading)
             case .deleted(let notification):
                 return StreamMessage(
                     event: "notification.deleted", id: id, data: EventFeed.json("id", notification))
@@ -130,9 +129,9 @@ struct EventFeed: Sendable {
 
     /// Nil when the notification is gone by now: its deletion follows.
     private func message(
-        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: InboxID, in connection: Connection
+        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: InboxID, in reading: any StoreReading
     ) throws -> StreamMessage? {
-        guard let record = try NotificationRepository.find(notification, inbox: inbox, in: connection) else { return nil }
+        guard let record = try reading.notifications.find(notification, inbox: inbox) else { return nil }
         var body = ByteBuffer(capacity: 1_024)
         body.appendJSON(record)
         return StreamMessage(event: event, id: id, data: body.finish().withBytes { [UInt8]($0) })

@@ -15,10 +15,21 @@ final class Hub: @unchecked Sendable {
         var heard: Set<InboxID> = []
         /// The ones of those that changed.
         var changed: Set<InboxID> = []
-        /// Another process wrote: anything may have happened.
+        /// Another process may have changed any of them.
         var anyChanged = false
+        /// Tokens may have been revoked.
+        var revocationsChanged = false
         var isWoken = false
         var isEnding = false
+    }
+
+    /// The look at where all inboxes are.
+    private enum Poll {
+        case none, underWay
+        /// And once more after it: something may have changed behind it.
+        case again
+        /// To be tried again with the next tick.
+        case failed
     }
 
     private let calls = Mutex(Calls())
@@ -35,11 +46,13 @@ final class Hub: @unchecked Sendable {
     private var isAdmitting = false
     /// Inboxes that couldn't be read, to be tried again with the next tick.
     private var unread: Set<InboxID> = []
+    private var poll = Poll.none
     private var revocationsSeen = Timestamp(milliseconds: 0)
     /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
     private var revocationLooks = 0
     /// Passes revocations on to the cable.
     private var tellRevocations: @Sendable ([UserKey: Timestamp]) -> Void = { _ in }
+    private var otherListeners: @Sendable () -> Set<UserKey> = { [] }
 
     init(loop: StreamLoop, feed: EventFeed, world: World, logger: Logger) {
         self.loop = loop
@@ -50,7 +63,12 @@ final class Hub: @unchecked Sendable {
     }
 
     /// To be called before the loop starts.
-    func onRevocations(_ tell: @escaping @Sendable ([UserKey: Timestamp]) -> Void) { tellRevocations = tell }
+    /// - Parameter listeners: who may be concerned, beside this hub's own sessions.
+    func onRevocations(
+        of listeners: @escaping @Sendable () -> Set<UserKey>, _ tell: @escaping @Sendable ([UserKey: Timestamp]) -> Void
+    ) {
+        (otherListeners, tellRevocations) = (listeners, tell)
+    }
 
     // MARK: From any thread
 
@@ -64,10 +82,20 @@ final class Hub: @unchecked Sendable {
         if wakes { loop.perform { self.tellChanges() } }
     }
 
-    /// Another process wrote.
+    /// Another process may have changed any inbox: those that aren't where their subscribers are get told.
     func noticedForeignChange() {
         let wakes = calls.withLock { calls in
+            guard !calls.heard.isEmpty else { return false }
             calls.anyChanged = true
+            return Hub.wakes(&calls, true)
+        }
+        if wakes { loop.perform { self.tellChanges() } }
+    }
+
+    /// Tokens may have been revoked.
+    func noticedRevocations() {
+        let wakes = calls.withLock { calls in
+            calls.revocationsChanged = true
             return Hub.wakes(&calls, true)
         }
         if wakes { loop.perform { self.tellChanges() } }
@@ -128,7 +156,8 @@ final class Hub: @unchecked Sendable {
         if revocationLooks > 0 { endRevoked() }
         let again = unread
         unread = []
-        for inbox in again { tell(inbox) }
+        tell(Array(again)[...])
+        if poll == .failed { lookAtAll() }
     }
 
     /// Ends every stream, and refuses new ones.
@@ -140,9 +169,8 @@ final class Hub: @unchecked Sendable {
     }
 
     private func endRevoked() {
-        let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
         do {
-            let revocations = try feed.database.read { try RevocationRepository.after(since, in: $0) }
+            let revocations = try revocations()
             revocationsSeen = world.now()
             revocationLooks -= 1
             guard !revocations.isEmpty else { return }
@@ -158,6 +186,49 @@ final class Hub: @unchecked Sendable {
             logger.warning(
                 "Revocations can't be read now; the server tries again in a second.", metadata: ["error": "\(error)"])
         }
+    }
+}
+
+extension Hub {
+    /// Those that may end a stream. On one machine those of late; on a cluster whoever revokes has another clock, so those of
+    /// everybody who listens.
+    private func revocations() throws -> [Revocation] {
+        guard feed.database.isShared else {
+            let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
+            return try feed.database.read { try $0.revocations.after(since) }
+        }
+        let users = sessions.values.reduce(into: otherListeners()) { users, session in
+            if let user = session.user?.user { users.insert(user.key) }
+        }
+        return users.isEmpty ? [] : try feed.database.read { try $0.revocations.of(users) }
+    }
+}
+
+// MARK: - What no hint told, on the loop's thread
+
+extension Hub {
+    /// Compares where the database is with where the subscribers are. Nothing is remembered of hints: one that was lost, or came
+    /// before this process could read what it was about, leaves a difference, and one that came twice leaves none.
+    private func lookAtAll() {
+        guard poll == .none || poll == .failed else { return poll = .again }
+        poll = .underWay
+        look(at: Array(subscribersByInbox.keys)[...])
+    }
+
+    private func look(at inboxes: ArraySlice<InboxID>) {
+        do {
+            let part = Array(inboxes.prefix(Limits.positionsPerLook))
+            let found = part.isEmpty ? [] : try feed.database.read { try $0.inboxes.positions(of: part) }
+            tell(found.filter { subscribersByInbox[$0.id]?.isBehind($0) == true }.map(\.id)[...])
+        } catch {
+            poll = .failed
+            return noteUnreadable(error)
+        }
+        let rest = inboxes.dropFirst(Limits.positionsPerLook)
+        guard rest.isEmpty else { return loop.perform { self.look(at: rest) } }
+        let isAgain = poll == .again
+        poll = .none
+        if isAgain { lookAtAll() }
     }
 }
 
@@ -206,29 +277,37 @@ extension Hub {
     }
 
     private func tellChanges() {
-        let (changed, anyChanged) = calls.withLock { calls in
+        let work = calls.withLock { calls in
             defer {
                 calls.changed = []
                 calls.anyChanged = false
+                calls.revocationsChanged = false
                 calls.isWoken = false
             }
-            return (calls.changed, calls.anyChanged)
+            return calls
         }
-        guard anyChanged else { return tell(Array(changed)[...]) }
-        revocationLooks = Limits.revocationLooks
-        endRevoked()
-        tell(Array(subscribersByInbox.keys)[...])
+        if work.revocationsChanged {
+            revocationLooks = Limits.revocationLooks
+            endRevoked()
+        }
+        tell(Array(work.changed)[...])
+        if work.anyChanged { lookAtAll() }
     }
 
-    /// A few at a time: others wait for this thread too.
+    /// A few at a time: others wait for this thread too. When one can't be read the others wait for the next tick: each would take
+    /// the thread for as long as the database may take to answer.
     private func tell(_ inboxes: ArraySlice<InboxID>) {
-        inboxes.prefix(Limits.audiencesPerTurn).forEach(tell)
+        for (number, inbox) in inboxes.prefix(Limits.audiencesPerTurn).enumerated() where !tell(inbox) {
+            return unread.formUnion(inboxes.dropFirst(number))
+        }
         let rest = inboxes.dropFirst(Limits.audiencesPerTurn)
         if !rest.isEmpty { loop.perform { self.tell(rest) } }
     }
 
-    private func tell(_ inbox: InboxID) {
-        guard var subscribers = subscribersByInbox[inbox] else { return }
+    /// - Returns: whether the inbox could be read.
+    @discardableResult
+    private func tell(_ inbox: InboxID) -> Bool {
+        guard var subscribers = subscribersByInbox[inbox] else { return true }
         do {
             let look = try feed.look(inbox, after: subscribers.position)
             // Tells a copy: a subscriber that leaves meanwhile changes the stored value.
@@ -236,9 +315,11 @@ extension Hub {
             subscribersByInbox[inbox]?.position = subscribers.position
             // The rest goes in the next turn, after the other inboxes.
             if look.hasMore { loop.perform { self.tell(inbox) } }
+            return true
         } catch {
             unread.insert(inbox)
             noteUnreadable(error)
+            return false
         }
     }
 

@@ -2,7 +2,6 @@ import CampanileCore
 import Glibc
 import HTTPEngine
 import Logging
-import SQLEngine
 import Synchronization
 
 /// The streams of a running server: the threads that keep them, the hubs that feed them, and how many there may be.
@@ -23,7 +22,7 @@ final class Realtime: Sendable {
 
     /// - Throws: when the cable's settings can't be used; the configuration has checked them.
     init(
-        database: Database, policy: BadgePolicy, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
+        database: Store, policy: BadgePolicy, streams: Configuration.Streams, cable: Configuration.Cable, world: World,
         logger: Logger
     ) throws {
         let total = min(streams.total, Realtime.affordableStreams(descriptors: HTTPServer.raiseDescriptorLimit()))
@@ -45,7 +44,7 @@ final class Realtime: Sendable {
             inboxes: StreamInboxes(database: database, world: world), shards: shards, quota: quota, logger: logger)
         let rules = try CableRules(cable, logger: logger, now: world.now)
         self.cable = Cable(rules: rules, authority: authority, logger: logger, now: world.now)
-        shards.first?.hub.onRevocations { [weak cable = self.cable] revoked in
+        shards.first?.hub.onRevocations(of: { [quota] in quota.users }) { [weak cable = self.cable] revoked in
             cable?.end(.revoked) { cableUser in
                 cableUser.life.isRevoked(by: revoked[cableUser.user])
             }
@@ -68,7 +67,11 @@ final class Realtime: Sendable {
     /// Something was committed to these inboxes. On the writer's thread, which waits for it.
     func noticed(_ inboxes: [InboxID]) { for shard in shards { shard.hub.noticed(inboxes) } }
 
+    /// Another process may have changed any inbox.
     func noticedForeignChange() { for shard in shards { shard.hub.noticedForeignChange() } }
+
+    /// Tokens may have been revoked.
+    func noticedRevocations() { for shard in shards { shard.hub.noticedRevocations() } }
 
     /// Looks at the clock now instead of within a second.
     func tick() { for shard in shards { shard.loop.tick() } }

@@ -35,6 +35,9 @@ final class StreamQuota: Sendable {
         self.total = total
     }
 
+    /// Who has a stream open.
+    var users: Set<UserKey> { taken.withLock { Set($0.byUser.keys) } }
+
     var takenCount: Int { taken.withLock { $0.total } }
 
     /// - Parameter user: nil for a connection without one, which counts in total only.

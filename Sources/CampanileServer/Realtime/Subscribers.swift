@@ -17,6 +17,11 @@ struct Subscribers {
         if kind == .notifications, subscriberSets[kind.rawValue].isEmpty { position.sequence = nil }
     }
 
+    /// Whether the inbox has come further than what they were told. A version that is less than the one told is news too.
+    func isBehind(_ present: InboxPosition) -> Bool {
+        present.version != position.version || position.sequence.map { present.lastSequence > $0 } == true
+    }
+
     /// Sends what is new, and moves the position on.
     mutating func tell(_ look: EventFeed.Look) {
         if look.badge.version != position.version {

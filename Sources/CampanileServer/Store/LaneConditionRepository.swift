@@ -1,35 +1,19 @@
 import CampanileCore
-import SQLEngine
 
 /// The table `lane_conditions`: the stopped lanes, for readers in another process.
-enum LaneConditionRepository {
+protocol LaneConditionReading {
+    func all() throws -> [(lane: Lane, condition: LaneCondition)]
+}
+
+protocol LaneConditionRepository: LaneConditionReading {
     /// - Parameter condition: nil for a lane that runs again.
-    static func set(_ condition: LaneCondition?, _ lane: Lane, in transaction: Transaction) throws {
-        guard let condition else {
-            _ = try transaction.connection.run(
-                "DELETE FROM lane_conditions WHERE app = ?1 AND provider = ?2", lane.app, lane.provider.rawValue)
-            return
-        }
-        _ = try transaction.connection.run(
-            """
-            INSERT INTO lane_conditions (app, provider, condition, reason, since) VALUES (?1, ?2, ?3, ?4, ?5)
-            ON CONFLICT (app, provider) DO UPDATE SET condition = ?3, reason = ?4, since = ?5
-            """, lane.app, lane.provider.rawValue, condition.kind.rawValue, condition.reason, condition.since)
-    }
+    /// - Parameter node: whose finding it is; nil: the one server's of a SQLite file.
+    func set(_ condition: LaneCondition?, _ lane: Lane, node: UUIDv7?) throws
 
     /// Removes all conditions: a start finds out for itself.
-    static func clear(in transaction: Transaction) throws {
-        _ = try transaction.connection.run("DELETE FROM lane_conditions")
-    }
+    func clear() throws
+}
 
-    static func all(in connection: Connection) throws -> [(lane: Lane, condition: LaneCondition)] {
-        try connection.all("SELECT app, provider, condition, reason, since FROM lane_conditions ORDER BY app, provider") {
-            row in
-            (
-                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)),
-                LaneCondition(
-                    kind: row.word(2, LaneCondition.Kind.self), reason: row.text(3), since: row.time(4))
-            )
-        }
-    }
+extension LaneConditionRepository {
+    func set(_ condition: LaneCondition?, _ lane: Lane) throws { try set(condition, lane, node: nil) }
 }

@@ -1,7 +1,43 @@
 import CampanileCore
-import SQLEngine
 
-/// One row of the list, where SQLite keeps its bytes: valid in the closure that is given it.
+/// The tables `notifications` and `notification_data`.
+protocol NotificationReading {
+    func find(_ id: UUIDv7, inbox: InboxID) throws -> Notification?
+
+    /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
+    /// - Parameters:
+    ///   - end: what was created before is too old; nil: nothing is. Ids may be ahead of the clock.
+    ///   - most: how many may stay; nil: any number.
+    func expired(_ inbox: InboxID, before end: Timestamp?, most: Int?) throws -> UUIDv7?
+
+    /// The oldest notifications up to one, that one included.
+    func oldest(through last: UUIDv7, limit: Int, inbox: InboxID) throws -> [(id: UUIDv7, isUnread: Bool)]
+
+    /// The rows of a page, newest first, and one more if there is a next page.
+    ///
+    /// No index covers the read state or the category, so a filtered page examines a limited number of rows: otherwise
+    /// a filter that hardly any row matches would walk the whole inbox while others wait.
+    /// - Returns: the oldest id examined, when there may be more after it; nil when the page, or the inbox, ends the
+    ///   search.
+    func page(_ filter: NotificationFilter, inbox: InboxID, _ visit: (NotificationRow) throws -> Void) throws -> UUIDv7?
+}
+
+protocol NotificationRepository: NotificationReading {
+    func insert(_ notification: Notification, inbox: InboxID) throws
+
+    func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID) throws
+
+    /// Marks what is unread from one id to another, both included, in as many notifications as one transaction may look at.
+    /// - Returns: how many were, and the id up to which everything was looked at.
+    func markRead(_ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: InboxID) throws -> (count: Int, through: UUIDv7)
+
+    func delete(_ id: UUIDv7, inbox: InboxID) throws
+
+    /// Deletes all up to one, that one included.
+    func deleteOldest(through last: UUIDv7, inbox: InboxID) throws
+}
+
+/// One row of the list, where the database keeps its bytes: valid in the closure that is given it.
 struct NotificationRow {
     let id: UnsafeRawBufferPointer
     let createdAt: Timestamp
@@ -11,188 +47,4 @@ struct NotificationRow {
     let category: UnsafeRawBufferPointer?
     let deepLink: UnsafeRawBufferPointer?
     let data: UnsafeRawBufferPointer?
-}
-
-/// The tables `notifications` and `notification_data`.
-enum NotificationRepository {
-    static func insert(_ notification: Notification, inbox: InboxID, in transaction: Transaction) throws {
-        let content = notification.content
-        let push = notification.push
-        let isAside = (content.data?.utf8.count ?? 0) > Limits.dataInRowBytes
-        _ = try transaction.connection.run(
-            """
-            INSERT INTO notifications (inbox_id, id, created_at, title, body, category, deep_link, data, data_aside,
-                push, sound, collapse_key, thread_id, expires_at)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)
-            """, inbox, notification.id, notification.createdAt, content.title, content.body, content.category,
-            content.deepLink, isAside ? nil : content.data, isAside, push.push, push.sound, push.collapseKey,
-            push.threadID, push.expiresAt)
-        guard isAside, let data = content.data else { return }
-        _ = try transaction.connection.run(
-            "INSERT INTO notification_data (notification_id, data) VALUES (?1, ?2)", notification.id, data)
-    }
-
-    static func find(_ id: UUIDv7, inbox: InboxID, in connection: Connection) throws -> Notification? {
-        try connection.first(
-            """
-            SELECT created_at, read_at, title, body, category, deep_link,
-                iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id), data),
-                push, sound, collapse_key, thread_id, expires_at
-            FROM notifications n WHERE inbox_id = ?1 AND id = ?2
-            """, inbox, id
-        ) { record($0, id: id, from: 0) }
-    }
-
-    /// Of a row that has the twelve columns of `find` from `first` on.
-    static func record(_ row: borrowing Row, id: UUIDv7, from first: Int32) -> Notification {
-        Notification(
-            id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),
-            content: NotificationContent(
-                title: row.text(first + 2), body: row.text(first + 3), category: row.textOrNil(first + 4),
-                deepLink: row.textOrNil(first + 5), data: row.textOrNil(first + 6)),
-            push: PushRequestOptions(
-                push: row.bool(first + 7), sound: row.textOrNil(first + 8), collapseKey: row.textOrNil(first + 9),
-                threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)))
-    }
-
-    static func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID, in transaction: Transaction) throws {
-        _ = try transaction.connection.run(
-            "UPDATE notifications SET read_at = ?3 WHERE inbox_id = ?1 AND id = ?2", inbox, id, readAt)
-    }
-
-    /// Marks what is unread from one id to another, both included, in as many notifications as one transaction may look at.
-    /// - Returns: how many were, and the id up to which everything was looked at.
-    static func markRead(
-        _ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: InboxID, in transaction: Transaction
-    ) throws -> (count: Int, through: UUIDv7) {
-        let last = try transaction.connection.first(
-            "SELECT id FROM notifications WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 ORDER BY id LIMIT 1 OFFSET ?4",
-            inbox, range.lowerBound, range.upperBound, Limits.markedPerTransaction - 1
-        ) { $0.id(0) }
-        let through = last ?? range.upperBound
-        let count = try transaction.connection.run(
-            """
-            UPDATE notifications SET read_at = ?4
-            WHERE inbox_id = ?1 AND id >= ?2 AND id <= ?3 AND read_at IS NULL
-            """, inbox, range.lowerBound, through, readAt)
-        return (count, through)
-    }
-
-    static func delete(_ id: UUIDv7, inbox: InboxID, in transaction: Transaction) throws {
-        _ = try transaction.connection.run("DELETE FROM notification_data WHERE notification_id = ?1", id)
-        _ = try transaction.connection.run("DELETE FROM notifications WHERE inbox_id = ?1 AND id = ?2", inbox, id)
-    }
-}
-
-// MARK: - Retention
-
-extension NotificationRepository {
-    /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
-    /// - Parameters:
-    ///   - end: what was created before is too old; nil: nothing is. Ids may be ahead of the clock.
-    ///   - most: how many may stay; nil: any number.
-    static func expired(_ inbox: InboxID, before end: Timestamp?, most: Int?, in connection: Connection) throws -> UUIDv7? {
-        let excess = try most.flatMap { most in
-            try connection.first(
-                "SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT 1 OFFSET ?3", inbox,
-                UUIDv7.greatest, most
-            ) { $0.id(0) }
-        }
-        let aged = try end.flatMap { end in
-            try connection.first(
-                """
-                SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ifnull((
-                    SELECT id FROM notifications WHERE inbox_id = ?1 AND id > ?2 AND created_at >= ?3 ORDER BY id LIMIT 1), ?4)
-                ORDER BY id DESC LIMIT 1
-                """, inbox, UUIDv7.last(before: end), end, UUIDv7.greatest
-            ) { $0.id(0) }
-        }
-        return [excess, aged].compactMap(\.self).max()
-    }
-
-    /// The oldest notifications up to one, that one included.
-    static func oldest(
-        through last: UUIDv7, limit: Int, inbox: InboxID, in connection: Connection
-    ) throws -> [(id: UUIDv7, isUnread: Bool)] {
-        try connection.all(
-            "SELECT id, read_at IS NULL FROM notifications WHERE inbox_id = ?1 AND id <= ?2 ORDER BY id LIMIT ?3", inbox, last,
-            limit
-        ) { ($0.id(0), $0.bool(1)) }
-    }
-
-    /// Deletes all up to one, that one included.
-    static func deleteOldest(through last: UUIDv7, inbox: InboxID, in transaction: Transaction) throws {
-        _ = try transaction.connection.run(
-            """
-            DELETE FROM notification_data WHERE notification_id IN (
-                SELECT id FROM notifications WHERE inbox_id = ?1 AND id <= ?2 AND data_aside)
-            """, inbox, last)
-        _ = try transaction.connection.run("DELETE FROM notifications WHERE inbox_id = ?1 AND id <= ?2", inbox, last)
-    }
-}
-
-// MARK: - The list
-
-extension NotificationRepository {
-    /// The rows of a page, newest first, and one more if there is a next page.
-    ///
-    /// No index covers the read state or the category, so a filtered page examines a limited number of rows: otherwise
-    /// a filter that hardly any row matches would walk the whole inbox while others wait.
-    /// - Returns: the oldest id examined, when there may be more after it; nil when the page, or the inbox, ends the
-    ///   search.
-    static func page(
-        _ filter: NotificationFilter, inbox: InboxID, in connection: Connection, _ visit: (NotificationRow) throws -> Void
-    ) throws -> UUIDv7? {
-        let before = filter.before ?? .greatest
-        let limit = filter.limit + 1
-        let visitRow: (borrowing Row) throws -> Void = { row in
-            // Large data is rare and looked up by itself: a subquery would cost every row.
-            let data = row.bytesOrNil(7)
-            guard data == nil, row.bool(8) else { return try visit(notificationRow(row, data: data)) }
-            _ = try connection.first(
-                "SELECT data FROM notification_data WHERE notification_id = ?1", row.id(0)
-            ) { try visit(notificationRow(row, data: $0.bytes(0))) }
-        }
-        if filter.status == .all, filter.category == nil {
-            try connection.forEach(
-                """
-                SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                FROM notifications WHERE inbox_id = ?1 AND id < ?2 ORDER BY id DESC LIMIT ?3
-                """, inbox, before, limit, body: visitRow)
-            return nil
-        }
-        guard let oldest = try oldestMatch(filter.status, inbox: inbox, in: connection) else { return nil }
-        let end = try connection.first(
-            """
-            SELECT id FROM notifications WHERE inbox_id = ?1 AND id < ?2 AND id >= ?3
-            ORDER BY id DESC LIMIT 1 OFFSET ?4
-            """, inbox, before, oldest, Limits.searchedRows - 1
-        ) { $0.id(0) }
-        try connection.forEach(
-            """
-            SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-            FROM notifications
-            WHERE inbox_id = ?1 AND id < ?2 AND id >= ?4
-                AND (?5 = 'all' OR (read_at IS NULL) = (?5 = 'unread')) AND (?6 IS NULL OR category = ?6)
-            ORDER BY id DESC LIMIT ?3
-            """, inbox, before, limit, end ?? oldest, filter.status.rawValue, filter.category, body: visitRow)
-        return end
-    }
-
-    /// No notification older than this is of the status; nil: none is at all.
-    private static func oldestMatch(
-        _ status: NotificationFilter.Status, inbox: InboxID, in connection: Connection
-    ) throws -> UUIDv7? {
-        guard status == .unread else { return .least }
-        let state = try InboxRepository.state(inbox, in: connection)
-        return state.unreadCount == 0 ? nil : state.unreadFrom ?? .least
-    }
-
-    private static func notificationRow(
-        _ row: borrowing Row, data: UnsafeRawBufferPointer?
-    ) -> NotificationRow {
-        NotificationRow(
-            id: row.bytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
-            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: data)
-    }
 }

@@ -1,32 +1,40 @@
-import Push
-import SQLEngine
+package import Push
 
 /// The table `provider_tokens`: what is presented to Apple now, so that a restart presents the same.
-struct ProviderTokenRepository: ProviderTokenStore {
-    let database: Database
+protocol ProviderTokenReading {
+    func tokens(team: String) throws -> [StoredProviderToken]
+}
 
-    func load(team: String) async throws -> [StoredProviderToken] {
-        try database.read { connection in
-            try connection.all(
-                "SELECT key_id, fingerprint, issued_at, token FROM provider_tokens WHERE team_id = ?1", team
-            ) { row in
-                StoredProviderToken(
-                    teamID: team, keyID: row.text(0), keyFingerprint: row.text(1), issuedAt: row.int(2),
-                    token: row.text(3))
-            }
+protocol ProviderTokenRepository: ProviderTokenReading {
+    /// Where several nodes share the store, the team's other tokens of the same time stay.
+    func replace(team: String, with tokens: [StoredProviderToken]) throws
+
+    /// Makes the team's other renewals wait until the transaction ends.
+    func lock() throws
+}
+
+extension Store: ProviderTokenStore {
+    package func load(team: String) async throws -> [StoredProviderToken] {
+        try read { try $0.providerTokens.tokens(team: team) }
+    }
+
+    package func replace(team: String, with tokens: [StoredProviderToken]) async throws {
+        try await write { transaction in
+            try transaction.providerTokens.lock()
+            let stored = try transaction.providerTokens.tokens(team: team)
+            // Another node has renewed them.
+            guard stored.allSatisfy({ known in tokens.allSatisfy { known.issuedAt <= $0.issuedAt } }) else { return }
+            try transaction.providerTokens.replace(team: team, with: tokens)
         }
     }
 
-    func replace(team: String, with tokens: [StoredProviderToken]) async throws {
-        try await database.write { transaction in
-            _ = try transaction.connection.run("DELETE FROM provider_tokens WHERE team_id = ?1", team)
-            for token in tokens {
-                _ = try transaction.connection.run(
-                    """
-                    INSERT INTO provider_tokens (team_id, key_id, fingerprint, issued_at, token)
-                    VALUES (?1, ?2, ?3, ?4, ?5)
-                    """, team, token.keyID, token.keyFingerprint, token.issuedAt, token.token)
-            }
+    package func renew(_ token: StoredProviderToken, after issuedAt: Int64?) async throws -> [StoredProviderToken] {
+        try await write { transaction in
+            try transaction.providerTokens.lock()
+            let stored = try transaction.providerTokens.tokens(team: token.teamID)
+            if let newest = stored.map(\.issuedAt).max(), newest > issuedAt ?? .min { return stored }
+            try transaction.providerTokens.replace(team: token.teamID, with: [token])
+            return [token]
         }
     }
 }

@@ -1,126 +1,209 @@
-package import CampanileCore
-import Glibc
-package import SQLEngine
+import SQLEngine
+import Synchronization
 import SystemSupport
 
-/// Opens the database for a program: the folder is made, the schema is brought up to date, and a file of somebody else or
-/// of a newer version is refused with a sentence that helps.
-enum Store {
-    /// The options with which a command opens the database. It leaves the log to a server that may run beside it: two
-    /// processes that copy it at the same time delay each other, or worse (docs/operations.md).
-    private static let commandOptions: DatabaseOptions = {
-        var options = DatabaseOptions()
-        options.walAutocheckpointPages = .max
-        return options
-    }()
+/// Where everything is kept. A closure owns the repositories that it gets until it returns.
+///
+/// Reads run at once on the calling thread. Writes wait for a writer's thread, which commits them in groups.
+package final class Store: Sendable {
+    enum Base: Sendable {
+        case sqlite(Database)
+        case postgres(PostgresDatabase<PostgresStoreUnit>)
+    }
 
-    static func open(
-        _ path: String, options: DatabaseOptions = commandOptions, world: World,
-        copying: DatabaseCopy.Progress = { _, _ in }
-    ) throws -> (database: Database, migrated: MigrationReport) {
-        try makeFolder(of: path)
-        var options = options
-        options.clock = { world.now().milliseconds }
-        return try explaining(path) { [options] in
-            let report = try Migrations.migrator.migrate(path: path, options: options, backup: true, copying: copying)
-            return (try Database(path: path, options: options), report)
+    let base: Base
+    /// In a structure, for the reason that `WakeSignal` gives.
+    private struct UnknownCommits {
+        var tell: (@Sendable () -> Void)?
+    }
+
+    private let unknownCommits = Mutex(UnknownCommits())
+
+    init(_ database: Database) { base = .sqlite(database) }
+    init(_ database: PostgresDatabase<PostgresStoreUnit>) { base = .postgres(database) }
+
+    /// The SQLite file, for what only files have: backups, checkpoints, sizes. Whoever asks knows that there is one.
+    var sqlite: Database {
+        guard case .sqlite(let database) = base else { fatalError("the store is not a SQLite file") }
+        return database
+    }
+
+    /// Whether several programs may write at once, each a node of its own.
+    var isShared: Bool {
+        if case .postgres = base { true } else { false }
+    }
+
+    /// The path of the SQLite file; nil on PostgreSQL.
+    var logPath: String? {
+        guard case .sqlite(let database) = base else { return nil }
+        return database.file.path
+    }
+
+    /// The bytes of the database, and of the log beside it where that is a file of ours; nil: unknown.
+    var fileSizes: (file: Int?, log: Int?) {
+        switch base {
+        case .sqlite(let database): (File.size(database.file.path), File.size(database.file.path + "-wal"))
+        case .postgres(let database):
+            (try? database.read { try $0.first("SELECT pg_database_size(current_database())") { Int($0.int(0)) } }, nil)
         }
     }
 
-    /// Opens the copy of a backup, and brings its schema up to date. The backup itself is the copy of before.
-    static func openRestored(_ path: String, world: World) throws -> Database {
-        var options = commandOptions
-        options.clock = { world.now().milliseconds }
-        return try explaining(path) { [options] in
-            try Migrations.migrator.migrate(path: path, options: options, backup: false)
-            return try Database(path: path, options: options)
+    /// Runs a read for one statement: each statement sees the state committed when it runs.
+    ///
+    /// - Throws: `body`'s error; `SQLError`, such as `closed`, when the database can't be read.
+    func read<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+        switch base {
+        case .sqlite(let database): try database.read { try body($0) }
+        case .postgres(let database): try database.read { try body(PostgresReading(access: $0)) }
         }
     }
 
-    /// The file under that name, which is made if it isn't there.
-    static func find(_ path: String) throws -> DatabaseFile {
-        try makeFolder(of: path)
-        return try explaining(path) { try DatabaseFile(path) }
-    }
-
-    /// The names of the migrations that opening would run.
-    static func pendingMigrations(_ path: String) throws -> [String] {
-        try explaining(path) { try Migrations.migrator.pending(path: path).map(\.name) }
-    }
-
-    /// - Throws: when there certainly is no file: whoever only looks, or takes something away, has mistyped its name.
-    static func requireExisting(_ path: String) throws {
-        guard exists(path) else { throw OperatorError("There is no database \(path). Name it with --database.") }
-    }
-
-    /// Names the database in the error of an operation on it.
-    static func explaining<T>(_ path: String, _ body: () throws -> T) throws -> T {
-        do {
-            return try body()
-        } catch let error as SQLError {
-            throw OperatorError("The database \(path) can't be used: \(error.message).")
-        } catch MigrationError.newerSchema(_, let program, let found, let known, let backup) {
-            throw OperatorError(
-                "The database \(path) was written by a newer \(program) (schema \(found), this program knows \(known)), and was "
-                    + "not changed. Install that version again. Or go back, without what was written since: move the database "
-                    + "away, with its -wal and -shm, and run: campanile restore "
-                    + (backup ?? "BACKUP, with a backup made before that version was installed"))
+    /// Runs several reads. All see the state committed when the first ran.
+    func snapshot<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+        switch base {
+        case .sqlite(let database): try database.snapshot { try body($0) }
+        case .postgres(let database): try database.snapshot { try body(PostgresReading(access: $0)) }
         }
     }
 
-    /// False only where there is certainly no file: one that can't be looked at is another trouble, and opening it says so.
-    static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR) }
-
-    /// Whether the name is taken, also by a symbolic link that leads nowhere.
-    static func isTaken(_ path: String) -> Bool {
-        var status = stat()
-        return lstat(path, &status) == 0
+    /// Runs several reads that look at much, as `snapshot` does, but so that they push nothing out of the other readers' memory.
+    func survey<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+        switch base {
+        case .sqlite(let database): try database.survey { try body($0) }
+        case .postgres(let database): try database.survey { try body(PostgresReading(access: $0)) }
+        }
     }
 
-    /// Makes the missing folders above a file, for their owner alone, and has the disk keep their names: a file that is
-    /// synced in a folder that a power failure takes is lost.
-    static func makeFolder(of path: String) throws {
-        guard let slash = path.lastIndex(of: "/"), slash > path.startIndex else { return }
-        let folder = String(path[..<slash])
-        var made = ""
-        for part in folder.split(separator: "/", omittingEmptySubsequences: false) {
-            let above = made.isEmpty ? "." : made
-            made += made.isEmpty && part.isEmpty ? "/" : made.isEmpty || made == "/" ? part : "/" + part
-            guard !made.isEmpty else { continue }
-            guard mkdir(made, 0o700) != 0 else {
-                try sync(above)
-                continue
+    /// The same for each of several, each in a view of its own.
+    func survey<Element, T>(each elements: [Element], _ body: (Element, any StoreReading) throws -> T) throws -> [T] {
+        switch base {
+        case .sqlite(let database): try database.survey(each: elements) { try body($0, $1) }
+        case .postgres(let database): try database.survey(each: elements) { try body($0, PostgresReading(access: $1)) }
+        }
+    }
+
+    /// Runs `body` in a transaction on a writer's thread and returns after its commit.
+    ///
+    /// Other writes may be in the same transaction, before and after. When one throws, only its own changes are undone. For that,
+    /// `body` may run twice: it must change nothing but the store, and register other effects in its `StoreTransaction`. A
+    /// submitted write runs even if the task that waits for it is cancelled.
+    ///
+    /// - Parameters:
+    ///   - hints: what it will look at; see `StoreHint`.
+    ///   - lane: whose it is. (A file has one writer for all.)
+    /// - Throws: `body`'s error; `SQLError`: `queueFull`, `closed`, the commit's. Then nothing has changed.
+    @discardableResult
+    nonisolated(nonsending)
+        func write<T: Sendable>(
+            hints: [StoreHint] = [], lane: WriteLane = .requests, _ body: @escaping @Sendable (any StoreTransaction) throws -> T
+        ) async throws -> T
+    {
+        switch base {
+        case .sqlite(let database): return try await database.write { try body($0) }
+        case .postgres(let database):
+            do {
+                return try await database.write(hints: hints, lane: lane.number(in: database)) { try body($0) }
+            } catch let error as SQLError where error.code == .commitUnknown {
+                unknownCommits.withLock { $0.tell }?()
+                throw error
             }
-            guard errno != EEXIST else { continue }
-            // Some folders can't even be asked to be made again, such as one on a read-only disk.
-            guard access(made, F_OK) != 0 else { continue }
-            throw OperatorError("The folder \(made) can't be made: \(String(cString: strerror(errno))).")
         }
     }
 
-    private static func sync(_ folder: String) throws {
-        let reason = File.sync(folder)
-        guard reason == 0 else {
-            throw OperatorError("The folder \(folder) can't be synced: \(String(cString: strerror(reason))).")
+    /// Calls `tell` when a commit's answer was lost, so that nobody knows whether it happened. On PostgreSQL.
+    func onUnknownCommit(_ tell: @escaping @Sendable () -> Void) { unknownCommits.withLock { $0.tell = tell } }
+
+    /// The same for callers that may block their thread: command-line programs and tests.
+    @discardableResult
+    func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> T) throws -> T {
+        switch base {
+        case .sqlite(let database): try database.writeBlocking { try body($0) }
+        case .postgres(let database): try database.writeBlocking { try body($0) }
+        }
+    }
+
+    /// Checks whether `body` could be written, without writing it. On PostgreSQL only a write shows that: its disk isn't ours.
+    nonisolated(nonsending)
+        func rehearse(_ body: @escaping @Sendable (any StoreTransaction) throws -> Void) async throws
+    {
+        guard case .sqlite(let database) = base else { return }
+        try await database.rehearse { try body($0) }
+    }
+
+    /// Calls `watch` with the inboxes that a transaction's writes changed, after its commit and before their callers are
+    /// answered, so that caches can forget them in time. On the writer's thread, which waits for it.
+    func onCommit(_ watch: @escaping @Sendable (_ changed: [InboxID]) -> Void) {
+        let watch: @Sendable ([Int64]) -> Void = { changes in watch(changes.map { InboxID($0) }) }
+        switch base {
+        case .sqlite(let database): database.onCommit(watch)
+        case .postgres(let database): database.onCommit(watch)
+        }
+    }
+
+    /// Calls `notify` within a second after another process has changed something, and sometimes without a change.
+    /// PostgreSQL doesn't tell.
+    func onForeignChange(_ notify: @escaping @Sendable () -> Void) {
+        guard case .sqlite(let database) = base else { return }
+        database.onForeignChange(notify)
+    }
+
+    /// The writes that failed because the database couldn't be written: their number, and the reason of the last one.
+    var refusals: Refusals {
+        switch base {
+        case .sqlite(let database): database.refusals
+        case .postgres(let database): database.refusals
+        }
+    }
+
+    /// The number of writes in the last transaction: a measure of how busy the writer is.
+    var lastGroup: Int {
+        switch base {
+        case .sqlite(let database): database.lastGroup
+        case .postgres(let database): database.lastGroup
+        }
+    }
+
+    /// What the writer has done since the store was opened.
+    var writerStatistics: WriterStatistics {
+        switch base {
+        case .sqlite(let database): database.writerStatistics
+        case .postgres(let database): database.writerStatistics
+        }
+    }
+
+    /// Writes that wait for a writer's thread now.
+    var waitingWrites: Int {
+        switch base {
+        case .sqlite(let database): database.waitingWrites
+        case .postgres(let database): database.waitingWrites
+        }
+    }
+
+    /// Refuses new reads and writes, and runs the waiting writes. Running reads end normally. Idempotent.
+    package func close() {
+        switch base {
+        case .sqlite(let database): database.close()
+        case .postgres(let database): database.close()
         }
     }
 }
 
-extension Transaction {
-    /// When this write began: the time of everything that it writes.
-    package var now: Timestamp { Timestamp(milliseconds: milliseconds) }
-}
+/// Which writes share transactions and a connection to PostgreSQL. Those that lock in another order than requests do, or much, have
+/// lanes of their own, in which each is a transaction.
+enum WriteLane {
+    case requests
+    /// A node's beats, which must come in time.
+    case beats
+    case pushes
+    /// Housekeeping, and what frees the pushes of a node that went.
+    case upkeep
 
-/// When a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for measurements and for
-/// the controls of the power-loss test.
-package enum Durability: String, Sendable {
-    case full, normal, off
-
-    var synchronous: DatabaseOptions.Synchronous {
+    func number<Unit>(in database: PostgresDatabase<Unit>) -> Int? {
         switch self {
-        case .full: .full
-        case .normal: .normal
-        case .off: .off
+        case .requests: nil
+        case .beats: database.firstReservedLane
+        case .pushes: database.firstReservedLane + 1
+        case .upkeep: database.firstReservedLane + 2
         }
     }
 }

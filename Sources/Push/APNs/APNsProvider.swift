@@ -49,6 +49,7 @@ package final class APNsProvider: PushProvider {
         let path: String
         let fields: [JSONValue.Member]
         let body: ByteBuffer
+        let notAfter: Int64
         /// The token's environment as registered by the app.
         let registered: DeviceEnvironment
         /// The environment of the present try.
@@ -61,6 +62,7 @@ package final class APNsProvider: PushProvider {
             path = "/3/device/" + message.device.token
             fields = request.headers
             body = ByteBuffer(bytes: request.body)
+            notAfter = message.notAfter
             registered = message.device.environment
             environment = registered
             self.answer = answer
@@ -86,7 +88,8 @@ package final class APNsProvider: PushProvider {
 
     private func send(_ attempt: Attempt, _ token: String) {
         let client = client(attempt.environment)
-        let request = HTTP2Request(headers: headers(attempt, token, client.endpoint), body: attempt.body)
+        let request = HTTP2Request(
+            headers: headers(attempt, token, client.endpoint), body: attempt.body, notAfter: attempt.notAfter)
         client.send(request) { result in
             switch result {
             case .answer(let answer): self.judge(answer, attempt, token)

@@ -176,16 +176,22 @@ package final class APNsProviderTokens: Sendable {
         let (wall, now) = world.moment()
         state.withLock { state in
             state.isLoaded = true
-            guard let issuedAt = stored.map(\.issuedAt).max() else { return }
-            let tokens = stored.filter { $0.issuedAt == issuedAt }.map { (KeyName($0), $0) }
-            state.tokens = Dictionary(tokens) { first, _ in first }
-            state.issuedAt = issuedAt
-            APNsProviderTokens.judgeAge(of: issuedAt, wallSeconds: wall.milliseconds / 1_000, now: now, &state)
+            APNsProviderTokens.adopt(stored, wall, now: now, &state)
         }
         finishWork()
     }
 
-    /// The age of an earlier process's token.
+    /// Presents from now on what another process, or an earlier one, made.
+    private static func adopt(_ stored: [StoredProviderToken], _ wall: Timestamp, now: Int64, _ state: inout State) {
+        guard let issuedAt = stored.map(\.issuedAt).max() else { return }
+        let tokens = stored.filter { $0.issuedAt == issuedAt }.map { (KeyName($0), $0) }
+        state.tokens = Dictionary(tokens) { first, _ in first }
+        state.issuedAt = issuedAt
+        state.isRefused = false
+        judgeAge(of: issuedAt, wallSeconds: wall.milliseconds / 1_000, now: now, &state)
+    }
+
+    /// The age of another process's token.
     private static func judgeAge(of issuedAt: Int64, wallSeconds: Int64, now: Int64, _ state: inout State) {
         let age = Int64.seconds(min(max(wallSeconds - issuedAt, -1_000_000), 1_000_000))
         // Both readings may be 5 minutes wrong.
@@ -200,14 +206,17 @@ package final class APNsProviderTokens: Sendable {
         }
     }
 
-    /// Stores the token before it is presented, so that a crash can't turn it into a second renewal.
+    /// Stores the token before it is presented, so that a crash can't turn it into a second renewal. Of two nodes that renew at once
+    /// the one that stores first wins, and the other presents that token too.
     private func renew(_ key: APNsKey) async {
         let (wall, now) = world.moment()
         let issuedAt = wall.milliseconds / 1_000
         do {
             let token = try sign(key, issuedAt: issuedAt)
-            await state.withLock { save([token], &$0) }.value
+            let stored = await storeRenewed(token)
+            let isMine = stored.contains(token)
             state.withLock { state in
+                guard isMine else { return APNsProviderTokens.adopt(stored, wall, now: now, &state) }
                 state.tokens = [KeyName(key): token]
                 state.issuedAt = issuedAt
                 state.issuedMoment = now
@@ -215,7 +224,9 @@ package final class APNsProviderTokens: Sendable {
                 state.isRefused = false
                 state.clock.issue(world)
             }
-            logger.info("APNs: a new provider token.", metadata: ["team": "\(team)", "key": "\(key.keyID)"])
+            logger.info(
+                isMine ? "APNs: a new provider token." : "APNs: the new provider token of another node.",
+                metadata: ["team": "\(team)", "key": "\(key.keyID)"])
         } catch {
             let waiters = state.withLock { state in
                 defer { state.waiters = [] }
@@ -243,18 +254,34 @@ package final class APNsProviderTokens: Sendable {
             token: try key.sign(issuedAt: issuedAt))
     }
 
+    /// - Returns: the team's tokens from now on: this one, unless another process was first.
+    private func storeRenewed(_ token: StoredProviderToken) async -> [StoredProviderToken] {
+        let (before, issuedAt) = state.withLock { ($0.lastSave, $0.issuedAt) }
+        await before?.value
+        do {
+            return try await store.renew(token, after: issuedAt)
+        } catch {
+            noteUnstored(error)
+            return [token]
+        }
+    }
+
+    private func noteUnstored(_ error: any Error) {
+        logger.warning(
+            "The provider token couldn't be stored; a restart will make another one.",
+            metadata: ["team": "\(team)", "error": "\(error)"])
+    }
+
     /// Stores the team's tokens, after a store that is under way.
     @discardableResult
     private func save(_ tokens: [StoredProviderToken], _ state: inout State) -> Task<Void, Never> {
         let before = state.lastSave
-        let task = Task { [team, store, logger] in
+        let task = Task { [team, store] in
             await before?.value
             do {
                 try await store.replace(team: team, with: tokens)
             } catch {
-                logger.warning(
-                    "The provider token couldn't be stored; a restart will make another one.",
-                    metadata: ["team": "\(team)", "error": "\(error)"])
+                noteUnstored(error)
             }
         }
         state.lastSave = task

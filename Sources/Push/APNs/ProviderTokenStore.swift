@@ -23,7 +23,20 @@ package protocol ProviderTokenStore: Sendable {
     /// The stored tokens of a team.
     func load(team: String) async throws -> [StoredProviderToken]
     /// Replaces the team's stored tokens by these; returns when they are safe.
+    /// Where several processes share the store, tokens younger than these stay, and the team's other tokens of their age.
     func replace(team: String, with tokens: [StoredProviderToken]) async throws
+    /// Stores a new token, unless another process has stored one since.
+    /// - Parameter issuedAt: that of the tokens known until now; nil: none.
+    /// - Returns: the team's tokens as they are stored now: this one, or the other process's.
+    func renew(_ token: StoredProviderToken, after issuedAt: Int64?) async throws -> [StoredProviderToken]
+}
+
+extension ProviderTokenStore {
+    /// That of a process alone.
+    package func renew(_ token: StoredProviderToken, after issuedAt: Int64?) async throws -> [StoredProviderToken] {
+        try await replace(team: token.teamID, with: [token])
+        return [token]
+    }
 }
 
 /// Keeps nothing beyond the process: for commands that send no pushes, and tests.

@@ -26,18 +26,20 @@ package final class FCMProvider: PushProvider {
         guard FCMPayload.counted(request, message.device) <= PayloadLimit.bytes else {
             return answer(PushAnswer(outcome: .rejected, status: nil, reason: "PayloadTooLarge"))
         }
-        perform(Attempt(body: ByteBuffer(bytes: request.body), answer: answer))
+        perform(Attempt(body: ByteBuffer(bytes: request.body), notAfter: message.notAfter, answer: answer))
     }
 
     /// One push on its way, with all its immediate tries.
     private struct Attempt: Sendable {
         let body: ByteBuffer
+        let notAfter: Int64
         var resends = 0
         var hasRenewedToken = false
         let answer: @Sendable (PushAnswer) -> Void
 
-        init(body: ByteBuffer, answer: @escaping @Sendable (PushAnswer) -> Void) {
+        init(body: ByteBuffer, notAfter: Int64, answer: @escaping @Sendable (PushAnswer) -> Void) {
             self.body = body
+            self.notAfter = notAfter
             self.answer = answer
         }
 
@@ -64,7 +66,7 @@ package final class FCMProvider: PushProvider {
         headers.add(name: ":path", value: path)
         headers.add(name: "authorization", value: "Bearer " + token)
         headers.add(name: "content-type", value: "application/json")
-        client.send(HTTP2Request(headers: headers, body: attempt.body)) { result in
+        client.send(HTTP2Request(headers: headers, body: attempt.body, notAfter: attempt.notAfter)) { result in
             switch result {
             case .answer(let answer): self.judge(answer, attempt, token)
             case .failure(let failure): self.failed(attempt, failure)

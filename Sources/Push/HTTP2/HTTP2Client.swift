@@ -120,6 +120,10 @@ package final class HTTP2Client: @unchecked Sendable {
         for connection in connections {
             var room = connection.room
             while room > 0, let exchange = waiting.popFirst() {
+                guard exchange.request.notAfter > self.now() else {
+                    exchange.fail(.unsent, "It waited for a stream until it was another's to send.")
+                    continue
+                }
                 connection.write(exchange, now: now)
                 room -= 1
             }

@@ -5,10 +5,13 @@ package import NIOHPACK
 package struct HTTP2Request: Sendable {
     let headers: HPACKHeaders
     let body: ByteBuffer
+    /// The last moment for putting it on a stream, in nanoseconds of `World.monotonic`.
+    let notAfter: Int64
 
-    package init(headers: HPACKHeaders, body: ByteBuffer) {
+    package init(headers: HPACKHeaders, body: ByteBuffer, notAfter: Int64 = .max) {
         self.headers = headers
         self.body = body
+        self.notAfter = notAfter
     }
 }
 

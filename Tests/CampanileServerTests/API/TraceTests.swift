@@ -75,7 +75,7 @@ import Testing
         let id = try await fixture.publisher.publish(new, app: "default")[0].id
         let claimed = try await fixture.claimDue()
         #expect(claimed.map { $0.delivery?.trace?.description } == [Self.trace])
-        let lines = try #require(try Explanation(id, app: nil, fixture.database)).lines
+        let lines = try #require(try Explanation(id, app: nil, fixture.store)).lines
         #expect(lines.first?.hasSuffix(", trace \(Self.traceID)") == true, "\(lines)")
     }
 

@@ -6,7 +6,7 @@ import Testing
 @testable import CampanileServer
 
 /// `backup` and `restore` as somebody runs them.
-@Suite("The commands backup and restore", .endsIfItHangs) struct BackupCommandTests {
+@Suite("The commands backup and restore", .endsIfItHangs, .aboutTheFile) struct BackupCommandTests {
     private let folder = TemporaryFolder()
 
     private func said(
@@ -27,7 +27,7 @@ import Testing
 
     /// A database that takes a while to copy.
     private func fill(mebibytes: Int) throws {
-        let database = try Store.open(folder.database, world: .live).database
+        let database = try Store.open(folder.database, world: .live).database.sqlite
         defer { database.close() }
         try database.writeBlocking { transaction in
             _ = try transaction.connection.run("CREATE TABLE filler (id INTEGER PRIMARY KEY, data BLOB)")

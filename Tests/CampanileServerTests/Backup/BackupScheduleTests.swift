@@ -7,14 +7,14 @@ import Testing
 
 @testable import CampanileServer
 
-@Suite("Scheduled backups", .endsIfItHangs) struct BackupScheduleTests {
+@Suite("Scheduled backups", .endsIfItHangs, .aboutTheFile) struct BackupScheduleTests {
     private static func schedule(_ fixture: Fixture, keep: Int = 3) -> BackupSchedule {
         var configuration = Configuration()
         configuration.database = fixture.folder.database
         configuration.backup.directory = fixture.folder.path + "/backups"
         configuration.backup.keep = keep
         return BackupSchedule(
-            database: fixture.database, configuration: configuration, world: fixture.world,
+            database: fixture.store, configuration: configuration, world: fixture.world,
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
@@ -139,14 +139,14 @@ import Testing
         let clock = HandClock()
         let folder = TemporaryFolder()
         let path = folder.path + "/" + DatabaseBackup.name(at: Timestamp(milliseconds: clock.now.milliseconds - 86_400_000))
-        let database = try Store.open(path, world: .hand(clock)).database
+        let database = try Store.open(path, world: .hand(clock)).database.sqlite
         defer { database.close() }
         var configuration = Configuration()
         configuration.database = path
         configuration.backup.directory = folder.path
         configuration.backup.keep = 1
         let schedule = BackupSchedule(
-            database: database, configuration: configuration, world: .hand(clock),
+            database: Store(database), configuration: configuration, world: .hand(clock),
             logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         for _ in 0..<3 {
             #expect(try await schedule.makeIfDue() != nil)
@@ -187,7 +187,7 @@ import Testing
         }
         try await withServer { server in
             let schedule = BackupSchedule(
-                database: server.app.database, configuration: server.app.configuration, world: server.world,
+                database: Store(server.app.database), configuration: server.app.configuration, world: server.world,
                 logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
             let made = try await schedule.makeIfDue()
             #expect(made == nil)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-@Suite("Backups") struct DatabaseBackupTests {
+@Suite("Backups", .aboutTheFile) struct DatabaseBackupTests {
     private static func mode(_ path: String) throws -> Int? {
         try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int
     }
@@ -28,10 +28,10 @@ import Testing
         #expect(
             try String(contentsOfFile: target + ".jwt_secret", encoding: .utf8)
                 == String(contentsOfFile: fixture.folder.database + ".jwt_secret", encoding: .utf8))
-        let copy = try Store.open(target, world: fixture.world).database
+        let copy = try Store.open(target, world: fixture.world).database.sqlite
         defer { copy.close() }
-        #expect(try copy.read { try DeliveryRepository.inbox(ofNotification: id, in: $0) } != nil)
-        #expect(try BadgeAudit(copy).differences.isEmpty)
+        #expect(try copy.read { try $0.deliveries.inbox(ofNotification: id) } != nil)
+        #expect(try BadgeAudit(Store(copy)).differences.isEmpty)
     }
 
     @Test("a backup has the name that it was given, or in a folder one by the time, which can be read again")
@@ -76,7 +76,7 @@ import Testing
     @Test("a name that leads elsewhere or belongs to the database is none for a backup, even while nothing has it")
     func wrongNames() throws {
         let folder = TemporaryFolder()
-        try Store.open(folder.database, world: .live).database.close()
+        try Store.open(folder.database, world: .live).database.sqlite.close()
         let link = folder.path + "/link"
         try FileManager.default.createSymbolicLink(atPath: link, withDestinationPath: folder.path + "/nowhere")
         let other = folder.path + "/other.sqlite"
@@ -118,7 +118,7 @@ import Testing
         let id = try await fixture.create()
         try DatabaseBackup(of: link).make(at: target) { _, _ in }
         #expect(try Self.mode(target + ".jwt_secret") == 0o600)
-        let found = try Database.read(path: target) { try DeliveryRepository.inbox(ofNotification: id, in: $0) }
+        let found = try Database.read(path: target) { try $0.deliveries.inbox(ofNotification: id) }
         #expect(found != nil)
     }
 

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CampanileServer
 
-@Suite("Restoring a backup", .endsIfItHangs) struct DatabaseRestoreTests {
+@Suite("Restoring a backup", .endsIfItHangs, .aboutTheFile) struct DatabaseRestoreTests {
     /// A fixture's database as it was, put into a folder of its own.
     static func restored(
         _ fixture: Fixture, pushesOwed: Bool = false
@@ -100,8 +100,8 @@ import Testing
         func reserved(_ folder: TemporaryFolder) throws -> (Int64, Int64, Int64) {
             try Database.read(path: folder.database) {
                 try (
-                    ProgramStateRepository.idsReservedUntil(in: $0), InboxRepository.newest(in: $0).version,
-                    EventRepository.lastSequence(in: $0)
+                    $0.programState.idsReservedUntil(), $0.inboxes.newest().version,
+                    $0.events.lastSequence()
                 )
             }
         }
@@ -125,9 +125,9 @@ import Testing
             #expect(attributes[.posixPermissions] as? Int == 0o600)
         }
         #expect(report.lines.contains("The secret beside the backup was restored, too."))
-        let database = try Store.open(folder.database, world: fixture.world).database
+        let database = try Store.open(folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
-        #expect(try BadgeAudit(database).differences.isEmpty && BadgeAudit(database).inboxes == 1)
+        #expect(try BadgeAudit(Store(database)).differences.isEmpty && BadgeAudit(Store(database)).inboxes == 1)
     }
 
     // MARK: - What was owed
@@ -155,9 +155,9 @@ import Testing
         #expect(try Self.states(folder) == accepted + Array(repeating: "superseded restored 10", count: 4))
         #expect(report.settled == 4)
         try Database.read(path: folder.database) { connection in
-            let due = try DeviceTokenRepository.dueLanes(in: connection)
+            let due = try connection.deviceTokens.dueLanes(nil)
             #expect(due.isEmpty)
-            let devices = try DeviceTokenRepository.schedules(inbox: 1, in: connection)
+            let devices = try connection.deviceTokens.schedules(inbox: 1)
             #expect(devices.allSatisfy { !$0.isInFlight && $0.sending == nil && $0.badgeDueAt == nil })
             #expect(devices.allSatisfy { $0.toldCount == nil })
             #expect(devices.allSatisfy { $0.attempted }, "so the next change of the badge is told to them")
@@ -171,12 +171,12 @@ import Testing
         let new = NewNotification(
             userIDs: names, content: NotificationContent(title: "T", body: "", category: nil, deepLink: nil, data: nil),
             push: .standard, isForMany: true)
-        _ = try await fixture.database.write { try fixture.publisher.begin(new, app: "default", key: nil, in: $0) }
+        _ = try await fixture.store.write { try fixture.publisher.begin(new, app: "default", key: nil, in: $0) }
         let folder = try Self.restored(fixture, pushesOwed: pushesOwed).folder
-        let database = try Store.open(folder.database, world: fixture.world).database
+        let database = try Store.open(folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
         let publisher = Publisher(
-            database: database, ids: try Publisher.generator(for: database, world: fixture.world),
+            database: Store(database), ids: try Publisher.generator(for: Store(database), world: fixture.world),
             badgePushes: fixture.badgePushes, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         await publisher.finish(try publisher.unfinished())
         let counts = try database.read { connection in
@@ -251,13 +251,14 @@ import Testing
         settings.notificationsMilliseconds = 100 * day * 1_000
         func retain(_ database: Database) async throws {
             let inboxes = Inboxes(
-                database: database, world: fixture.world, badgePushes: fixture.badgePushes, badgeCache: BadgeCache(capacity: 10))
+                database: Store(database), world: fixture.world, badgePushes: fixture.badgePushes,
+                badgeCache: BadgeCache(capacity: 10))
             let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
             try await Housekeeping(
-                database: database, settings: settings, world: fixture.world, logger: logger, pause: .zero
+                database: Store(database), settings: settings, world: fixture.world, logger: logger, pause: .zero
             ).retain(inboxes)
         }
-        var last = try #require(try fixture.database.read { try InboxRepository.newest(in: $0).change })
+        var last = try #require(try fixture.store.read { try $0.inboxes.newest().change })
         if hasRun {
             fixture.clock.advance(seconds: day)
             last = fixture.clock.now
@@ -265,9 +266,9 @@ import Testing
         }
         fixture.clock.jump(seconds: 365 * day)
         let folder = try Self.restored(fixture).folder
-        let database = try Store.open(folder.database, world: fixture.world).database
+        let database = try Store.open(folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
-        #expect(try database.read { try ProgramStateRepository.retainedAt(in: $0) } == last)
+        #expect(try database.read { try $0.programState.retainedAt() } == last)
         func left() throws -> Int64? {
             try database.read { try $0.first("SELECT count(*) FROM notifications") { $0.int(0) } }
         }
@@ -372,7 +373,7 @@ import Testing
     func downgrade() async throws {
         let fixture = try Fixture()
         let id = try await fixture.create()
-        fixture.database.close()
+        try fixture.database.close()
         let path = fixture.folder.database
         let next = Migration(version: 1_000, name: "next", sql: "CREATE TABLE next (id INTEGER)")
         try Migrator(migrations: Migrations.all + [next], applicationID: Migrations.applicationID).migrate(path: path)

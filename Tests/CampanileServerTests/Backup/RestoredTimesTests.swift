@@ -6,7 +6,7 @@ import Testing
 @testable import CampanileServer
 
 /// For a day after a restore the ids are ahead of the clock. The times that are told, and what follows from them, are the clock's.
-@Suite("Times after a restore", .endsIfItHangs) struct RestoredTimesTests {
+@Suite("Times after a restore", .endsIfItHangs, .aboutTheFile) struct RestoredTimesTests {
     private static let hour: Int64 = 3_600
 
     /// Where Alice has the device "a", and the clock with which that was.
@@ -77,7 +77,7 @@ import Testing
         let fixture = try await Self.restored()
         func run() async throws -> Int {
             try await InboxRetention(
-                database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: Self.hour * 1_000, perInbox: nil,
+                database: fixture.store, inboxes: fixture.inboxes, ageMilliseconds: Self.hour * 1_000, perInbox: nil,
                 pause: .zero
             ).run(now: fixture.clock.now).deleted
         }
@@ -100,8 +100,8 @@ import Testing
         fixture.clock.advance(seconds: 10)
         for id in [owed, none] { try await fixture.inboxes.delete(id, fixture.alice, device: nil) }
         fixture.clock.advance(seconds: Self.hour)
-        #expect(try OwedAlerts.count(fixture.database).values.map(\.oldest) == [time])
-        let page = try await DeliverySearch(database: fixture.database).page(DeliveryFilter(app: AppName.standard))
+        #expect(try OwedAlerts.count(fixture.store).values.map(\.oldest) == [time])
+        let page = try await DeliverySearch(database: fixture.store).page(DeliveryFilter(app: AppName.standard))
         let times = page.json(next: nil)["deliveries"]?.array.prefix(2).map { $0["created_at"]?.string }
         #expect(times == [time.description, time.description])
     }

@@ -31,7 +31,8 @@ struct WrongFile: Sendable, CustomTestStringConvertible {
             "host: 127.0.0.256",
             #"file:1: host must be an IP address or a host name, without scheme and port, and is "127.0.0.256""#),
         .init("host: true", "file:1: host must be text, and is a boolean; in quotes it would be text"),
-        .init("database: ':memory:'", "file:1: database must be the path of a file; a database in memory or an URI is not one"),
+        .init(
+            "database: ':memory:'", "file:1: database must be the path of a file, or postgres://user@host/name; this is neither"),
         .init("database: '{dir}'", #"file:1: database must be a file, and "{dir}" is a directory"#),
         .init("console: yes", #"file:1: console must be true or false, and is "yes""#),
         .init("console: 'true'", "file:1: console must be true or false, without quotes"),

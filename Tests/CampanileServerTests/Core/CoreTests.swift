@@ -37,6 +37,24 @@ import Testing
         #expect(ids.next(after: floor) > floor)
     }
 
+    @Test("an id that follows another machine's, which is ahead, leaves the ids after it where the clock is")
+    func otherMachine() {
+        let clock = HandClock()
+        let chance = Mutex<UInt64>(3)
+        let ids = UUIDv7Generator(
+            startingAfter: 0, isAlone: false, now: { clock.now.milliseconds },
+            random: { chance.withLock { SplitMix.next(&$0) } })
+        let before = ids.next()
+        var ahead = UUIDv7(high: UInt64(clock.now.milliseconds + 31_536_000_000) << 16 | 0x7000, low: 0b10 << 62)
+        for _ in 0..<100 {
+            let next = ids.next(after: ahead)
+            #expect(next > ahead && next.milliseconds - ahead.milliseconds <= 1)
+            ahead = next
+        }
+        let after = ids.next(after: before)
+        #expect(after > before && after.milliseconds == clock.now.milliseconds)
+    }
+
     @Test(
         "text that is no UUID of version 7 is refused",
         arguments: [

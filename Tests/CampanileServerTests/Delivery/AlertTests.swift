@@ -371,7 +371,7 @@ import Testing
             fixture.clock.advance(seconds: 3_600)
         }
         let delivery = try #require(
-            try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }.first)
+            try fixture.store.read { try $0.deliveries.list(notification: id) }.first)
         #expect(delivery.state == .owed && delivery.attempts == 0)
         let answers = try JSONValue(parsing: Array((delivery.answers ?? "").utf8)).array
         #expect(answers.count == Limits.answersPerDelivery)
@@ -383,7 +383,7 @@ import Testing
 
 extension Fixture {
     func states(of notification: UUIDv7) throws -> [DeliveryState] {
-        try database.read { try DeliveryRepository.list(notification: notification, in: $0) }.map(\.state)
+        try store.read { try $0.deliveries.list(notification: notification) }.map(\.state)
     }
 
     /// The badge is cleared while the first push is under way.

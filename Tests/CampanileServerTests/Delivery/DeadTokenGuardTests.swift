@@ -22,7 +22,8 @@ import Testing
                 device: PushDevice(token: "t\(number)", platform: .ios, provider: provider, environment: .production),
                 badge: .none, sentAt: start)
             return AnsweredPush(
-                push: ClaimedPush(message, device: DeviceID(Int64(number)), registeredAt: start, delivery: nil, attempt: 1),
+                push: ClaimedPush(
+                    message, DeviceSchedule(inFlightTo: DeviceID(Int64(number)), registeredAt: start), delivery: nil, attempt: 1),
                 answer: .saying(outcome), at: start)
         }
     }

@@ -70,8 +70,8 @@ struct ImmediateCourier: Sendable {
         self.provider = provider
         self.log = log
         deliveryWorker = DeliveryWorker(
-            database: fixture.database, world: fixture.world, badgePushes: fixture.badgePushes, options: options,
-            lease: Fixture.lease, providers: { _ in provider }, ids: fixture.ids,
+            database: fixture.store, world: fixture.world, badgePushes: fixture.badgePushes, options: options,
+            leases: ShardLeases(alone: Fixture.lease), providers: { _ in provider }, ids: fixture.ids,
             logger: log.logger)
     }
 
@@ -85,7 +85,7 @@ struct ImmediateCourier: Sendable {
     /// What the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
     func conditions() throws -> [Lane: LaneCondition] {
         let told = Dictionary(uniqueKeysWithValues: deliveryWorker.conditions.map { ($0.lane, $0.condition) })
-        let rows = try fixture.database.read { try LaneConditionRepository.all(in: $0) }
+        let rows = try fixture.store.read { try $0.laneConditions.all() }
         let written = Dictionary(uniqueKeysWithValues: rows.map { ($0.lane, $0.condition) })
         #expect(written == told)
         return told
@@ -97,15 +97,15 @@ extension Fixture {
     func makeUsers(_ count: Int, devicesEach: Int, app: String) async throws -> [User] {
         let now = clock.now
         let users = (0..<count).map { User(app: app, userID: "user-\($0)") }
-        try await database.write { transaction in
+        try await store.write { transaction in
             for (number, user) in users.enumerated() {
-                let inbox = try InboxRepository.making(app: app, userID: user.userID, in: transaction).id
+                let inbox = try transaction.inboxes.making(app: app, userID: user.userID).id
                 for device in 0..<devicesEach {
                     let digits = String(number * devicesEach + device, radix: 16)
                     let token = DeviceToken(
                         token: String(repeating: "0", count: 64 - digits.count) + digits, platform: .ios,
                         provider: .apns, environment: .production, appVersion: nil, locale: nil, lastRegisteredAt: now)
-                    _ = try DeviceTokenRepository.insert(token, app: app, inbox: inbox, in: transaction)
+                    _ = try transaction.deviceTokens.insert(token, app: app, inbox: inbox)
                 }
             }
         }
@@ -116,7 +116,7 @@ extension Fixture {
     func attempts(of notifications: [UUIDv7]) throws -> Int {
         var sum = 0
         for id in notifications {
-            let deliveries = try database.read { try DeliveryRepository.list(notification: id, in: $0) }
+            let deliveries = try store.read { try $0.deliveries.list(notification: id) }
             for delivery in deliveries { sum += Int(delivery.attempts) }
         }
         return sum
@@ -298,7 +298,7 @@ extension Fixture {
         #expect(try fixture.registry.list(user).count == 30)
         #expect(try fixture.attempts(of: [id]) == 0)
         #expect(bench.deliveryWorker.conditions.map { $0.lane } == [lane])
-        let written = try fixture.database.read { try LaneConditionRepository.all(in: $0) }
+        let written = try fixture.store.read { try $0.laneConditions.all() }
         #expect(written.map { $0.lane } == [lane])
 
         bench.provider.answer { _ in .accepted }

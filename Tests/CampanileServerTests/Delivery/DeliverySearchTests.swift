@@ -10,7 +10,7 @@ import Testing
     private static let shop = User(app: "shop", userID: "bob")
 
     private static func page(_ fixture: Fixture, _ filter: DeliveryFilter) async throws -> DeliverySearch.Page {
-        try await DeliverySearch(database: fixture.database).page(filter)
+        try await DeliverySearch(database: fixture.store).page(filter)
     }
 
     /// Every page, to the end.
@@ -107,12 +107,12 @@ import Testing
     @Test("the states that the index has are those that the program looks for with it")
     func index() async throws {
         let fixture = try Fixture()
-        for state in DeliveryRepository.indexedStates { #expect(DeliveryState(rawValue: state) != nil) }
+        for state in sqliteIndexedStates { #expect(DeliveryState(rawValue: state) != nil) }
         try await Self.fill(fixture, 10, rare: 5)
         let sql = try await fixture.database.write {
             try $0.connection.first("SELECT sql FROM sqlite_schema WHERE name = 'deliveries_unsuccessful'") { $0.text(0) }
         }
         let named = (sql ?? "").matches(of: /state = '([a-z]+)'/).map { String($0.1) }
-        #expect(Set(named) == DeliveryRepository.indexedStates)
+        #expect(Set(named) == sqliteIndexedStates)
     }
 }

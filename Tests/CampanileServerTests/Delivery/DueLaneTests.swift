@@ -18,13 +18,14 @@ import Testing
             try await fixture.create(user)
         }
         // In the lane of FCM the app "a" has nothing due any more.
-        let claims = DeliveryClaims(badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, lease: 9)
+        let claims = DeliveryClaims(
+            badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, leases: ShardLeases(alone: 9))
         let now = fixture.clock.now
-        let claimed = try await fixture.database.write {
+        let claimed = try await fixture.store.write {
             try claims.claim(Lane(app: "a", provider: .fcm), limit: 10, looks: 10, in: $0)
         }
         #expect(claimed.count == 1)
-        let lanes = try fixture.database.read { try DeviceTokenRepository.dueLanes(in: $0) }
+        let lanes = try fixture.store.read { try $0.deviceTokens.dueLanes(nil) }
         let found = lanes.map { "\($0.lane.app) \($0.lane.provider.rawValue)" }
         #expect(found == ["a apns", "b apns", "b fcm", "c apns", "c fcm"])
         let moments = Dictionary(uniqueKeysWithValues: zip(found, lanes.map { now.milliseconds - $0.at.milliseconds }))

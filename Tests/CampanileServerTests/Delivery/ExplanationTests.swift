@@ -11,7 +11,7 @@ import Testing
         outcome: .unavailable(afterMilliseconds: nil), status: 503, reason: "ServiceUnavailable")
 
     private func explain(_ id: UUIDv7, _ fixture: Fixture, app: String? = nil) throws -> Explanation {
-        try #require(try Explanation(id, app: app, fixture.database))
+        try #require(try Explanation(id, app: app, fixture.store))
     }
 
     /// The one delivery of a notification, as a producer sees it.
@@ -70,7 +70,7 @@ import Testing
         let id = try await fixture.create()
         let at = fixture.clock.now
         _ = try await fixture.sent()
-        let records = try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }
+        let records = try fixture.store.read { try $0.deliveries.list(notification: id) }
         #expect(records.count == 1)
         #expect(records.allSatisfy { $0.answers == nil })
         let told = try delivery(id, fixture)
@@ -184,11 +184,11 @@ import Testing
         try await fixture.register("a")
         let id = try await fixture.create()
         _ = try await fixture.sent()
-        let own = try Explanation(id, app: "default", fixture.database)?.notification
+        let own = try Explanation(id, app: "default", fixture.store)?.notification
         #expect(own == id)
-        let foreign = try Explanation(id, app: "other", fixture.database)?.notification
+        let foreign = try Explanation(id, app: "other", fixture.store)?.notification
         #expect(foreign == nil)
-        let unknown = try Explanation(fixture.ids.next(), app: nil, fixture.database)?.notification
+        let unknown = try Explanation(fixture.ids.next(), app: nil, fixture.store)?.notification
         #expect(unknown == nil)
     }
 

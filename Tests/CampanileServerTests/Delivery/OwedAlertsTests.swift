@@ -15,7 +15,7 @@ import Testing
         try await fixture.register("a")
         try await fixture.register("b")
         try await fixture.register("c", shop, platform: .android)
-        #expect(try OwedAlerts.count(fixture.database) == [:])
+        #expect(try OwedAlerts.count(fixture.store) == [:])
         let first = fixture.clock.now
         try await fixture.create()
         fixture.clock.advance(seconds: 60)
@@ -24,20 +24,20 @@ import Testing
         try await fixture.create(shop)
         let ios = Lane(app: "default", provider: .apns)
         let android = Lane(app: "shop", provider: .fcm)
-        let tallies = try OwedAlerts.count(fixture.database)
+        let tallies = try OwedAlerts.count(fixture.store)
         #expect(tallies == [ios: .init(count: 4, oldest: first), android: .init(count: 1, oldest: second)])
         // One that its provider can't take yet stays owed since its creation, whenever it is due.
         let busy = PushAnswer(outcome: .deviceBusy(afterMilliseconds: 600_000), status: 429, reason: nil)
         fixture.provider.answer { $0.app == "shop" ? .accepted : busy }
         _ = try await fixture.sent()
-        #expect(try OwedAlerts.count(fixture.database) == [ios: .init(count: 4, oldest: first)])
+        #expect(try OwedAlerts.count(fixture.store) == [ios: .init(count: 4, oldest: first)])
     }
 
     @Test("a count serves for two seconds")
     func shared() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
-        let owed = OwedAlerts(database: fixture.database, world: fixture.world)
+        let owed = OwedAlerts(database: fixture.store, world: fixture.world)
         #expect(try await owed.byLane() == [:])
         try await fixture.create()
         fixture.clock.advance(milliseconds: 1_999)
@@ -56,7 +56,7 @@ import Testing
                 release.wait()
                 return clock.monotonic
             }, random: { 0 })
-        let owed = OwedAlerts(database: fixture.database, world: world)
+        let owed = OwedAlerts(database: fixture.store, world: world)
         let (one, other) = (owed.current(), owed.current())
         #expect(one == other)
         for _ in 0..<4 { release.signal() }
@@ -75,7 +75,7 @@ import Testing
                 if isSlow.load(ordering: .relaxed) { clock.advance(milliseconds: 1_000) }
                 return clock.monotonic
             }, random: { 0 })
-        let owed = OwedAlerts(database: fixture.database, world: world)
+        let owed = OwedAlerts(database: fixture.store, world: world)
         #expect(try await owed.byLane() == [:])
         isSlow.store(false, ordering: .relaxed)
         try await fixture.create()
@@ -85,12 +85,12 @@ import Testing
         #expect(try await owed.byLane().values.map(\.count) == [1])
     }
 
-    @Test("after a failure the next one counts again")
+    @Test("after a failure the next one counts again", .aboutTheFile)
     func failure() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
         try await fixture.create()
-        let owed = OwedAlerts(database: fixture.database, world: fixture.world)
+        let owed = OwedAlerts(database: fixture.store, world: fixture.world)
         try DisplacedFileTests.Deed.moved.do(fixture.folder)
         await #expect(throws: (any Error).self) { try await owed.byLane() }
         DisplacedFileTests.Deed.moved.undo(fixture.folder)

@@ -24,7 +24,7 @@ import Testing
             users = try await fixture.makeUsers(30, devicesEach: 40, app: "default")
         }
 
-        func create(in transaction: Transaction) throws -> [Publisher.Created] {
+        func create(in transaction: any StoreTransaction) throws -> [Publisher.Created] {
             try users.flatMap { user in
                 let new = NewNotification(
                     userIDs: [user.userID],
@@ -36,7 +36,7 @@ import Testing
         }
 
         func create() async throws -> [Publisher.Created] {
-            try await fixture.database.write { try create(in: $0) }
+            try await fixture.store.write { try create(in: $0) }
         }
 
         /// How many of the pushes were claimed where they were created: they are in flight until the delivery worker settles them.
@@ -61,7 +61,7 @@ import Testing
         let crowd = try await Crowd()
         for _ in 0..<3 {
             await #expect(throws: Failure.self) {
-                try await crowd.fixture.database.write { transaction in
+                try await crowd.fixture.store.write { transaction in
                     _ = try crowd.create(in: transaction)
                     throw Failure()
                 }
@@ -75,7 +75,7 @@ import Testing
     @Test("a transaction that is run twice because of another one counts once")
     func twice() async throws {
         let crowd = try await Crowd()
-        let database = crowd.fixture.database
+        let database = try crowd.fixture.database
         let gate = DispatchSemaphore(value: 0)
         let runs = Counter()
         let holds = Counter()
@@ -97,7 +97,7 @@ import Testing
         while database.waitingWrites < 1 { await Task.yield() }
         let spoiled = Task {
             try await database.write { transaction in
-                _ = try InboxRepository.making(app: "other", userID: "nobody", in: transaction)
+                _ = try transaction.inboxes.making(app: "other", userID: "nobody")
                 throw Failure()
             }
         }

@@ -23,7 +23,7 @@ import Testing
     }
 
     private func deliveries(_ id: UUIDv7, _ fixture: Fixture) throws -> [DeliveryReport] {
-        try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }
+        try fixture.store.read { try $0.deliveries.list(notification: id) }
     }
 
     private func alerts(_ fixture: Fixture) -> [PushAlert] {
@@ -50,7 +50,7 @@ import Testing
         let records = try deliveries(id, fixture)
         #expect(records.map(\.state) == [.accepted])
         #expect(records.map(\.reason) == [app.hasLink ? nil : .withoutLink])
-        let json = try #require(try Explanation(id, app: nil, fixture.database)).json
+        let json = try #require(try Explanation(id, app: nil, fixture.store)).json
         #expect(json["deliveries"]?.array.first?["reason"] == (app.hasLink ? .null : "without_link"))
         // The inbox keeps the link: the app that reads it may be another.
         #expect(try fixture.inboxes.notification(id, fixture.alice).content.deepLink == "/home/new?x=1")
@@ -83,7 +83,7 @@ import Testing
         #expect(records.map(\.reason) == [.appVersion, nil])
         #expect(records.map(\.settledAt) == [at, at])
         #expect(records.map(\.attempts) == [0, 1])
-        let lines = try #require(try Explanation(id, app: nil, fixture.database)).lines
+        let lines = try #require(try Explanation(id, app: nil, fixture.store)).lines
         #expect(lines.first == "…aaaaaa, apns: withheld, 0 attempts, because the app is too old for the screen of its deep link")
         // As with push: false, the number comes with the others of two seconds.
         #expect(try await fixture.sent() == [])

@@ -51,7 +51,7 @@ import Testing
         fixture.clock.advance(seconds: 1)
         let lane = Lane(app: "default", provider: .apns)
         let claims = bench.deliveryWorker.claims
-        let claimed = try await fixture.database.write {
+        let claimed = try await fixture.store.write {
             try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, in: $0)
         }
         #expect(claimed.isEmpty)

@@ -17,24 +17,30 @@ import Testing
             userIDs: [user.userID],
             content: NotificationContent(title: "T", body: "B", category: nil, deepLink: nil, data: nil), push: .standard,
             isForMany: false)
-        try await fixture.database.write { transaction in
+        try await fixture.store.write { transaction in
             for _ in 0..<count { _ = try fixture.publisher.begin(new, app: user.app, key: nil, in: transaction) }
         }
     }
 
     /// How many deliveries are in a state in the table, whatever the calls say.
-    private static func count(_ state: String, _ database: Database) throws -> Int {
-        try database.read {
-            try $0.first("SELECT count(*) FROM deliveries WHERE state = ?1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
+    private static func count(_ state: String, _ store: Store) throws -> Int {
+        switch store.base {
+        case .sqlite(let database):
+            try database.read {
+                try $0.first("SELECT count(*) FROM deliveries WHERE state = ?1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
+            }
+        case .postgres(let database):
+            try database.read {
+                try $0.first("SELECT count(*) FROM deliveries WHERE state = $1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
+            }
         }
     }
 
     /// What a producer is told of all notifications.
-    private static func told(_ database: Database) throws -> Set<String> {
-        let ids = try database.read { try $0.all("SELECT DISTINCT notification_id FROM deliveries") { $0.id(0) } }
-        return try Set(
-            ids.flatMap { id in
-                try database.read { try DeliveryRepository.list(notification: id, in: $0) }.map {
+    private static func told(_ fixture: Fixture) throws -> Set<String> {
+        try Set(
+            fixture.ids("SELECT DISTINCT notification_id FROM deliveries").flatMap { id in
+                try fixture.store.read { try $0.deliveries.list(notification: id) }.map {
                     "\($0.state) \($0.token?.first ?? "-") \($0.dueAt == nil) \($0.settledAt == nil)"
                 }
             })
@@ -42,21 +48,22 @@ import Testing
 
     /// Settles one transaction's part, as the delivery worker does.
     private static func settleSome(_ fixture: Fixture) async throws {
-        try await fixture.database.write { try DepartedDeviceRepository.settleSome(in: $0) }
+        try await fixture.store.write { try $0.settleDeparted() }
     }
 
     /// Another start of the server on the same file: what it sends.
     private static func restarted(_ fixture: Fixture) async throws -> [PushMessage] {
-        let database = try Store.open(fixture.folder.database, world: fixture.world).database
+        let database = try Store.open(fixture.folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
         let (provider, lease) = (RecordingProvider(), Fixture.lease + 1)
         let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         let worker = DeliveryWorker(
-            database: database, world: fixture.world, badgePushes: fixture.badgePushes, options: DeliveryOptions(), lease: lease,
+            database: Store(database), world: fixture.world, badgePushes: fixture.badgePushes, options: DeliveryOptions(),
+            leases: ShardLeases(alone: lease),
             providers: { _ in provider }, ids: fixture.ids, logger: logger)
-        _ = await LeaseRecovery(database: database, lease: lease, resendsUnanswered: true, logger: logger).run()
+        _ = await LeaseRecovery(database: Store(database), lease: lease, resendsUnanswered: true, logger: logger).run()
         try await worker.sendDue()
-        #expect(try database.read { try !DepartedDeviceRepository.isAny(in: $0) }, "the rest was settled")
+        #expect(try database.read { try !$0.departedDevices.isAny() }, "the rest was settled")
         return provider.messages
     }
 
@@ -66,12 +73,12 @@ import Testing
         try await fixture.register("a")
         try await Self.owe(Self.many, to: fixture.alice, fixture)
         try await fixture.register("a", Self.bob)
-        #expect(try Self.count("gone", fixture.database) == Self.limit)
-        #expect(try Self.told(fixture.database) == ["gone a true false"])
+        #expect(try Self.count("gone", fixture.store) == Self.limit)
+        #expect(try Self.told(fixture) == ["gone a true false"])
         try await Self.owe(1, to: Self.bob, fixture)
         #expect(try await fixture.sent() == ["alert a 1"])
-        #expect(try Self.count("gone", fixture.database) == Self.many)
-        #expect(try Self.told(fixture.database) == ["gone a true false", "accepted a true false"])
+        #expect(try Self.count("gone", fixture.store) == Self.many)
+        #expect(try Self.told(fixture) == ["gone a true false", "accepted a true false"])
     }
 
     @Test("to operators, too, all of it is settled from then on: in the search, the glance and the count of what is owed")
@@ -81,7 +88,7 @@ import Testing
         try await Self.owe(Self.many, to: fixture.alice, fixture)
         try await fixture.register("a", Self.bob)
         try await Self.owe(3, to: Self.bob, fixture)
-        #expect(try Self.count("owed", fixture.database) == Self.many - Self.limit + 3, "most of it isn't settled yet")
+        #expect(try Self.count("owed", fixture.store) == Self.many - Self.limit + 3, "most of it isn't settled yet")
         func found(_ state: String) async throws -> [OperatedDelivery] {
             var filter = DeliveryFilter(app: "default")
             filter.state = state
@@ -92,12 +99,12 @@ import Testing
             #expect(gone.count == Self.many && gone.allSatisfy { $0.userID == "alice" && $0.report.state == .gone })
             #expect(Set(gone.map(\.report.id)).count == Self.many)
             #expect(try await found("owed").map(\.userID) == ["bob", "bob", "bob"])
-            let glance = try Glance(fixture.database, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
+            let glance = try Glance(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
             #expect(glance.contains("last hour  \(Self.many + 3) created, \(Self.many) gone, 3 owed"), "\(glance)")
-            #expect(try OwedAlerts.count(fixture.database).values.map(\.count) == [3])
+            #expect(try OwedAlerts.count(fixture.store).values.map(\.count) == [3])
             try await Self.settleSome(fixture)
         }
-        #expect(try Self.count("gone", fixture.database) == Self.many)
+        #expect(try Self.count("gone", fixture.store) == Self.many)
     }
 
     @Test("a few are settled at once, and nothing is noted for later", arguments: [0, 1, limit - 1])
@@ -106,8 +113,8 @@ import Testing
         try await fixture.register("a")
         try await Self.owe(count, to: fixture.alice, fixture)
         try await fixture.register("a", Self.bob)
-        #expect(try Self.count("gone", fixture.database) == count)
-        #expect(try fixture.database.read { try !DepartedDeviceRepository.isAny(in: $0) })
+        #expect(try Self.count("gone", fixture.store) == count)
+        #expect(try fixture.store.read { try !$0.departedDevices.isAny() })
     }
 
     @Test("a server killed after any step sends nothing of the former user's to the new one", arguments: 0...3, [false, true])
@@ -118,18 +125,17 @@ import Testing
         if isInFlight { #expect(try await fixture.claimDue().count == 1) }
         try await fixture.register("a", Self.bob)
         for step in 1...4 where step <= steps {
-            let before = try Self.count("gone", fixture.database)
+            let before = try Self.count("gone", fixture.store)
             try await Self.settleSome(fixture)
-            #expect(try Self.count("gone", fixture.database) - before <= Self.limit)
+            #expect(try Self.count("gone", fixture.store) - before <= Self.limit)
         }
         try await Self.owe(1, to: Self.bob, fixture)
-        fixture.database.close()
+        try fixture.database.close()
         let messages = try await Self.restarted(fixture)
         #expect(messages.allSatisfy { $0.userID == "bob" }, "\(messages.map(\.userID))")
         #expect(messages.map(\.summary).contains("alert a 1"))
-        let database = try Store.open(fixture.folder.database, world: fixture.world).database
-        #expect(try Self.told(database) == ["gone a true false", "accepted a true false"])
-        database.close()
+        let again = try Fixture(on: .sqlite, folder: fixture.folder, clock: fixture.clock)
+        #expect(try Self.told(again) == ["gone a true false", "accepted a true false"])
     }
 
     /// How many steps SQLite makes in the longest transaction that settles a part of what is left, when the new user is owed so many.
@@ -158,7 +164,7 @@ import Testing
                 """)
         }
         var longest = 0
-        while try fixture.database.read({ try DepartedDeviceRepository.isAny(in: $0) }) {
+        while try fixture.store.read({ try $0.departedDevices.isAny() }) {
             let steps = try await fixture.database.write { transaction in
                 let steps = UnsafeMutablePointer<Int>.allocate(capacity: 1)
                 steps.initialize(to: 0)
@@ -169,12 +175,12 @@ import Testing
                 }
                 sqlite3_progress_handler(transaction.connection.handle, 1, count, steps)
                 defer { sqlite3_progress_handler(transaction.connection.handle, 0, nil, nil) }
-                try DepartedDeviceRepository.settleSome(in: transaction)
+                try transaction.settleDeparted()
                 return steps.pointee
             }
             longest = max(longest, steps)
         }
-        #expect(try Self.count("gone", fixture.database) == many && Self.count("owed", fixture.database) == count)
+        #expect(try Self.count("gone", fixture.store) == many && Self.count("owed", fixture.store) == count)
         return longest
     }
 
@@ -200,8 +206,8 @@ import Testing
         try await Self.owe(1, to: fixture.alice, fixture)
         let messages = try await fixture.sent()
         #expect(messages == ["alert a \(Self.many + 1)"])
-        #expect(try Self.count("gone", fixture.database) == Self.many + 2)
-        #expect(try Self.count("accepted", fixture.database) == 1)
+        #expect(try Self.count("gone", fixture.store) == Self.many + 2)
+        #expect(try Self.count("accepted", fixture.store) == 1)
     }
 
     @Test("until all of it is settled one that comes back stays where it is, in every transaction")
@@ -212,11 +218,11 @@ import Testing
         try await fixture.register("a", Self.bob)
         let device = try #require(fixture.registry.list(Self.bob).first)
         for step in 1...2 {
-            #expect(try await fixture.database.write { try fixture.registry.register(device, fixture.alice, in: $0) } == nil)
-            #expect(try Self.count("gone", fixture.database) == Self.limit * (1 + step))
+            #expect(try await fixture.store.write { try fixture.registry.register(device, fixture.alice, in: $0) } == nil)
+            #expect(try Self.count("gone", fixture.store) == Self.limit * (1 + step))
             #expect(try fixture.registry.list(Self.bob).count == 1)
         }
-        #expect(try await fixture.database.write { try fixture.registry.register(device, fixture.alice, in: $0) } != nil)
+        #expect(try await fixture.store.write { try fixture.registry.register(device, fixture.alice, in: $0) } != nil)
         #expect(try fixture.registry.list(Self.bob).isEmpty)
     }
 
@@ -228,17 +234,17 @@ import Testing
         try await fixture.register("a", Self.bob)
         fixture.clock.advance(seconds: 1)
         let device = try #require(fixture.registry.list(Self.bob).first).registered(at: fixture.clock.now)
-        let part = try await fixture.database.write {
+        let part = try await fixture.store.write {
             try fixture.registry.importDevice(device, environment: nil, fixture.alice, in: $0)
         }
         #expect(part == nil)
-        #expect(try Self.count("gone", fixture.database) == Self.limit * 2)
+        #expect(try Self.count("gone", fixture.store) == Self.limit * 2)
         #expect(try fixture.registry.list(Self.bob).count == 1 && fixture.registry.list(fixture.alice).isEmpty)
         let lines = (["b", "a", "c"] as [Character]).map { "alice,\(Fixture.token($0)),ios,\(fixture.clock.now)\n" }
         let report = try await fixture.importDevices("user_id,token,platform,last_registered_at\n" + lines.joined())
         #expect(report.counts == [ImportOutcome.made: 2, .moved: 1])
         #expect(try fixture.registry.list(fixture.alice).count == 3 && fixture.registry.list(Self.bob).isEmpty)
-        #expect(try Self.count("gone", fixture.database) == Self.limit * 3)
+        #expect(try Self.count("gone", fixture.store) == Self.limit * 3)
         #expect(try await fixture.sent() == [])
     }
 
@@ -248,16 +254,16 @@ import Testing
         try await fixture.register("a")
         try await Self.owe(Self.many, to: fixture.alice, fixture)
         try await fixture.registry.delete(Fixture.token("a"), fixture.alice)
-        #expect(try Self.count("gone", fixture.database) == Self.limit)
-        #expect(try Self.told(fixture.database) == ["gone a true false"])
+        #expect(try Self.count("gone", fixture.store) == Self.limit)
+        #expect(try Self.told(fixture) == ["gone a true false"])
         try await fixture.register("a")
         try await Self.owe(1, to: fixture.alice, fixture)
         if isKilled {
-            fixture.database.close()
+            try fixture.database.close()
             #expect(try await Self.restarted(fixture).map(\.summary) == ["alert a \(Self.many + 1)"])
         } else {
             #expect(try await fixture.sent() == ["alert a \(Self.many + 1)"])
-            #expect(try Self.count("gone", fixture.database) == Self.many)
+            #expect(try Self.count("gone", fixture.store) == Self.many)
         }
     }
 
@@ -270,7 +276,7 @@ import Testing
         fixture.provider.answer { _ in PushAnswer(outcome: .tokenGone(since: gone), status: 410, reason: "Unregistered") }
         #expect(try await fixture.sent().count == 1)
         #expect(try fixture.registry.list(fixture.alice).isEmpty)
-        #expect(try Self.count("gone", fixture.database) == Self.many)
+        #expect(try Self.count("gone", fixture.store) == Self.many)
     }
 
     @Test("one that moves while an alert is in flight is told its new user's number, whatever is left of the old one's")
@@ -304,9 +310,9 @@ import Testing
         _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         for part in 1...2 {
             #expect(try await fixture.claimDue().isEmpty)
-            #expect(try Self.count("superseded", fixture.database) == Limits.pointlessAlerts * part)
+            #expect(try Self.count("superseded", fixture.store) == Limits.pointlessAlerts * part)
         }
         #expect(try await fixture.sent() == ["badge a 0"])
-        #expect(try Self.count("superseded", fixture.database) == Limits.pointlessAlerts * 2 + 1)
+        #expect(try Self.count("superseded", fixture.store) == Limits.pointlessAlerts * 2 + 1)
     }
 }

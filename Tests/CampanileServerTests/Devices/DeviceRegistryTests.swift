@@ -143,7 +143,7 @@ import Testing
         #expect(try await fixture.sent().isEmpty)
         #expect(try fixture.states(of: id) == [.gone])
         #expect(
-            try fixture.database.read { try DeliveryRepository.list(notification: id, in: $0) }.first?.token == Fixture.token("a")
+            try fixture.store.read { try $0.deliveries.list(notification: id) }.first?.token == Fixture.token("a")
         )
     }
 

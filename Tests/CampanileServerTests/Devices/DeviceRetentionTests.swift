@@ -9,15 +9,15 @@ import Testing
     private static let day: Int64 = 24 * 3_600_000
 
     private static func run(_ fixture: Fixture, days: Int64 = 270) async throws -> Int {
-        try await DeviceRetention(database: fixture.database, ageMilliseconds: days * day, pause: .zero)
+        try await DeviceRetention(database: fixture.store, ageMilliseconds: days * day, pause: .zero)
             .run(now: fixture.clock.now)
     }
 
     /// The same, and in how many transactions: the last one forgets tokens that left.
     private static func counted(_ fixture: Fixture) async throws -> (removed: Int, transactions: UInt64) {
-        let before = fixture.database.writerStatistics.groupSizes.sum
+        let before = try fixture.database.writerStatistics.groupSizes.sum
         let removed = try await run(fixture)
-        return (removed, fixture.database.writerStatistics.groupSizes.sum - before)
+        return (removed, try fixture.database.writerStatistics.groupSizes.sum - before)
     }
 
     private static func tokens(_ fixture: Fixture) throws -> Set<String> {
@@ -94,7 +94,7 @@ import Testing
         let fixture = try Fixture()
         try await fixture.register("a")
         func isNews() throws -> Bool {
-            try fixture.database.read {
+            try fixture.store.read {
                 try fixture.inboxes.needsAcknowledging(.glance, fixture.alice, device: Fixture.token("a"), in: $0)
             }
         }

@@ -156,7 +156,7 @@ import Testing
         let fixture = try Fixture()
         let day: Int64 = 24 * 3_600_000
         func retain() async throws {
-            _ = try await DeviceRetention(database: fixture.database, ageMilliseconds: 270 * day, pause: .zero)
+            _ = try await DeviceRetention(database: fixture.store, ageMilliseconds: 270 * day, pause: .zero)
                 .run(now: fixture.clock.now)
         }
         try await fixture.register("a")

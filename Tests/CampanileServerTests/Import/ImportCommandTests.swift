@@ -125,10 +125,10 @@ struct ImportCommandTests {
         #expect(kills > 0, "it was never killed in the middle")
         #expect(try run(["notifications", path]).status == 0)
         #expect(try counts() == [Int64(count), Int64(count), 0])
-        let database = try Store.open(folder.database, world: .live).database
+        let database = try Store.open(folder.database, world: .live).database.sqlite
         defer { database.close() }
-        #expect(try BadgeAudit(database).differences.isEmpty)
-        #expect(try database.read { try InboxRepository.sums(in: $0).notifications } == Int64(count))
+        #expect(try BadgeAudit(Store(database)).differences.isEmpty)
+        #expect(try database.read { try $0.inboxes.sums().notifications } == Int64(count))
     }
 
     @Test("beside a running server: it serves what came in, without another start")

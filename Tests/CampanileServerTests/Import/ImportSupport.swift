@@ -49,23 +49,23 @@ extension Fixture {
             app: app, rules: rules, policy: badgePushes.policy,
             deliveriesMilliseconds: Configuration.Retention().deliveriesMilliseconds, random: world.random)
         return try await FileImport(
-            work: work, database: database, world: world, isAlone: true, progress: { _, _, _ in }, isStopped: isStopped
+            work: work, database: store, world: world, isAlone: true, progress: { _, _, _ in }, isStopped: isStopped
         ).run(try SourceFile(text, named: name).open(), isDryRun: isDryRun)
     }
 
     func importDevices(_ text: String, isDryRun: Bool = false) async throws -> ImportReport {
         let work = DeviceImport(app: AppName.standard, registry: registry)
         return try await FileImport(
-            work: work, database: database, world: world, isAlone: true, progress: { _, _, _ in }, isStopped: { false }
+            work: work, database: store, world: world, isAlone: true, progress: { _, _, _ in }, isStopped: { false }
         ).run(try SourceFile(text).open(), isDryRun: isDryRun)
     }
 
     /// The titles of a user's notifications as the list shows them, the unread ones with a star.
     func titles(_ user: User? = nil) throws -> [String] {
         var titles: [String] = []
-        try database.read { connection in
+        try store.read { connection in
             guard let inbox = try (user ?? alice).inbox(in: connection) else { return }
-            _ = try NotificationRepository.page(NotificationFilter(limit: 100_000), inbox: inbox, in: connection) { row in
+            _ = try connection.notifications.page(NotificationFilter(limit: 100_000), inbox: inbox) { row in
                 titles.append(String(decoding: row.title, as: UTF8.self) + (row.readAt == nil ? "*" : ""))
             }
         }
@@ -73,7 +73,7 @@ extension Fixture {
     }
 
     func importedCount() throws -> Int64 {
-        try database.read { try $0.first("SELECT count(*) FROM imported_entries") { $0.int(0) } } ?? 0
+        try number("SELECT count(*) FROM imported_entries") ?? 0
     }
 
     /// Everything that an import could have changed.

@@ -61,7 +61,7 @@ import Testing
             #expect(try fixture.badge(user).count == 0)
             #expect(try fixture.badge(user).unreadCount == Int64(sorted.count { $0.hasSuffix("*") }))
         }
-        #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+        #expect(try BadgeAudit(fixture.store).differences.isEmpty)
         let contents = try fixture.contents()
         let third = try await fixture.importNotifications(Fixture.header + text)
         #expect(third[.made] == 0 && third[.known] == 700)
@@ -77,7 +77,7 @@ import Testing
         let ids = try fixture.database.read { try $0.all("SELECT id FROM notifications ORDER BY id") { $0.id(0) } }
         try await fixture.inboxes.delete(ids[1], fixture.alice, device: nil)
         let gone = try await InboxRetention(
-            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: 5 * day, perInbox: nil, pause: .zero
+            database: fixture.store, inboxes: fixture.inboxes, ageMilliseconds: 5 * day, perInbox: nil, pause: .zero
         ).run(now: fixture.clock.now)
         #expect(try gone.deleted == 1 && fixture.titles() == [])
         #expect(try await fixture.importNotifications(text)[.known] == 2)
@@ -100,7 +100,7 @@ import Testing
         }
         #expect(try badge() == [3, 8])
         _ = try await InboxRetention(
-            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: 5 * day, perInbox: nil, pause: .zero
+            database: fixture.store, inboxes: fixture.inboxes, ageMilliseconds: 5 * day, perInbox: nil, pause: .zero
         ).run(now: fixture.clock.now)
         #expect(try badge() == [3, 3])
     }
@@ -162,7 +162,7 @@ import Testing
         #expect(try fixture.badge().count == 0)
         try await fixture.create()
         #expect(try fixture.badge().count == (policy == .unread ? 10 : 1))
-        #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+        #expect(try BadgeAudit(fixture.store).differences.isEmpty)
     }
 
     @Test("with all of them read the number is 0, and the next notification counts as one")
@@ -182,14 +182,14 @@ import Testing
     @Test("another policy at the next start leaves nothing out, and tells whose number that changes")
     func otherPolicy() async throws {
         let fixture = try Fixture(.unread)
-        try await fixture.database.write { _ = try fixture.badgePushes.adoptPolicy(in: $0) }
+        try await fixture.store.write { _ = try fixture.badgePushes.adoptPolicy(in: $0) }
         try await fixture.tell(1, to: "a")
         _ = try await fixture.importNotifications(Fixture.header + Fixture.line("1", at: fixture.time(-1)))
         #expect(try fixture.badge().count == 1)
         let other = BadgePushes(policy: .sinceOpened, syncOnRead: true, androidData: false)
-        let changed = try await fixture.database.write { try other.adoptPolicy(in: $0) }
-        let badge = try fixture.database.read { connection in
-            try InboxRepository.badge(#require(try fixture.alice.inbox(in: connection)), .sinceOpened, in: connection)
+        let changed = try await fixture.store.write { try other.adoptPolicy(in: $0) }
+        let badge = try fixture.store.read { connection in
+            try connection.inboxes.badge(#require(try fixture.alice.inbox(in: connection)), .sinceOpened)
         }
         #expect(changed == 1 && badge.count == 2)
     }
@@ -199,17 +199,17 @@ import Testing
         arguments: BadgePolicy.allCases)
     func otherPolicyAmid(_ first: BadgePolicy) async throws {
         let fixture = try Fixture(first)
-        _ = try await fixture.database.write { try fixture.badgePushes.adoptPolicy(in: $0) }
+        _ = try await fixture.store.write { try fixture.badgePushes.adoptPolicy(in: $0) }
         // The policies count differently: one of four is newer than the clearing.
         for _ in 0..<3 { try await fixture.create() }
         try await fixture.open()
         try await fixture.create()
         let second: BadgePolicy = first == .unread ? .sinceOpened : .unread
         let other = BadgePushes(policy: second, syncOnRead: true, androidData: false)
-        let database = fixture.database
+        let database = try fixture.database
         @Sendable func count() throws -> Int64? {
             try database.read { connection in
-                try fixture.alice.inbox(in: connection).map { try InboxRepository.badge($0, second, in: connection).count }
+                try fixture.alice.inbox(in: connection).map { try connection.inboxes.badge($0, second).count }
             }
         }
         // Between two transactions a server is started with the other policy.
@@ -227,20 +227,20 @@ import Testing
         let atChange = changed.withLock(\.self)
         #expect(try count() == atChange && fixture.badge().unreadCount == 704)
         #expect(atChange == (second == .unread ? 504 : 1))
-        #expect(try BadgeAudit(database).differences.isEmpty)
+        #expect(try BadgeAudit(Store(database)).differences.isEmpty)
     }
 
     @Test("streams of a page hear of the badge, and of nothing that they would show in the wrong place")
     func events() async throws {
         let fixture = try Fixture()
-        try await fixture.database.write { transaction in
-            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: transaction).id
-            try EventRepository.listen(inbox, in: transaction)
+        try await fixture.store.write { transaction in
+            let inbox = try transaction.inboxes.making(app: "default", userID: "alice").id
+            try transaction.events.listen(inbox)
         }
         let text = Fixture.header + Fixture.line("1", at: fixture.time(-1)) + Fixture.line("2", at: fixture.time(-2))
         _ = try await fixture.importNotifications(text)
-        let events = try fixture.database.read {
-            try EventRepository.after(0, inbox: 1, limit: 10, in: $0).events.map(\.event)
+        let events = try fixture.store.read {
+            try $0.events.after(0, inbox: 1, limit: 10).events.map(\.event)
         }
         #expect(events == [.badge])
     }
@@ -253,7 +253,7 @@ import Testing
             Fixture.header + Fixture.line("young", at: fixture.time(-1)) + Fixture.line("old", at: fixture.time(-31 * day))
         _ = try await fixture.importNotifications(text)
         let ids = try fixture.database.read { try $0.all("SELECT id FROM notifications ORDER BY id DESC") { $0.id(0) } }
-        #expect(try Explanation(ids[0], app: nil, fixture.database)?.lines == ["Nothing was owed: it was imported."])
-        #expect(try Explanation(ids[1], app: nil, fixture.database) == nil)
+        #expect(try Explanation(ids[0], app: nil, fixture.store)?.lines == ["Nothing was owed: it was imported."])
+        #expect(try Explanation(ids[1], app: nil, fixture.store) == nil)
     }
 }

@@ -95,12 +95,12 @@ import Testing
         try await fixture.create()
         let before = try fixture.badge()
         await #expect(throws: Stop.self) {
-            try await fixture.database.write { transaction in
-                let found = try InboxRepository.making(app: "default", userID: "alice", in: transaction)
+            try await fixture.store.write { transaction in
+                let found = try transaction.inboxes.making(app: "default", userID: "alice")
                 let (inbox, state) = (found.id, found.state)
                 var changed = state
                 changed.created(fixture.ids.next())
-                try InboxRepository.store(changed, inbox, in: transaction)
+                try transaction.inboxes.store(changed, inbox)
                 throw Stop()
             }
         }

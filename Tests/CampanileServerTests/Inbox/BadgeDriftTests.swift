@@ -10,7 +10,7 @@ import Testing
         let fixture = try Fixture()
         for name in ["a", "b", "c"] { try await fixture.create(User(app: "default", userID: name)) }
         let log = KeptLog()
-        let drift = BadgeDrift(database: fixture.database, logger: log.logger)
+        let drift = BadgeDrift(database: fixture.store, logger: log.logger)
         try drift.recountSome(2)
         try drift.recountSome(2)
         #expect(drift.counts == (3, 0))

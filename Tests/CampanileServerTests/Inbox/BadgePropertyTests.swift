@@ -10,33 +10,34 @@ import Testing
 @Suite struct BadgePropertyTests {
     @Test(
         "after any sequence of events the badge row is the recount, and the last answer for its version",
-        arguments: BadgePolicy.allCases, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
-    func property(_ policy: BadgePolicy, _ seed: UInt64) async throws {
-        var walk = try BadgeWalk(policy, seed: seed)
+        arguments: TestedStore.allCases.flatMap { store in BadgePolicy.allCases.map { (store, $0) } },
+        [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
+    func property(_ kind: (store: TestedStore, policy: BadgePolicy), _ seed: UInt64) async throws {
+        var walk = try BadgeWalk(kind.policy, seed: seed, on: kind.store)
         for _ in 0..<150 { try await walk.step() }
         try await walk.settle()
     }
 
-    @Test("the property test notices a count that is off by one")
-    func control() async throws {
-        var walk = try BadgeWalk(.unread, seed: 1)
+    @Test("the property test notices a count that is off by one", arguments: TestedStore.allCases)
+    func control(_ store: TestedStore) async throws {
+        var walk = try BadgeWalk(.unread, seed: 1, on: store)
         for _ in 0..<20 { try await walk.step() }
-        try await walk.fixture.database.write { transaction in
-            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: transaction).id
-            var state = try InboxRepository.state(inbox, in: transaction.connection)
+        try await walk.fixture.store.write { transaction in
+            let inbox = try transaction.inboxes.making(app: "default", userID: "alice").id
+            var state = try transaction.inboxes.state(inbox)
             state.markedUnread(UUIDv7(high: .max, low: .max))
-            try InboxRepository.store(state, inbox, in: transaction)
+            try transaction.inboxes.store(state, inbox)
         }
         #expect(try walk.differences().count == 1)
     }
 
-    @Test("the audit says one inbox where there is one")
-    func summary() async throws {
-        let fixture = try Fixture()
-        #expect(try BadgeAudit(fixture.database).summary == "0 inboxes, 0 wrong.")
+    @Test("the audit says one inbox where there is one", arguments: TestedStore.allCases)
+    func summary(_ store: TestedStore) async throws {
+        let fixture = try Fixture(on: store)
+        #expect(try BadgeAudit(fixture.store).summary == "0 inboxes, 0 wrong.")
         for (user, summary) in [("alice", "1 inbox, 0 wrong."), ("bob", "2 inboxes, 0 wrong.")] {
             try await fixture.create(User(app: "default", userID: user))
-            #expect(try BadgeAudit(fixture.database).summary == summary)
+            #expect(try BadgeAudit(fixture.store).summary == summary)
         }
     }
 }
@@ -62,10 +63,10 @@ private struct BadgeWalk {
     private var phones: [String: Int64] = [:]
     private let devices: [Character] = ["a", "b", "c"]
 
-    init(_ policy: BadgePolicy, seed: UInt64) throws {
+    init(_ policy: BadgePolicy, seed: UInt64, on store: TestedStore) throws {
         self.policy = policy
         // Every other walk sends where it creates, as a running server does.
-        fixture = try Fixture(policy, claimsAtCreation: seed.isMultiple(of: 2))
+        fixture = try Fixture(on: store, policy, claimsAtCreation: seed.isMultiple(of: 2))
         chance = SplitMix(state: seed &* 7_919)
     }
 
@@ -121,14 +122,18 @@ private struct BadgeWalk {
         }
         let first = imports - text.split(separator: "\n").count + 2
         #expect(try await fixture.importNotifications(text)[.known] == 0)
-        let stored = try fixture.database.read { connection in
-            try connection.all(
-                """
-                SELECT id, read_at FROM notifications WHERE CAST(title AS INTEGER) >= ?1 ORDER BY CAST(title AS INTEGER)
-                """, first
-            ) { (id: $0.id(0), isRead: !$0.isNull(1)) }
+        var stored: [(number: Int, id: UUIDv7, isRead: Bool)] = []
+        try fixture.store.read { reading in
+            guard let inbox = try fixture.alice.inbox(in: reading) else { return }
+            _ = try reading.notifications.page(NotificationFilter(limit: 10_000), inbox: inbox) { row in
+                guard let number = Int(String(decoding: row.title, as: UTF8.self)), number >= first,
+                    let id = UUIDv7(bytes: row.id)
+                else { return }
+                stored.append((number, id, row.readAt != nil))
+            }
         }
-        for (id, isRead) in stored { arrived(Entry(id: id, isRead: isRead)) }
+        stored.sort { $0.number < $1.number }
+        for (_, id, isRead) in stored { arrived(Entry(id: id, isRead: isRead)) }
         #expect(try fixture.badge().count == before && modelCount == before)
     }
 
@@ -155,7 +160,7 @@ private struct BadgeWalk {
         }
         let gone = entries.filter { !kept.contains($0.id) }
         let outcome = try await InboxRetention(
-            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: age, perInbox: most, pause: .zero
+            database: fixture.store, inboxes: fixture.inboxes, ageMilliseconds: age, perInbox: most, pause: .zero
         ).run(now: now)
         #expect(outcome.deleted == gone.count)
         newest = [newest, gone.map(\.id).max()].compactMap(\.self).max()
@@ -243,7 +248,7 @@ private struct BadgeWalk {
 
     // MARK: Checks
 
-    func differences() throws -> [BadgeAudit.Difference] { try BadgeAudit(fixture.database).differences }
+    func differences() throws -> [BadgeAudit.Difference] { try BadgeAudit(fixture.store).differences }
 
     private mutating func check() throws {
         leftOut = min(leftOut, countable(policy))
@@ -266,12 +271,12 @@ private struct BadgeWalk {
             try await send()
         }
         let badge = try fixture.badge()
-        let schedules = try fixture.database.read { connection in
-            try DeviceTokenRepository.schedules(
-                inbox: try fixture.alice.inbox(in: connection) ?? 0, in: connection)
+        let schedules = try fixture.store.read { connection in
+            try connection.deviceTokens.schedules(
+                inbox: try fixture.alice.inbox(in: connection) ?? 0)
         }
         for schedule in schedules where schedule.attempted {
-            let token = try fixture.database.read { try DeviceTokenRepository.token(schedule.id, in: $0) }
+            let token = try fixture.store.read { try $0.deviceTokens.token(schedule.id) }
             // A device that acted by reading one entry knows the number itself and is not synced until the next event.
             if BadgePushes.told(schedule, now: fixture.clock.now) == badge.count {
                 #expect(phones[token ?? ""] == badge.count)

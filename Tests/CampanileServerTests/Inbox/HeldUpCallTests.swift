@@ -16,9 +16,9 @@ import Testing
         private let isWaiting = Atomic<Bool>(true)
         private let path: String
 
-        init(_ fixture: Fixture) {
+        init(_ fixture: Fixture) throws {
             path = fixture.folder.database
-            fixture.database.onCommit { [self] _ in
+            try fixture.database.onCommit { [self] _ in
                 if isWaiting.exchange(false, ordering: .relaxed) { #expect(rename(path, path + ".away") == 0) }
             }
         }
@@ -30,13 +30,13 @@ import Testing
         _ fixture: Fixture, _ lines: CollectingLog.Lines = CollectingLog.Lines(), patience: Duration
     ) -> Publisher {
         Publisher(
-            database: fixture.database, ids: fixture.ids, badgePushes: fixture.badgePushes,
+            database: fixture.store, ids: fixture.ids, badgePushes: fixture.badgePushes,
             logger: Logger(label: "test") { _ in CollectingLog(lines: lines) }, pause: .milliseconds(1), patience: patience)
     }
 
-    private static func refusals(_ count: Int, of fixture: Fixture) async {
-        let until = fixture.database.refusals.count + count
-        while fixture.database.refusals.count < until { await Task.yield() }
+    private static func refusals(_ count: Int, of fixture: Fixture) async throws {
+        let until = try fixture.database.refusals.count + count
+        while try fixture.database.refusals.count < until { await Task.yield() }
     }
 
     /// What the key's call is answered, once nothing of it is under way.
@@ -60,12 +60,12 @@ import Testing
     func leftAlone() async throws {
         let (fixture, lines) = (try Fixture(), CollectingLog.Lines())
         let publisher = Self.publisher(fixture, lines, patience: .milliseconds(1))
-        let (names, thief) = (Calls.names(Calls.many), Thief(fixture))
+        let (names, thief) = (Calls.names(Calls.many), try Thief(fixture))
         await #expect(throws: LargeCall.LeftAlone.self) {
             try await publisher.publish(Calls.new(names), app: "default", once: Calls.key())
         }
         #expect(try Calls.counts(of: names, fixture.database) == ([0, 1], true))
-        await Self.refusals(3, of: fixture)
+        try await Self.refusals(3, of: fixture)
         #expect(await Calls.isConflict { _ = try await publisher.publish(Calls.new(names), app: "default", once: Calls.key()) })
         #expect(await Calls.isConflict { _ = try publisher.firstAnswer(to: Calls.key(), at: fixture.clock.now) })
         thief.bringBack()
@@ -82,9 +82,9 @@ import Testing
     func heldUp() async throws {
         let (fixture, lines) = (try Fixture(), CollectingLog.Lines())
         let publisher = Self.publisher(fixture, lines, patience: .seconds(3_600))
-        let (names, thief) = (Calls.names(Calls.many), Thief(fixture))
+        let (names, thief) = (Calls.names(Calls.many), try Thief(fixture))
         async let first = publisher.publish(Calls.new(names), app: "default", once: Calls.key())
-        await Self.refusals(3, of: fixture)
+        try await Self.refusals(3, of: fixture)
         #expect(await Calls.isConflict { _ = try await publisher.publish(Calls.new(names), app: "default", once: Calls.key()) })
         #expect(
             await Calls.isConflict { _ = try await publisher.publish(Calls.new(["a"]), app: "default", once: Calls.key("b")) })
@@ -147,9 +147,9 @@ import Testing
     func stopped() async throws {
         let (fixture, lines) = (try Fixture(), CollectingLog.Lines())
         let publisher = Self.publisher(fixture, lines, patience: .seconds(3_600))
-        let (names, thief) = (Calls.names(Calls.many), Thief(fixture))
+        let (names, thief) = (Calls.names(Calls.many), try Thief(fixture))
         let request = Task { _ = try await publisher.publish(Calls.new(names), app: "default", once: Calls.key()) }
-        await Self.refusals(2, of: fixture)
+        try await Self.refusals(2, of: fixture)
         await publisher.stop()
         await #expect(throws: LargeCall.LeftAlone.self) { try await request.value }
         thief.bringBack()
@@ -193,7 +193,7 @@ import Testing
     func turns() async throws {
         let fixture = try Fixture()
         let most = Atomic<Int>(0)
-        fixture.database.onCommit { inboxes in most.max(Set(inboxes).count, ordering: .relaxed) }
+        fixture.store.onCommit { inboxes in most.max(Set(inboxes).count, ordering: .relaxed) }
         let calls = (0..<6).map { call in Calls.names(Calls.many).map { "call-\(call)-\($0)" } }
         try await withThrowingTaskGroup(of: Void.self) { group in
             for users in calls {

@@ -140,14 +140,14 @@ import Testing
         let fixture = try Fixture()
         let answer = IdempotentAnswer(location: nil, body: [2])
         for key in ["old", "young"] {
-            try await fixture.database.write { try IdempotencyRepository.store(answer, to: [1], key: key, apiKey: 1, in: $0) }
+            try await fixture.store.write { try $0.idempotencyKeys.store(answer, to: [1], key: key, apiKey: 1) }
             fixture.clock.advance(seconds: 12 * 3_600)
         }
         fixture.clock.advance(seconds: 3_600)
-        try await Housekeeping(database: fixture.database, world: fixture.world, logger: .init(label: "test")).tidyUp()
-        let found = try fixture.database.read { connection in
+        try await Housekeeping(database: fixture.store, world: fixture.world, logger: .init(label: "test")).tidyUp()
+        let found = try fixture.store.read { connection in
             try ["old", "young"].map {
-                try IdempotencyRepository.find(key: $0, apiKey: 1, since: Timestamp(milliseconds: 0), in: connection) != nil
+                try connection.idempotencyKeys.find(key: $0, apiKey: 1, since: Timestamp(milliseconds: 0)) != nil
             }
         }
         #expect(found == [false, true])

@@ -12,15 +12,15 @@ import Testing
         _ fixture: Fixture, days: Int64? = nil, perInbox: Int? = nil, step: () async throws -> Void = {}
     ) async throws -> Int {
         try await InboxRetention(
-            database: fixture.database, inboxes: fixture.inboxes, ageMilliseconds: days.map { $0 * day }, perInbox: perInbox,
+            database: fixture.store, inboxes: fixture.inboxes, ageMilliseconds: days.map { $0 * day }, perInbox: perInbox,
             pause: .zero
         ).run(now: fixture.clock.now, step: step).deleted
     }
 
     private static func ids(_ fixture: Fixture, _ user: User? = nil) throws -> [UUIDv7] {
-        try fixture.database.read { connection in
+        try fixture.store.read { connection in
             guard let inbox = try (user ?? fixture.alice).inbox(in: connection) else { return [] }
-            return try NotificationRepository.oldest(through: .greatest, limit: 10_000, inbox: inbox, in: connection).map(\.id)
+            return try connection.notifications.oldest(through: .greatest, limit: 10_000, inbox: inbox).map(\.id)
         }
     }
 
@@ -39,7 +39,7 @@ import Testing
         #expect(try Self.ids(fixture) == [young])
         let after = try fixture.badge()
         #expect(before.count == 3 && after.count == 1 && after.unreadCount == 1 && after.version > before.version)
-        #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+        #expect(try BadgeAudit(fixture.store).differences.isEmpty)
     }
 
     @Test("an unread one that goes is told like a deletion: a sync after two seconds, or a clearing at once")
@@ -86,7 +86,7 @@ import Testing
         #expect(try Self.ids(fixture, bob) == bobs)
         #expect(try await Self.run(fixture, days: 7, perInbox: 3) == 2)
         #expect(try Self.ids(fixture) == Array(alices.suffix(3)) && Self.ids(fixture, bob) == Array(bobs.suffix(3)))
-        #expect(try fixture.badge().unreadCount == 3 && BadgeAudit(fixture.database).differences.isEmpty)
+        #expect(try fixture.badge().unreadCount == 3 && BadgeAudit(fixture.store).differences.isEmpty)
     }
 
     @Test("looking at everything leaves the readers' memory to the readers")
@@ -105,7 +105,7 @@ import Testing
         #expect(try await Self.run(fixture, perInbox: 2_000) == 0)
         #expect(try fixture.readerCacheBytes() - before < 256 * 1_024)
         // A reader that did the same would have them all in memory.
-        _ = try fixture.database.read { try NotificationRepository.expired(1, before: nil, most: 2_000, in: $0) }
+        _ = try fixture.store.read { try $0.notifications.expired(1, before: nil, most: 2_000) }
         #expect(try fixture.readerCacheBytes() - before > 1_024 * 1_024)
     }
 
@@ -137,13 +137,13 @@ import Testing
         let fixture = try Fixture()
         let ids = [try await fixture.create(), try await fixture.create()]
         fixture.clock.advance(milliseconds: 8 * Self.day)
-        try await fixture.database.write { transaction in
-            let inbox = try InboxRepository.making(app: "default", userID: "alice", in: transaction).id
-            try EventRepository.listen(inbox, in: transaction)
+        try await fixture.store.write { transaction in
+            let inbox = try transaction.inboxes.making(app: "default", userID: "alice").id
+            try transaction.events.listen(inbox)
         }
         #expect(try await Self.run(fixture, days: 7) == 2)
-        let events = try fixture.database.read {
-            try EventRepository.after(0, inbox: 1, limit: 10, in: $0).events.map(\.event)
+        let events = try fixture.store.read {
+            try $0.events.after(0, inbox: 1, limit: 10).events.map(\.event)
         }
         #expect(events == [.deleted(ids[0]), .deleted(ids[1]), .badge])
     }
@@ -162,10 +162,10 @@ import Testing
             let stream = try await server.stream("/notifications/stream", as: user)
             #expect(try await stream.next()?.count == 7)
             let inboxes = Inboxes(
-                database: server.app.database, world: server.world, badgePushes: BadgePushes(Configuration.Badge()),
+                database: Store(server.app.database), world: server.world, badgePushes: BadgePushes(Configuration.Badge()),
                 badgeCache: BadgeCache(capacity: 10))
             let outcome = try await InboxRetention(
-                database: server.app.database, inboxes: inboxes, ageMilliseconds: nil, perInbox: 3, pause: .zero
+                database: Store(server.app.database), inboxes: inboxes, ageMilliseconds: nil, perInbox: 3, pause: .zero
             ).run(now: server.clock.now)
             #expect(outcome.deleted == 4)
             #expect(try await server.client.get("/badge", as: user).json["count"]?.int == 3)
@@ -199,7 +199,7 @@ import Testing
             if round == 0 { fixture.clock.advance(milliseconds: 8 * Self.day) }
         }
         func count() throws -> Int64 {
-            try fixture.database.read { try $0.first("SELECT count(*) FROM notifications") { $0.int(0) } } ?? 0
+            try fixture.number("SELECT count(*) FROM notifications") ?? 0
         }
         var last = try count()
         let before = last
@@ -209,7 +209,7 @@ import Testing
             let now = try count()
             #expect(last - now <= Int64(Limits.expiredPerTransaction) && now <= last)
             last = now
-            #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+            #expect(try BadgeAudit(fixture.store).differences.isEmpty)
         }
         #expect(steps > 5 && Int64(deleted) == before - last && deleted > 800)
         let bound = UUIDv7.last(before: Timestamp(milliseconds: fixture.clock.now.milliseconds - 7 * Self.day))

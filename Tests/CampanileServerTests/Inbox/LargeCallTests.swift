@@ -29,7 +29,7 @@ import Testing
     /// Another start on the same file.
     static func restarted(_ database: Database, _ fixture: Fixture) throws -> Publisher {
         Publisher(
-            database: database, ids: try Publisher.generator(for: database, world: fixture.world),
+            database: Store(database), ids: try Publisher.generator(for: Store(database), world: fixture.world),
             badgePushes: fixture.badgePushes, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
     }
 
@@ -46,7 +46,7 @@ import Testing
     static func counts(of users: [String], _ database: Database) throws -> (each: Set<Int64>, isLeft: Bool) {
         try database.read { connection in
             let each = try users.map { user in
-                try InboxRepository.id(app: "default", userID: user, in: connection).map {
+                try connection.inboxes.id(app: "default", userID: user).map {
                     try connection.first("SELECT count(*) FROM notifications WHERE inbox_id = ?1", $0) { $0.int(0) } ?? 0
                 } ?? 0
             }
@@ -86,7 +86,7 @@ import Testing
     @Test("one that fits one transaction writes nothing of itself down", arguments: [1, atOnce])
     func small(_ count: Int) async throws {
         let fixture = try Fixture()
-        let call = try await fixture.database.write {
+        let call = try await fixture.store.write {
             try fixture.publisher.begin(Self.new(Self.names(count)), app: "default", key: Self.key(), in: $0).call
         }
         #expect(call == nil)
@@ -98,7 +98,7 @@ import Testing
         let fixture = try Fixture()
         let users = try await fixture.makeUsers(30, devicesEach: 50, app: "default").map(\.userID)
         let push = PushRequestOptions(push: pushes, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil)
-        let (created, call) = try await fixture.database.write {
+        let (created, call) = try await fixture.store.write {
             try fixture.publisher.begin(Self.new(users, push: push), app: "default", key: nil, in: $0)
         }
         #expect(created.count == (Limits.createdPerTransaction + 53) / 54)
@@ -116,19 +116,19 @@ import Testing
         let fixture = try Fixture()
         let names = Self.names(Self.many)
         let new = Self.new(names)
-        let begun = try await fixture.database.write {
+        let begun = try await fixture.store.write {
             try fixture.publisher.begin(new, app: "default", key: Self.key(), in: $0)
         }
         let call = try #require(begun.call)
         var done = begun.created.map(\.recipient)
         #expect(done.count == Self.atOnce)
         for step in 0..<2 where step < steps {
-            let part = try await fixture.database.write { [done] in try fixture.publisher.goOn(call, after: done, in: $0) }
+            let part = try await fixture.store.write { [done] in try fixture.publisher.goOn(call, after: done, in: $0) }
             done += part
         }
-        fixture.database.close()
+        try fixture.database.close()
 
-        let database = try Store.open(fixture.folder.database, world: fixture.world).database
+        let database = try Store.open(fixture.folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
         #expect(try Self.counts(of: names, database) == ([0, 1], true))
         let publisher = try Self.restarted(database, fixture)
@@ -153,7 +153,7 @@ import Testing
     func keyless() async throws {
         let fixture = try Fixture()
         let names = Self.names(Self.many)
-        _ = try await fixture.database.write { try fixture.publisher.begin(Self.new(names), app: "default", key: nil, in: $0) }
+        _ = try await fixture.store.write { try fixture.publisher.begin(Self.new(names), app: "default", key: nil, in: $0) }
         await fixture.publisher.finish(try fixture.publisher.unfinished())
         #expect(try Self.counts(of: names, fixture.database) == ([1], false))
     }
@@ -166,10 +166,10 @@ import Testing
         let before = try await RunningServer(folder: fixture.folder, clock: fixture.clock)
         let producer = try before.producer()
         await before.stop()
-        _ = try await fixture.database.write {
+        _ = try await fixture.store.write {
             try fixture.publisher.begin(Self.new(names, deepLink: "orders/1"), app: "default", key: Self.key(body), in: $0)
         }
-        fixture.database.close()
+        try fixture.database.close()
         let server = try await RunningServer(folder: fixture.folder, clock: fixture.clock) {
             $0.deepLinks = DeepLinkTree([.init("purchases")])
         }
@@ -198,13 +198,13 @@ import Testing
         new.trace = TraceParent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
         let key = IdempotencyKey(text: "k", producer: 7, fingerprint: [1, 2, 3])
         let ids = (0..<3).map { _ in fixture.ids.next() }
-        try await fixture.database.write { [new] transaction in
-            let call = try LargeCallRepository.insert(new, app: "shop", key: key, in: transaction)
+        try await fixture.store.write { [new] transaction in
+            let call = try transaction.largeCalls.insert(new, app: "shop", key: key, node: nil)
             let done = zip(new.userIDs, ids).map { Recipient(userID: $0, id: $1) }
-            try LargeCallRepository.add(Array(done[..<2]), to: call.id, after: 0, in: transaction)
-            try LargeCallRepository.add(Array(done[2...]), to: call.id, after: 2, in: transaction)
+            try transaction.largeCalls.add(Array(done[..<2]), to: call.id, after: 0)
+            try transaction.largeCalls.add(Array(done[2...]), to: call.id, after: 2)
         }
-        let found = try #require(try fixture.database.read { try LargeCallRepository.unfinished(in: $0) }.first)
+        let found = try #require(try fixture.store.read { try $0.largeCalls.unfinished() }.first)
         let (content, push) = (found.call.new.content, found.call.new.push)
         #expect(found.call.app == "shop" && found.call.key == key)
         #expect(found.call.new.isForMany && found.call.new.trace == new.trace)
@@ -214,7 +214,7 @@ import Testing
         #expect(!push.push && push.sound == "sound" && push.collapseKey == "collapse" && push.threadID == "thread")
         #expect(push.expiresAt == Timestamp(milliseconds: 9_000_000_000_000))
         #expect(found.done.map(\.id) == ids)
-        try await fixture.database.write { try LargeCallRepository.delete(found.call.id, in: $0) }
+        try await fixture.store.write { try $0.largeCalls.delete(found.call.id) }
         #expect(try Self.counts(of: [], fixture.database).isLeft == false)
     }
 }

@@ -15,8 +15,8 @@ struct LargeInboxTests {
     /// Fills alice's inbox: notification 1 is the oldest.
     private static func fill(_ fixture: Fixture, _ count: Int, isRead: @escaping @Sendable (Int) -> Bool) throws -> InboxID {
         let now = fixture.clock.now
-        return try fixture.database.writeBlocking { transaction in
-            let found = try InboxRepository.making(app: "default", userID: "alice", in: transaction)
+        return try fixture.store.writeBlocking { transaction in
+            let found = try transaction.inboxes.making(app: "default", userID: "alice")
             var state = found.state
             for number in 1...count {
                 let record = Notification(
@@ -24,15 +24,15 @@ struct LargeInboxTests {
                     content: NotificationContent(
                         title: "\(number)", body: "", category: number == 1 ? "RARE" : "USUAL", deepLink: nil, data: nil),
                     push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil))
-                try NotificationRepository.insert(record, inbox: found.id, in: transaction)
+                try transaction.notifications.insert(record, inbox: found.id)
                 if let readAt = record.readAt {
-                    try NotificationRepository.setRead(readAt, record.id, inbox: found.id, in: transaction)
+                    try transaction.notifications.setRead(readAt, record.id, inbox: found.id)
                 }
                 state.created(record.id)
                 if isRead(number) { state.markedRead(record.id) }
             }
             state.stamp(before: found.state, policy: .unread, now: now)
-            try InboxRepository.store(state, found.id, in: transaction)
+            try transaction.inboxes.store(state, found.id)
             return found.id
         }
     }
@@ -44,8 +44,8 @@ struct LargeInboxTests {
         var pages: [(titles: [String], searched: UUIDv7?)] = []
         repeat {
             var titles: [String] = []
-            let searched = try fixture.database.read { connection in
-                try NotificationRepository.page(filter, inbox: inbox, in: connection) {
+            let searched = try fixture.store.read { connection in
+                try connection.notifications.page(filter, inbox: inbox) {
                     titles.append(String(decoding: $0.title, as: UTF8.self))
                 }
             }
@@ -93,7 +93,7 @@ struct LargeInboxTests {
         for _ in 1...4 { ids.append(try await fixture.create()) }
         _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         func unread() async throws -> Int {
-            let inbox = try fixture.database.read { try #require(try fixture.alice.inbox(in: $0)) }
+            let inbox = try fixture.store.read { try #require(try fixture.alice.inbox(in: $0)) }
             return try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).flatMap(\.titles).count
         }
         #expect(try await unread() == 0)
@@ -149,9 +149,9 @@ struct LargeInboxTests {
         let ends = [Limits.markedPerTransaction, 2 * Limits.markedPerTransaction - 1, upTo ?? total]
         let left = ends.map { end in Int64(unread - (1...end).count { $0 % 50 != 0 }) }
         let steps = Mutex<[Badge]>([])
-        fixture.database.onCommit { [database = fixture.database] _ in
+        fixture.store.onCommit { [database = fixture.store] _ in
             let seen = try? database.read { connection in
-                (try InboxRepository.state(inbox, in: connection), try InboxRepository.recount(inbox, in: connection))
+                (try connection.inboxes.state(inbox), try connection.inboxes.recount(inbox))
             }
             guard let (state, counted) = seen else { return }
             #expect(state.unreadCount == counted.unread && counted.overlooked == 0)
@@ -175,14 +175,15 @@ struct LargeInboxTests {
         let hasArrived = Mutex(false)
         let arrival = Mutex<Task<UUIDv7, any Error>?>(nil)
         // The writer waits for this call: what is submitted here comes before the second part.
-        fixture.database.onCommit { _ in
+        let database = try fixture.database
+        fixture.store.onCommit { _ in
             guard
                 !hasArrived.withLock({ was in
                     defer { was = true }; return was
                 })
             else { return }
             arrival.withLock { $0 = Task { try await fixture.create() } }
-            while fixture.database.waitingWrites == 0 { continue }
+            while database.waitingWrites == 0 { continue }
         }
         let (updated, badge) = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         let task = try #require(arrival.withLock { $0 })
@@ -199,7 +200,7 @@ struct LargeInboxTests {
         let fixture = try Fixture()
         let inbox = try Self.fill(fixture, 2 * Limits.markedPerTransaction) { _ in false }
         try await fixture.register("a")
-        let database = fixture.database
+        let database = try fixture.database
         // The server stops after the first part: the call ends with an error.
         database.onCommit { _ in database.close() }
         await #expect(throws: SQLError.self) {
@@ -207,9 +208,9 @@ struct LargeInboxTests {
         }
         let again = try Database(path: fixture.folder.database)
         defer { again.close() }
-        let schedules = try again.read { try DeviceTokenRepository.schedules(inbox: inbox, in: $0) }
+        let schedules = try again.read { try $0.deviceTokens.schedules(inbox: inbox) }
         #expect(schedules.map(\.toldCount) == [nil])
-        #expect(try again.read { try InboxRepository.state(inbox, in: $0).unreadCount } == Int64(Limits.markedPerTransaction))
+        #expect(try again.read { try $0.inboxes.state(inbox).unreadCount } == Int64(Limits.markedPerTransaction))
     }
 
     @Test("what a program of an earlier version marks unread again is found")
@@ -228,7 +229,7 @@ struct LargeInboxTests {
             return inbox
         }
         #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).map(\.titles.count) == [2])
-        #expect(try BadgeAudit(fixture.database).differences.isEmpty)
+        #expect(try BadgeAudit(fixture.store).differences.isEmpty)
         #expect(try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil).updated == 2)
     }
 
@@ -248,19 +249,19 @@ struct LargeInboxTests {
         let now = fixture.clock.now
         for number in 1...30 {
             if number.isMultiple(of: 4) { fixture.clock.advance(milliseconds: 1) }
-            try fixture.database.writeBlocking {
-                try IdempotencyRepository.store(
-                    IdempotentAnswer(location: nil, body: [1]), to: [1], key: "key \(31 - number)", apiKey: 1, in: $0)
+            try fixture.store.writeBlocking {
+                try $0.idempotencyKeys.store(
+                    IdempotentAnswer(location: nil, body: [1]), to: [1], key: "key \(31 - number)", apiKey: 1)
             }
         }
         func count() throws -> Int64 {
-            try fixture.database.read { try $0.first("SELECT count(*) FROM idempotency_keys") { $0.int(0) } } ?? -1
+            try fixture.number("SELECT count(*) FROM idempotency_keys") ?? -1
         }
         func purge(_ milliseconds: Int64, _ limit: Int) throws -> Int64 {
             let before = try count()
-            _ = try fixture.database.writeBlocking {
-                try IdempotencyRepository.purge(
-                    before: Timestamp(milliseconds: now.milliseconds + milliseconds), limit: limit, bytes: .max, in: $0)
+            _ = try fixture.store.writeBlocking {
+                try $0.idempotencyKeys.purge(
+                    before: Timestamp(milliseconds: now.milliseconds + milliseconds), limit: limit, bytes: .max)
             }
             return before - (try count())
         }

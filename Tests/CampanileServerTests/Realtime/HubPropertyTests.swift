@@ -64,10 +64,10 @@ private struct Station {
     init(_ fixture: Fixture) {
         loop = StreamLoop()
         hub = Hub(
-            loop: loop, feed: EventFeed(database: fixture.database, policy: fixture.badgePushes.policy),
+            loop: loop, feed: EventFeed(database: fixture.store, policy: fixture.badgePushes.policy),
             world: fixture.world, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
         loop.start()
-        fixture.database.onCommit { [hub] in hub.noticed($0.map { InboxID($0) }) }
+        fixture.store.onCommit { [hub] in hub.noticed($0) }
     }
 
     /// Waits until everything that was committed is told.
@@ -105,9 +105,9 @@ private struct Station {
         let fixture = try Fixture(policy)
         var station = Station(fixture)
         let alice = fixture.alice
-        let inbox = try await fixture.database.write { transaction in
-            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
-            try EventRepository.listen(inbox, in: transaction)
+        let inbox = try await fixture.store.write { transaction in
+            let inbox = try transaction.inboxes.making(app: alice.app, userID: alice.userID).id
+            try transaction.events.listen(inbox)
             return inbox
         }
         var present: [Replica] = []
@@ -170,13 +170,13 @@ private struct Station {
     }
 
     private func truth(_ fixture: Fixture, _ inbox: InboxID, _ ids: [UUIDv7]) async throws -> ([String: Bool], Badge) {
-        try fixture.database.snapshot { connection in
+        try fixture.store.snapshot { connection in
             var entries: [String: Bool] = [:]
             for id in ids {
-                guard let found = try NotificationRepository.find(id, inbox: inbox, in: connection) else { continue }
+                guard let found = try connection.notifications.find(id, inbox: inbox) else { continue }
                 entries["\(id)"] = found.readAt != nil
             }
-            return (entries, try InboxRepository.badge(inbox, fixture.badgePushes.policy, in: connection))
+            return (entries, try connection.inboxes.badge(inbox, fixture.badgePushes.policy))
         }
     }
 
@@ -185,9 +185,9 @@ private struct Station {
         let fixture = try Fixture()
         let station = Station(fixture)
         let alice = fixture.alice
-        let inbox = try await fixture.database.write { transaction in
-            let inbox = try InboxRepository.making(app: alice.app, userID: alice.userID, in: transaction).id
-            try EventRepository.listen(inbox, in: transaction)
+        let inbox = try await fixture.store.write { transaction in
+            let inbox = try transaction.inboxes.making(app: alice.app, userID: alice.userID).id
+            try transaction.events.listen(inbox)
             return inbox
         }
         var replicas: [Replica] = []

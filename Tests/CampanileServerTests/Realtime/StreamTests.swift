@@ -211,7 +211,7 @@ struct StreamTests {
             let again = try await server.stream("/notifications/stream", as: alice)
             let place = try #require(try await again.next())
             let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
-            try await Housekeeping(database: server.app.database, world: server.world, logger: logger).tidyUp()
+            try await Housekeeping(database: Store(server.app.database), world: server.world, logger: logger).tidyUp()
             let back = try await server.stream("/notifications/stream?last_event_id=\(place.id)", as: alice)
             #expect(try await back.next()?.name == "badge")
         }
@@ -312,10 +312,10 @@ struct StreamTests {
             let stream = try await server.stream("/badge/stream", as: try await server.user())
             _ = try await stream.next()
             // The hub has looked already when the stream comes to it.
-            server.app.realtime.noticedForeignChange()
+            server.app.realtime.noticedRevocations()
             let next = Timestamp(milliseconds: server.clock.now.milliseconds + 1_000)
             try await server.app.database.write {
-                try RevocationRepository.revoke(app: "default", userID: "alice", tokensBefore: next, in: $0)
+                try $0.revocations.revoke(app: "default", userID: "alice", tokensBefore: next)
             }
             server.app.realtime.tick()
             #expect(try await stream.next() == nil)

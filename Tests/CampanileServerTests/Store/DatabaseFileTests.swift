@@ -117,7 +117,7 @@ import Testing
         configuration.database = folder.database
         var options = DatabaseOptions()
         options.walAutocheckpointPages = .max
-        let server = try Store.open(folder.database, options: options, world: .live).database
+        let server = try Store.open(folder.database, options: options, world: .live).database.sqlite
         try server.checkpoint(truncate: true)
         // Longer than what a program without this setting would copy.
         try server.writeBlocking { transaction in
@@ -131,7 +131,7 @@ import Testing
         let operations = try OperatorCommands(configuration, world: .live)
         for number in 0..<5 { _ = try operations.createKey(name: "key-\(number)", app: AppName.standard) }
         operations.close()
-        let command = try Store.open(folder.database, world: .live).database
+        let command = try Store.open(folder.database, world: .live).database.sqlite
         for number in 0..<5 {
             try command.writeBlocking { _ = try $0.connection.run("DELETE FROM idempotency_keys WHERE key = ?1", "\(number)") }
         }

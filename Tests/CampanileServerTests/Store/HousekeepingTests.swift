@@ -22,19 +22,15 @@ import Testing
         var settings = Configuration.Retention()
         settings.notificationsMilliseconds = 100 * day * 1_000
         return Housekeeping(
-            database: fixture.database, settings: settings, world: fixture.world,
+            database: fixture.store, settings: settings, world: fixture.world,
             logger: Logger(label: "test") { _ in CollectingLog(lines: lines) }, pause: .zero)
     }
 
     private static func left(_ fixture: Fixture) throws -> [Int64] {
-        try fixture.database.read { connection in
-            try connection.first(
-                """
-                SELECT (SELECT count(*) FROM notifications), (SELECT count(*) FROM device_tokens),
-                    (SELECT count(*) FROM deliveries)
-                """
-            ) { [$0.int(0), $0.int(1), $0.int(2)] } ?? []
-        }
+        try [
+            fixture.number("SELECT count(*) FROM notifications"), fixture.number("SELECT count(*) FROM device_tokens"),
+            fixture.number("SELECT count(*) FROM deliveries"),
+        ].compactMap(\.self)
     }
 
     @Test("a clock that leaps a year ahead deletes nothing for a day, says so once, and when it is set right nothing is lost")
@@ -123,7 +119,7 @@ import Testing
             var settings = Configuration.Retention()
             settings.notificationsMilliseconds = milliseconds
             return Housekeeping(
-                database: fixture.database, settings: settings, world: fixture.world, logger: Logger(label: "test")
+                database: fixture.store, settings: settings, world: fixture.world, logger: Logger(label: "test")
             ).retentionPeriodMilliseconds
         }
         #expect(period(3_600_000) == 900_000)
@@ -138,19 +134,19 @@ import Testing
         func store(_ count: Int, bytes: Int) async throws {
             let answer = IdempotentAnswer(location: nil, body: [UInt8](repeating: 1, count: bytes))
             for number in 0..<count {
-                try await fixture.database.write {
-                    try IdempotencyRepository.store(answer, to: [1], key: "\(bytes)-\(number)", apiKey: 1, in: $0)
+                try await fixture.store.write {
+                    try $0.idempotencyKeys.store(answer, to: [1], key: "\(bytes)-\(number)", apiKey: 1)
                 }
                 fixture.clock.advance(milliseconds: 1)
             }
         }
         func purge() async throws -> (count: Int64, isMore: Bool) {
             func count() throws -> Int64 {
-                try fixture.database.read { try $0.first("SELECT count(*) FROM idempotency_keys") { $0.int(0) } } ?? 0
+                try fixture.number("SELECT count(*) FROM idempotency_keys") ?? 0
             }
             let before = try count()
-            let isMore = try await fixture.database.write {
-                try IdempotencyRepository.purge(before: $0.now, limit: 200, bytes: 1_048_576, in: $0)
+            let isMore = try await fixture.store.write {
+                try $0.idempotencyKeys.purge(before: $0.now, limit: 200, bytes: 1_048_576)
             }
             return (before - (try count()), isMore)
         }
@@ -173,20 +169,18 @@ import Testing
             if number == Limits.purgedRowsPerTransaction + 50 { fixture.clock.advance(seconds: 60) }
             ids.append(try await fixture.create())
         }
-        try await fixture.database.write { [ids] transaction in
+        try await fixture.store.write { [ids] transaction in
             for (index, id) in ids.enumerated() where index % 3 > 0 {
-                try DeliveryRepository.settle(notification: id, device: 1, .accepted, answer: nil, in: transaction)
+                try transaction.deliveries.settle(notification: id, device: 1, .accepted, answer: nil)
             }
         }
         func left() throws -> [UUIDv7] {
-            try fixture.database.read {
-                try $0.all("SELECT notification_id FROM deliveries ORDER BY notification_id") { $0.id(0) }
-            }
+            try fixture.ids("SELECT notification_id FROM deliveries ORDER BY notification_id")
         }
         var settings = Configuration.Retention()
         settings.deliveriesMilliseconds = 3_600_000
         let housekeeping = Housekeeping(
-            database: fixture.database, settings: settings, world: fixture.world, logger: Logger(label: "test"), pause: .zero)
+            database: fixture.store, settings: settings, world: fixture.world, logger: Logger(label: "test"), pause: .zero)
         fixture.clock.advance(seconds: 3_600 - 60)
         try await housekeeping.retain(fixture.inboxes)
         #expect(try left() == ids)

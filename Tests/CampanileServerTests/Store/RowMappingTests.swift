@@ -87,8 +87,8 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 0)
         for policy in BadgePolicy.allCases {
-            let due = try fixture.database.writeBlocking {
-                try DeviceTokenRepository.due(Self.lane, limit: 5, policy: policy, in: $0)
+            let due = try fixture.store.writeBlocking {
+                try $0.deviceTokens.due(Self.lane, shards: nil, limit: 5, policy: policy)
             }
             let one = try #require(due.first)
             Self.check(one.schedule, lease: 0)
@@ -97,31 +97,31 @@ import Testing
             Self.check(one.badge, policy)
             #expect(one.app == "shop" && one.userID == "alice" && one.appVersion == "5.2")
         }
-        Self.check(try fixture.database.writeBlocking { try DeliveryRepository.nextDue(device: DeviceID(51), in: $0) })
+        Self.check(try fixture.store.writeBlocking { try $0.deliveries.nextDue(device: DeviceID(51)) })
     }
 
     @Test("a device's schedule is the same by its id, by its inbox, for an alert and after an answer")
     func schedules() throws {
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 59)
-        try fixture.database.read { connection in
-            Self.check(try #require(try DeviceTokenRepository.schedule(DeviceID(51), in: connection)), lease: 59)
-            Self.check(try #require(try DeviceTokenRepository.schedules(inbox: InboxID(41), in: connection).first), lease: 59)
-            let pushable = try #require(try DeviceTokenRepository.pushable(inbox: InboxID(41), in: connection).first)
+        try fixture.store.read { connection in
+            Self.check(try #require(try connection.deviceTokens.schedule(DeviceID(51))), lease: 59)
+            Self.check(try #require(try connection.deviceTokens.schedules(inbox: InboxID(41)).first), lease: 59)
+            let pushable = try #require(try connection.deviceTokens.pushable(inbox: InboxID(41)).first)
             Self.check(pushable.schedule, lease: 59)
             Self.check(pushable.target)
             #expect(pushable.appVersion == "5.2")
             let answered = try #require(
-                try DeviceTokenRepository.answered(DeviceID(51), policy: .sinceOpened, in: connection))
+                try connection.deviceTokens.answered(DeviceID(51), policy: .sinceOpened))
             Self.check(answered.schedule, lease: 59)
             Self.check(answered.badge, .sinceOpened)
-            let listed = try #require(try DeviceTokenRepository.list(inbox: InboxID(41), in: connection).first)
+            let listed = try #require(try connection.deviceTokens.list(inbox: InboxID(41)).first)
             #expect(
                 listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
-            let report = try #require(try DeviceTokenRepository.reports(inbox: InboxID(41), in: connection).first)
+            let report = try #require(try connection.deviceTokens.reports(inbox: InboxID(41)).first)
             #expect(report.device == listed && report.seenAt == Self.time(1063) && report.toldCount == 54)
             #expect(report.toldAt == Self.time(1055) && report.isInFlight && report.dueAt == Self.time(1058))
-            let named = try DeviceTokenRepository.acquaintance(token: "token", inbox: InboxID(41), in: connection)
+            let named = try connection.deviceTokens.acquaintance(token: "token", inbox: InboxID(41))
             #expect(named?.toldCount == 54 && named?.toldAt == Self.time(1055) && named?.seenAt == Self.time(1063))
             #expect(listed.appVersion == "5.2" && listed.locale == "de" && listed.lastRegisteredAt == Self.time(1053))
         }
@@ -132,7 +132,7 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 0)
         let key = DeliveryKey(notification: Self.notification, device: DeviceID(51))
-        let found = try #require(try fixture.database.read { try DeliveryRepository.find(key, in: $0) })
+        let found = try #require(try fixture.store.read { try $0.deliveries.find(key) })
         #expect(found.notificationID == Self.notification && found.userID == "alice" && found.nothingOwed == nil)
         let report = found.report
         #expect(report.id == Self.delivery && report.token == "token" && report.platform == "ios" && report.provider == "fcm")
@@ -145,7 +145,7 @@ import Testing
     func stored() throws {
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 59)
-        let read = { try fixture.database.read { try DeviceTokenRepository.schedule(DeviceID(51), in: $0) } }
+        let read = { try fixture.store.read { try $0.deviceTokens.schedule(DeviceID(51)) } }
         let before = try #require(try read())
         try fixture.database.writeBlocking { transaction in
             _ = try transaction.connection.run(
@@ -153,7 +153,7 @@ import Testing
                 UPDATE device_tokens SET told_count = 0, told_at = 0, attempted = 0, badge_due_at = 0, badge_attempts = 0, due_at = 0,
                     lease = 0, sending_id = NULL, busy_until = 0
                 """)
-            try DeviceTokenRepository.store(before, in: transaction)
+            try transaction.deviceTokens.store(before)
         }
         #expect(try read() == before)
     }
@@ -165,13 +165,13 @@ import Testing
         let expected = InboxState(
             unreadCount: 12, unreadSinceCleared: 7, armed: true, uncounted: 3, clearedID: Self.cleared, newestID: Self.newest,
             unreadFrom: Self.unreadFrom, version: 1013, updatedAt: Self.time(1014))
-        let made = try fixture.database.writeBlocking { try InboxRepository.making(app: "shop", userID: "alice", in: $0) }
+        let made = try fixture.store.writeBlocking { try $0.inboxes.making(app: "shop", userID: "alice") }
         #expect(made.id == InboxID(41) && made.state == expected && made.listenedUntil == Self.time(1015))
-        try fixture.database.read { connection in
-            let found = try InboxRepository.found(InboxID(41), in: connection)
+        try fixture.store.read { connection in
+            let found = try connection.inboxes.found(InboxID(41))
             #expect(found.state == expected && found.listenedUntil == Self.time(1015))
-            Self.check(try InboxRepository.badge(InboxID(41), .unread, in: connection), .unread)
-            Self.check(try NotificationRepository.find(Self.notification, inbox: InboxID(41), in: connection))
+            Self.check(try connection.inboxes.badge(InboxID(41), .unread), .unread)
+            Self.check(try connection.notifications.find(Self.notification, inbox: InboxID(41)))
         }
         try fixture.database.writeBlocking { transaction in
             _ = try transaction.connection.run(
@@ -179,8 +179,8 @@ import Testing
                 UPDATE inboxes SET unread_since_cleared = 0, unread_count = 0, armed = 0, cleared_id = NULL, newest_id = NULL,
                     version = 0, updated_at = 0, unread_from = NULL, uncounted = 0
                 """)
-            try InboxRepository.store(expected, InboxID(41), in: transaction)
+            try transaction.inboxes.store(expected, InboxID(41))
         }
-        #expect(try fixture.database.read { try InboxRepository.state(InboxID(41), in: $0) } == expected)
+        #expect(try fixture.store.read { try $0.inboxes.state(InboxID(41)) } == expected)
     }
 }

@@ -115,7 +115,7 @@ struct SchemaTests {
         func unread() throws -> [String] {
             var titles: [String] = []
             let searched = try database.read { connection in
-                try NotificationRepository.page(NotificationFilter(status: .unread), inbox: 1, in: connection) {
+                try connection.notifications.page(NotificationFilter(status: .unread), inbox: 1) {
                     titles.append(String(decoding: $0.title, as: UTF8.self))
                 }
             }
@@ -123,9 +123,9 @@ struct SchemaTests {
             return titles
         }
         #expect(try unread() == ["3", "1"])
-        #expect(try BadgeAudit(database).differences.isEmpty)
+        #expect(try BadgeAudit(Store(database)).differences.isEmpty)
         let marked = try database.writeBlocking {
-            try NotificationRepository.markRead(.least...Self.id(2), at: Timestamp(milliseconds: 9), inbox: 1, in: $0)
+            try $0.notifications.markRead(.least...Self.id(2), at: Timestamp(milliseconds: 9), inbox: 1)
         }
         #expect(marked.count == 1)
         #expect(try unread() == ["3"])
@@ -148,15 +148,15 @@ struct SchemaTests {
         try Migrations.migrator.migrate(path: path)
         let database = try Database(path: path)
         defer { database.close() }
-        try database.writeBlocking { try DepartedDeviceRepository.settleSome(in: $0) }
+        try database.writeBlocking { try $0.settleDeparted() }
         let states = try database.read { connection in
             try connection.all("SELECT state || inbox_id || coalesce(settled_at, '') FROM deliveries ORDER BY notification_id") {
                 $0.text(0)
             }
         }
         #expect(states == Array(repeating: "gone150", count: 4) + ["owed2", "owed2"])
-        #expect(try database.read { try !DepartedDeviceRepository.isAny(in: $0) })
-        #expect(try database.read { try LeftTokenRepository.leftAt(app: "default", token: "t", in: $0) } == nil)
+        #expect(try database.read { try !$0.departedDevices.isAny() })
+        #expect(try database.read { try $0.leftTokens.leftAt(app: "default", token: "t") } == nil)
     }
 
     @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
@@ -184,7 +184,7 @@ struct SchemaTests {
             ) { $0.text(0) }
         }
         #expect(rows == ["failed3-5t[]expired", "owed04----"])
-        #expect(try database.read { try DeliveryRepository.nextDueAt(device: 2, in: $0) } == Timestamp(milliseconds: 4))
+        #expect(try database.read { try $0.deliveries.nextDueAt(device: 2) } == Timestamp(milliseconds: 4))
     }
 
     @Test("schema 8 takes the keys of schema 7 for producers', and no kind that nobody knows")
@@ -202,19 +202,19 @@ struct SchemaTests {
         try Migrations.migrator.migrate(path: path)
         database = try Database(path: path)
         defer { database.close() }
-        let keys = try database.read { try APIKeyRepository.list(in: $0) }
+        let keys = try database.read { try $0.apiKeys.list() }
         #expect(
             keys.map { "\($0.name) \($0.kind) \($0.createdAt.milliseconds) \($0.revokedAt?.milliseconds ?? 0)" }
                 == ["old producer 5 7", "shop producer 5 0"])
-        #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("shop".utf8), in: $0) }?.kind == .producer)
+        #expect(try database.read { try $0.apiKeys.find(hash: APIKey.hash("shop".utf8)) }?.kind == .producer)
         try database.writeBlocking { transaction in
-            try APIKeyRepository.insert(
-                name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8), in: transaction)
+            try transaction.apiKeys.insert(
+                name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8))
             #expect(throws: (any Error).self) {
                 try transaction.connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'")
             }
         }
-        #expect(try database.read { try APIKeyRepository.find(hash: APIKey.hash("watch".utf8), in: $0) }?.kind == .operate)
+        #expect(try database.read { try $0.apiKeys.find(hash: APIKey.hash("watch".utf8)) }?.kind == .operate)
     }
 
     @Test(
@@ -244,7 +244,7 @@ struct SchemaTests {
         let seen = try #require(times.first?.first)
         #expect(seen >= before && seen <= after.milliseconds && times.first?.last == 7)
         let day: Int64 = 86_400_000
-        let retention = DeviceRetention(database: database, ageMilliseconds: 270 * day, pause: .zero)
+        let retention = DeviceRetention(database: Store(database), ageMilliseconds: 270 * day, pause: .zero)
         #expect(try await retention.run(now: after) == 0)
         #expect(try await retention.run(now: Timestamp(milliseconds: after.milliseconds + 271 * day)) == 1)
     }
@@ -254,7 +254,7 @@ struct SchemaTests {
         let path = try migrated(through: .max)
         let database = try Database(path: path)
         defer { database.close() }
-        #expect(try database.read { try InboxRepository.missingBadge(in: $0) } == .none)
+        #expect(try database.read { try $0.inboxes.missingBadge() } == .none)
         #expect(try Store.pendingMigrations(path) == [])
     }
 

@@ -49,6 +49,15 @@ final class RecordingProvider: PushProvider {
     }
 }
 
+extension DeviceSchedule {
+    /// That of a device with a push in flight, of which nothing else matters.
+    init(inFlightTo id: DeviceID, registeredAt: Timestamp) {
+        self.init(
+            id: id, inbox: 1, platform: .ios, attempted: true, badgeAttempts: 0, dueAt: nil, lease: 1,
+            lastRegisteredAt: registeredAt)
+    }
+}
+
 extension PushAnswer {
     static let accepted = PushAnswer(outcome: .accepted, status: 200, reason: nil)
 }
@@ -63,12 +72,43 @@ extension PushMessage {
     }
 }
 
-/// The inbox, the devices and the delivery worker on a real SQLite file, without HTTP. The delivery worker goes when the test says.
+/// The stores that what is promised of both is tested on.
+enum TestedStore: String, CaseIterable, Sendable, CustomTestStringConvertible {
+    case sqlite, postgres
+
+    /// The store of tests that don't say which: SQLite, or with TEST_STORE=postgres in the environment the other.
+    static let usual = TestedStore(rawValue: ProcessInfo.processInfo.environment["TEST_STORE"] ?? "") ?? .sqlite
+
+    var testDescription: String { self == .sqlite ? "SQLite" : "PostgreSQL" }
+
+    /// An empty store: a file in the folder, or a database of the tests' server. Closed with its last user.
+    func open(_ folder: TemporaryFolder, world: World, options: PostgresOptions = PostgresOptions()) throws -> Store {
+        switch self {
+        case .sqlite: try Store.open(folder.database, world: world).database
+        case .postgres:
+            try Store.open(postgres: PostgresServer.shared.get().makeDatabase(), options: options, world: world).database
+        }
+    }
+}
+
+extension Trait where Self == ConditionTrait {
+    /// For what is promised of a SQLite file alone: on PostgreSQL it is skipped.
+    static var aboutTheFile: Self { .enabled(if: TestedStore.usual == .sqlite, "it is about the SQLite file") }
+}
+
+/// The inbox, the devices and the delivery worker on a real database, without HTTP. The delivery worker goes when the test says.
 struct Fixture: Sendable {
     let folder: TemporaryFolder
     let clock: HandClock
     let world: World
-    let database: Database
+    let store: Store
+    /// The SQLite file. A test that asks for it is about the file: on PostgreSQL it ends there, and counts as skipped.
+    var database: Database {
+        get throws {
+            guard case .sqlite(let database) = store.base else { try Test.cancel("it is about the SQLite file") }
+            return database
+        }
+    }
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
     let publisher: Publisher
@@ -76,38 +116,60 @@ struct Fixture: Sendable {
     let registry: DeviceRegistry
     let provider = RecordingProvider()
     let deliveryWorker: DeliveryWorker
+    static let silent = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
     /// The number of this fixture's start.
     static let lease: Int64 = 2
 
-    /// - Parameter claimsAtCreation: whether creating hands its pushes to the delivery worker right away, as a running server does.
+    /// - Parameters:
+    ///   - kind: the store that it is made on.
+    ///   - claimsAtCreation: whether creating hands its pushes to the delivery worker right away, as a running server
+    ///     does.
     init(
+        on kind: TestedStore = .usual,
         folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread,
         syncOnRead: Bool = true, androidData: Bool = false,
         neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
-        claimsAtCreation: Bool = false
+        claimsAtCreation: Bool = false, leases: ((World) -> ShardLeases)? = nil
     ) throws {
         self.folder = folder
         self.clock = clock
         world = .hand(clock)
-        database = try Store.open(folder.database, world: world).database
-        ids = try Publisher.generator(for: database, world: world)
+        store = try kind.open(folder, world: world)
+        ids = try Publisher.generator(for: store, world: world)
         badgePushes = BadgePushes(
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
             neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
         let badgeCache = BadgeCache(capacity: 1_000)
-        database.onCommit { badgeCache.invalidate($0.map { InboxID($0) }) }
-        inboxes = Inboxes(database: database, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
-        registry = DeviceRegistry(database: database, badgePushes: badgePushes)
+        store.onCommit { badgeCache.invalidate($0) }
+        inboxes = Inboxes(database: store, world: world, badgePushes: badgePushes, badgeCache: badgeCache)
+        registry = DeviceRegistry(database: store, badgePushes: badgePushes)
         deliveryWorker = DeliveryWorker(
-            database: database, world: world, badgePushes: badgePushes, options: options, lease: Fixture.lease,
+            database: store, world: world, badgePushes: badgePushes, options: options,
+            leases: leases?(world) ?? ShardLeases(alone: Fixture.lease),
             providers: { [provider] _ in provider }, ids: ids,
-            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            logger: Fixture.silent)
         publisher = Publisher(
-            database: database, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil,
-            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            database: store, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil,
+            logger: Fixture.silent)
     }
 
     let alice = User(app: "default", userID: "alice")
+
+    /// The ids that a statement gives which both stores understand.
+    func ids(_ sql: StaticString) throws -> [UUIDv7] {
+        switch store.base {
+        case .sqlite(let database): try database.read { try $0.all(sql) { $0.id(0) } }
+        case .postgres(let database): try database.read { try $0.all(sql) { $0.id(0) } }
+        }
+    }
+
+    /// The first number that such a statement gives.
+    func number(_ sql: StaticString) throws -> Int64? {
+        switch store.base {
+        case .sqlite(let database): try database.read { try $0.first(sql) { $0.intOrNil(0) } } ?? nil
+        case .postgres(let database): try database.read { try $0.first(sql) { $0.intOrNil(0) } } ?? nil
+        }
+    }
 
     /// What a reader's connection keeps in memory of the database's pages.
     func readerCacheBytes() throws -> Int {
@@ -146,9 +208,9 @@ struct Fixture: Sendable {
 
     /// What the delivery worker would claim now, claimed and not sent: the state in which a server may be killed.
     func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
-        let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, lease: lease)
-        return try await database.write { transaction in
-            try DeviceTokenRepository.dueLanes(in: transaction.connection).flatMap {
+        let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, leases: ShardLeases(alone: lease))
+        return try await store.write { transaction in
+            try transaction.deviceTokens.dueLanes(nil).flatMap {
                 try claims.claim($0.lane, limit: 10, looks: 10, in: transaction)
             }
         }
@@ -157,14 +219,14 @@ struct Fixture: Sendable {
     /// What a start does about the pushes of the start before it.
     func releaseLeases(resendsUnanswered: Bool = true) async throws -> Int {
         await LeaseRecovery(
-            database: database, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
-            logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
+            database: store, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
+            logger: Fixture.silent
         ).run()
     }
 
     func badge(_ user: User? = nil) throws -> Badge {
         let asked = try inboxes.badge(user ?? alice)
-        let kept = try database.read { try inboxes.badge(user ?? alice, in: $0) }
+        let kept = try store.read { try inboxes.badge(user ?? alice, in: $0) }
         #expect(asked == kept, "what is remembered differs from what is kept")
         return asked
     }
@@ -174,7 +236,7 @@ struct Fixture: Sendable {
     func open(_ user: User? = nil, device: Character? = nil) async throws -> Badge? {
         let user = user ?? alice
         let device = device.map(Fixture.token)
-        guard try database.read({ try inboxes.needsAcknowledging(.open, user, device: device, in: $0) }) else { return nil }
+        guard try store.read({ try inboxes.needsAcknowledging(.open, user, device: device, in: $0) }) else { return nil }
         return try await inboxes.acknowledge(.open, user, device: device)
     }
 

@@ -52,17 +52,17 @@ extension HTTP2Client {
     }
 
     /// Sends without waiting; what becomes of it stands in the returned box.
-    func begin(_ path: String = "/", _ body: String = "{}") -> Pending<HTTP2Result> {
+    func begin(_ path: String = "/", _ body: String = "{}", notAfter: Int64 = .max) -> Pending<HTTP2Result> {
         let pending = Pending<HTTP2Result>()
-        send(HTTP2Client.request(path, body)) { pending.fulfil($0) }
+        send(HTTP2Client.request(path, body, notAfter: notAfter)) { pending.fulfil($0) }
         return pending
     }
 
-    private static func request(_ path: String, _ body: String) -> HTTP2Request {
+    private static func request(_ path: String, _ body: String, notAfter: Int64 = .max) -> HTTP2Request {
         let headers = HPACKHeaders([
             (":method", "POST"), (":scheme", "https"), (":authority", "test"), (":path", path),
         ])
-        return HTTP2Request(headers: headers, body: ByteBuffer(string: body))
+        return HTTP2Request(headers: headers, body: ByteBuffer(string: body), notAfter: notAfter)
     }
 
     /// Looks at every deadline now, after the clock was moved.

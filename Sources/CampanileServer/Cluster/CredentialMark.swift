@@ -1,0 +1,18 @@
+import Synchronization
+
+/// Finds out whether API keys or users' tokens were revoked, by whomever: what was verified before holds no more then.
+final class CredentialMark: Sendable {
+    private let store: Store
+    private let last = Mutex<String?>(nil)
+
+    init(store: Store) { self.store = store }
+
+    /// Whether something was revoked since the last look. While the database can't be asked nothing is known, and the next look finds it.
+    func hasChanged() -> Bool {
+        guard let mark = try? store.read({ try $0.revocations.mark() }) else { return false }
+        return last.withLock { last in
+            defer { last = mark }
+            return last != mark
+        }
+    }
+}

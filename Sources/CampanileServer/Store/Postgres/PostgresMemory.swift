@@ -1,0 +1,116 @@
+import CampanileCore
+import Push
+import SQLEngine
+
+/// A locked inbox as a transaction remembers it, with what the transaction changed.
+struct RememberedInbox: Sendable {
+    let id: InboxID
+    let user: UserKey
+    var state: InboxState
+    var listenedUntil: Timestamp
+    var listenedFrom: Int64
+    var lastSequence: Int64
+
+    var inbox: Inbox { Inbox(id: id, state: state, listenedUntil: listenedUntil) }
+
+    /// Of a row with the columns of `InboxState` and then listened_until, id, app, user_id, last_sequence, listened_from.
+    init(_ row: borrowing PostgresRow) {
+        id = row.inbox(10)
+        user = UserKey(app: row.text(11), userID: row.text(12))
+        state = InboxState(row)
+        listenedUntil = row.time(9)
+        listenedFrom = row.int(14)
+        lastSequence = row.int(13)
+    }
+}
+
+/// A locked device as a transaction remembers it, with what the transaction changed.
+struct RememberedDevice: Sendable {
+    var schedule: DeviceSchedule
+    let target: PushDevice
+    let appVersion: String?
+
+    var device: Device { Device(schedule: schedule, target: target, appVersion: appVersion) }
+
+    /// Of a row with the columns of a schedule and then token, provider, environment, app_version.
+    init(_ row: borrowing PostgresRow) {
+        schedule = DeviceSchedule(row)
+        target = PushDevice(row, platform: schedule.platform, from: 14)
+        appVersion = row.textOrNil(17)
+    }
+}
+
+extension DeviceSchedule {
+    /// Of a row that begins with the columns id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts,
+    /// due_at, lease, sending_id, busy_until, last_registered_at, shard.
+    init(_ row: borrowing PostgresRow) {
+        self.init(
+            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
+            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
+            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
+            lastRegisteredAt: row.time(12), shard: Int16(row.int(13)))
+    }
+}
+
+extension PushDevice {
+    /// Of a row that has the columns token, provider and environment from `first` on.
+    init(_ row: borrowing PostgresRow, platform: DevicePlatform, from first: Int32) {
+        self.init(
+            token: row.text(first), platform: platform, provider: row.word(first + 1, DeviceProvider.self),
+            environment: row.word(first + 2, DeviceEnvironment.self))
+    }
+}
+
+/// What a transaction knows of an `Idempotency-Key`.
+enum RememberedKey: Sendable {
+    /// It was looked for, and wasn't there.
+    case absent
+    /// Without an answer the call is under way.
+    case taken(fingerprint: [UInt8], answer: IdempotentAnswer?, at: Timestamp)
+}
+
+/// An `Idempotency-Key` of one producer, compared byte by byte.
+struct KeyOfProducer: Hashable, Sendable {
+    let producer: APIKeyID
+    let text: ExactText
+}
+
+/// What a transaction read of the rows that it holds locked, and of others what can't change for it.
+struct PostgresMemory: Sendable {
+    var inboxes: [InboxID: RememberedInbox] = [:]
+    var users: [UserKey: InboxID] = [:]
+    /// Users that had no inbox.
+    var missing: Set<UserKey> = []
+    var devices: [DeviceID: RememberedDevice] = [:]
+    /// The devices of inboxes all of whose devices are remembered, by their ids.
+    var devicesOf: [InboxID: [DeviceID]] = [:]
+    /// What the badges are computed from of inboxes that aren't locked, but a device of theirs is.
+    var badges: [InboxID: InboxState] = [:]
+    /// When the next alert of a device is due; nil: none is owed.
+    var nextDue: [DeviceID: Timestamp?] = [:]
+    /// Whether alerts of locked devices are left from users whose they were.
+    var isLeft: [DeviceID: Bool] = [:]
+    var keys: [KeyOfProducer: RememberedKey] = [:]
+
+    mutating func remember(_ inbox: RememberedInbox) {
+        inboxes[inbox.id] = inbox
+        users[inbox.user] = inbox.id
+        missing.remove(inbox.user)
+    }
+
+    /// Remembers all devices of some inboxes. What is known of one already holds: it may have changed since.
+    /// - Parameter found: by their ids.
+    mutating func remember(_ found: [RememberedDevice], of owners: [InboxID]) {
+        for owner in owners { devicesOf[owner] = [] }
+        for device in found {
+            let known = devices[device.schedule.id] ?? device
+            devices[device.schedule.id] = known
+            devicesOf[known.schedule.inbox]?.append(known.schedule.id)
+        }
+    }
+
+    /// An alert comes due to a device.
+    mutating func comesDue(_ at: Timestamp, _ device: DeviceID) {
+        if let known = nextDue[device] { nextDue[device] = .some(known.map { min($0, at) } ?? at) }
+    }
+}

@@ -1,0 +1,120 @@
+import CampanileCore
+import SQLEngine
+
+extension PostgresStoreUnit {
+    /// Locks and reads what the writes of a group will look at: the inboxes by their ids, then the devices by theirs, then what
+    /// those locks order. Each statement sees what was committed before it began, so one that follows a lock sees all that the
+    /// lock's earlier holders did.
+    func prepare(for hints: [StoreHint]) throws {
+        var (apps, userIDs, inboxes) = (PostgresArray<String>(), PostgresArray<String>(), PostgresArray<InboxID>())
+        var (tokenApps, tokens) = (PostgresArray<String>(), PostgresArray<String>())
+        var (devices, keys): ([DeviceID], [KeyOfProducer]) = ([], [])
+        for hint in hints {
+            switch hint {
+            case .user(let app, let userID):
+                // A name that can't be stored has no inbox: the write that asks for it finds that out.
+                guard (try? app.requireStorable()) != nil, (try? userID.requireStorable()) != nil else { continue }
+                try apps.append(app)
+                try userIDs.append(userID)
+                memory.missing.insert(UserKey(app: app, userID: userID))
+            case .inbox(let id): try inboxes.append(id)
+            case .device(let id): devices.append(id)
+            case .token(let app, let token):
+                guard (try? app.requireStorable()) != nil, (try? token.requireStorable()) != nil else { continue }
+                try tokenApps.append(app)
+                try tokens.append(token)
+            case .key(let text, let producer):
+                guard (try? text.requireStorable()) != nil else { continue }
+                keys.append(KeyOfProducer(producer: producer, text: ExactText(text)))
+            }
+        }
+        if !apps.isEmpty || !inboxes.isEmpty { try lockInboxes(apps, userIDs, inboxes) }
+        if !memory.inboxes.isEmpty || !devices.isEmpty || !tokens.isEmpty { try lockDevices(devices, tokenApps, tokens) }
+        if !devices.isEmpty { try readBadges(devices) }
+        if !keys.isEmpty { try readKeys(keys) }
+    }
+
+    /// Users without an inbox stay in `memory.missing`.
+    private func lockInboxes(
+        _ apps: PostgresArray<String>, _ userIDs: PostgresArray<String>, _ ids: PostgresArray<InboxID>
+    ) throws {
+        if ids.isEmpty {
+            try plainConnection.forEach(
+                """
+                SELECT i.unread_count, i.unread_since_cleared, i.armed, i.version, i.updated_at, i.uncounted, i.cleared_id,
+                    i.newest_id, i.unread_from, i.listened_until, i.id, i.app, i.user_id, i.last_sequence, i.listened_from
+                FROM unnest($1, $2) AS u (app, user_id) JOIN inboxes i ON i.app = u.app AND i.user_id = u.user_id
+                ORDER BY i.id FOR NO KEY UPDATE OF i
+                """, apps, userIDs
+            ) { memory.remember(RememberedInbox($0)) }
+            return
+        }
+        try plainConnection.forEach(
+            """
+            SELECT i.unread_count, i.unread_since_cleared, i.armed, i.version, i.updated_at, i.uncounted, i.cleared_id,
+                i.newest_id, i.unread_from, i.listened_until, i.id, i.app, i.user_id, i.last_sequence, i.listened_from
+            FROM inboxes i WHERE i.id IN (
+                SELECT w.id FROM unnest($1, $2) AS u (app, user_id) JOIN inboxes w ON w.app = u.app AND w.user_id = u.user_id
+                UNION SELECT unnest($3))
+            ORDER BY i.id FOR NO KEY UPDATE OF i
+            """, apps, userIDs, ids
+        ) { memory.remember(RememberedInbox($0)) }
+    }
+
+    /// The devices of the locked inboxes and others, in one order.
+    private func lockDevices(
+        _ devices: [DeviceID], _ apps: PostgresArray<String>, _ tokens: PostgresArray<String>
+    ) throws {
+        let owners = memory.inboxes.keys.sorted { $0.rawValue < $1.rawValue }
+        if devices.isEmpty, tokens.isEmpty {
+            let found = try plainConnection.all(
+                """
+                SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                    sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+                FROM device_tokens WHERE inbox_id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
+                """, try PostgresArray(owners)
+            ) { RememberedDevice($0) }
+            return memory.remember(found, of: owners)
+        }
+        let found = try plainConnection.all(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+            FROM device_tokens WHERE id IN (
+                SELECT w.id FROM device_tokens w WHERE w.inbox_id = ANY ($1) UNION SELECT unnest($2)
+                UNION SELECT w.id FROM unnest($3, $4) AS u (app, token) JOIN device_tokens w ON w.app = u.app AND w.token = u.token)
+            ORDER BY id FOR NO KEY UPDATE
+            """, try PostgresArray(owners), try PostgresArray(devices), apps, tokens
+        ) { RememberedDevice($0) }
+        memory.remember(found, of: owners)
+    }
+
+    /// The numbers of the locked devices' inboxes, when the next alerts are due to them, and whether some are left from others.
+    private func readBadges(_ devices: [DeviceID]) throws {
+        try plainConnection.forEach(
+            """
+            SELECT i.unread_count, i.unread_since_cleared, i.armed, i.version, i.updated_at, i.uncounted, i.id, d.id,
+                (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
+                EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id)
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ANY ($1)
+            """, try PostgresArray(devices)
+        ) { row in
+            memory.badges[row.inbox(6)] = InboxState(counts: row, from: 0)
+            memory.nextDue[row.device(7)] = .some(row.timeOrNil(8))
+            memory.isLeft[row.device(7)] = row.bool(9)
+        }
+    }
+
+    private func readKeys(_ keys: [KeyOfProducer]) throws {
+        for key in keys { memory.keys[key] = .absent }
+        try plainConnection.forEach(
+            """
+            SELECT k.api_key_id, k.key, k.fingerprint, k.location, k.answer, k.created_at
+            FROM unnest($1, $2) AS u (api_key_id, key) JOIN idempotency_keys k ON k.api_key_id = u.api_key_id AND k.key = u.key
+            """, try PostgresArray(keys.map(\.producer)), try PostgresArray(keys.map(\.text.text))
+        ) { row in
+            let key = KeyOfProducer(producer: APIKeyID(row.int(0)), text: ExactText(row.text(1)))
+            memory.keys[key] = .taken(fingerprint: row.blob(2), answer: IdempotentAnswer(row, from: 3), at: row.time(5))
+        }
+    }
+}

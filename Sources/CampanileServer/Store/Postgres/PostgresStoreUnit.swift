@@ -1,0 +1,250 @@
+import CampanileCore
+import SQLEngine
+
+/// The transactions of a group of writes on PostgreSQL: what `Store.write` gives its closures.
+///
+/// A round trip costs more than what it brings, and a statement more than a row. So the unit locks and reads what the writes of the
+/// group said they would look at (`StoreHint`) in a few statements before the first of them runs, and remembers it. What the writes
+/// then insert and change it gathers, and sends as one statement for each table, at the end or before a statement that might miss
+/// it. A write that says nothing, or looks at something else, is right all the same: it locks and reads when it gets there.
+///
+/// What is remembered of a row is true because the row is locked until the transaction ends. Rows are locked in one order, inboxes
+/// before devices, each by their ids, as far as the writes say before what they want. The rest is left to PostgreSQL, which finds
+/// a deadlock, and to the engine, which runs the writes again.
+final class PostgresStoreUnit: PostgresUnit {
+    private let transaction: PostgresTransaction
+    private(set) var changes = 0
+    var memory = PostgresMemory()
+    var gathered = PostgresGatheredWrites()
+
+    init(_ transaction: PostgresTransaction) { self.transaction = transaction }
+
+    /// The connection, without what is gathered: for rows that nothing gathered can concern.
+    var plainConnection: PostgresConnection { transaction.connection }
+
+    func noteChange() { changes += 1 }
+
+    func flush() throws {
+        guard !gathered.isEmpty else { return }
+        // Whatever happens, nothing is sent twice: after an error the transaction is rolled back.
+        let writes = gathered
+        gathered = PostgresGatheredWrites()
+        try writes.send(on: transaction.connection, memory)
+    }
+
+    func forget() {
+        memory = PostgresMemory()
+        gathered = PostgresGatheredWrites()
+    }
+
+    /// A statement changed inboxes that may be remembered. What is gathered of them was sent before it.
+    func forgetInboxes() throws {
+        try flush()
+        memory.inboxes = [:]
+        memory.badges = [:]
+        memory.missing = []
+        memory.users = [:]
+    }
+
+    /// A statement changed a device that may be remembered, or whose it is.
+    func forget(_ device: DeviceID) throws {
+        try flush()
+        memory.devices[device] = nil
+        memory.nextDue[device] = nil
+        memory.devicesOf = [:]
+    }
+
+    /// The same of many.
+    func forgetDevices() throws {
+        try flush()
+        memory.devices = [:]
+        memory.nextDue = [:]
+        memory.devicesOf = [:]
+    }
+}
+
+extension PostgresStoreUnit: PostgresAccess {
+    func connected() throws -> PostgresConnection {
+        try flush()
+        return transaction.connection
+    }
+
+    var unit: PostgresStoreUnit? { self }
+}
+
+extension PostgresStoreUnit: StoreTransaction {
+    var reading: any StoreReading { PostgresReading(access: self) }
+    var now: Timestamp { Timestamp(milliseconds: transaction.milliseconds) }
+
+    func afterCommit(_ effect: @escaping () -> Void) { transaction.afterCommit(effect) }
+    func onRollback(_ effect: @escaping () -> Void) { transaction.onRollback(effect) }
+    func changed(_ inbox: InboxID) { transaction.changed(inbox.rawValue) }
+
+    var inboxes: any InboxRepository { PostgresInboxes(access: self) }
+    var notifications: any NotificationRepository { PostgresNotifications(access: self) }
+    var deviceTokens: any DeviceTokenRepository { PostgresDeviceTokens(access: self) }
+    var deliveries: any DeliveryRepository { PostgresDeliveries(access: self) }
+    var departedDevices: any DepartedDeviceRepository { PostgresDepartedDevices(access: self) }
+    var leftTokens: any LeftTokenRepository { PostgresLeftTokens(access: self) }
+    var laneConditions: any LaneConditionRepository { PostgresLaneConditions(access: self) }
+    var events: any EventRepository { PostgresEvents(access: self) }
+    var apiKeys: any APIKeyRepository { PostgresAPIKeys(access: self) }
+    var idempotencyKeys: any IdempotencyRepository { PostgresIdempotencyKeys(access: self) }
+    var largeCalls: any LargeCallRepository { PostgresLargeCalls(access: self) }
+    var revocations: any RevocationRepository { PostgresRevocations(access: self) }
+    var importedEntries: any ImportRepository { PostgresImportedEntries(access: self) }
+    var programState: any ProgramStateRepository { PostgresProgramState(access: self) }
+    var providerTokens: any ProviderTokenRepository { PostgresProviderTokens(access: self) }
+}
+
+// MARK: - Inboxes
+
+extension PostgresStoreUnit {
+    /// An inbox, locked; nil when there is none.
+    func inbox(_ id: InboxID) throws -> RememberedInbox? {
+        if let known = memory.inboxes[id] { return known }
+        let found = try transaction.connection.first(
+            """
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                unread_from, listened_until, id, app, user_id, last_sequence, listened_from
+            FROM inboxes WHERE id = $1 FOR NO KEY UPDATE
+            """, id
+        ) { RememberedInbox($0) }
+        if let found { memory.remember(found) }
+        return found
+    }
+
+    /// The same of a user's.
+    func inbox(app: String, userID: String) throws -> RememberedInbox? {
+        let user = UserKey(app: app, userID: userID)
+        if let id = memory.users[user] { return try inbox(id) }
+        if memory.missing.contains(user) { return nil }
+        return try lockInbox(app: app, userID: userID)
+    }
+
+    private func lockInbox(app: String, userID: String) throws -> RememberedInbox? {
+        let found = try transaction.connection.first(
+            """
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                unread_from, listened_until, id, app, user_id, last_sequence, listened_from
+            FROM inboxes WHERE app = $1 AND user_id = $2 FOR NO KEY UPDATE
+            """, app, userID
+        ) { RememberedInbox($0) }
+        if let found { memory.remember(found) }
+        return found
+    }
+
+    /// The inbox of a user, made if there was none.
+    func making(app: String, userID: String) throws -> RememberedInbox {
+        if let found = try inbox(app: app, userID: userID) { return found }
+        noteChange()
+        let made = try transaction.connection.first(
+            """
+            INSERT INTO inboxes (app, user_id, version, last_sequence, events_purged_through)
+            SELECT $1, $2, versions_from, events_from, events_from FROM program_state WHERE id = 1
+            ON CONFLICT (app, user_id) DO NOTHING
+            RETURNING unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                unread_from, listened_until, id, app, user_id, last_sequence, listened_from
+            """, app, userID
+        ) { RememberedInbox($0) }
+        if let made {
+            memory.remember(made)
+            memory.devicesOf[made.id] = []
+            return made
+        }
+        // Another node made it a moment ago.
+        guard let found = try lockInbox(app: app, userID: userID) else {
+            throw SQLError(code: .serialization, message: "an inbox was made and isn't there")
+        }
+        return found
+    }
+
+    func store(_ state: InboxState, _ id: InboxID) throws {
+        changed(id)
+        noteChange()
+        if memory.inboxes[id] != nil {
+            memory.inboxes[id]?.state = state
+            gathered.inboxes.insert(id)
+            return
+        }
+        memory.badges[id] = nil
+        try connected().queue(
+            """
+            UPDATE inboxes SET unread_count = $2, unread_since_cleared = $3, armed = $4, cleared_id = $5, newest_id = $6,
+                version = $7, updated_at = $8, unread_from = $9, uncounted = $10
+            WHERE id = $1
+            """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
+            state.version, state.updatedAt, state.unreadFrom, state.uncounted)
+    }
+
+    /// Changes what is remembered of a locked inbox, and gathers it.
+    /// - Returns: nil when there is no such inbox.
+    func change<T>(_ id: InboxID, _ body: (inout RememberedInbox) -> T) throws -> T? {
+        guard var inbox = try inbox(id) else { return nil }
+        let result = body(&inbox)
+        memory.inboxes[id] = inbox
+        gathered.inboxes.insert(id)
+        noteChange()
+        return result
+    }
+}
+
+// MARK: - Devices
+
+extension PostgresStoreUnit {
+    /// The devices of an inbox by their ids, locked. No device can join them, because that takes the lock of the inbox.
+    func devices(of inbox: InboxID) throws -> [RememberedDevice] {
+        if let known = memory.devicesOf[inbox] { return known.compactMap { memory.devices[$0] } }
+        _ = try self.inbox(inbox)
+        let found = try transaction.connection.all(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+            FROM device_tokens WHERE inbox_id = $1 ORDER BY id FOR NO KEY UPDATE
+            """, inbox
+        ) { RememberedDevice($0) }
+        memory.remember(found, of: [inbox])
+        return found.compactMap { memory.devices[$0.schedule.id] }
+    }
+
+    /// A device, locked; nil when it left.
+    func device(_ id: DeviceID) throws -> RememberedDevice? {
+        if let known = memory.devices[id] { return known }
+        let found = try transaction.connection.first(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+            FROM device_tokens WHERE id = $1 FOR NO KEY UPDATE
+            """, id
+        ) { RememberedDevice($0) }
+        memory.devices[id] = found
+        return found
+    }
+
+    func store(_ schedule: DeviceSchedule) throws {
+        noteChange()
+        if memory.devices[schedule.id] != nil {
+            memory.devices[schedule.id]?.schedule = schedule
+            gathered.devices.insert(schedule.id)
+            return
+        }
+        try connected().queue(
+            """
+            UPDATE device_tokens SET told_count = $2, told_at = $3, attempted = $4, badge_due_at = $5, badge_attempts = $6,
+                due_at = $7, lease = $8, sending_id = $9, busy_until = $10
+            WHERE id = $1
+            """, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
+            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
+    }
+
+    /// What the badge of a device's inbox is computed from. The inbox needn't be locked: whoever changes it then wants the lock of
+    /// its devices, and finds what this transaction decided.
+    func badge(of device: RememberedDevice, _ policy: BadgePolicy) throws -> Badge {
+        let inbox = device.schedule.inbox
+        if let known = memory.inboxes[inbox] { return known.state.badge(policy) }
+        if let read = memory.badges[inbox] { return read.badge(policy) }
+        return try transaction.connection.first(
+            "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = $1", inbox
+        ) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
+    }
+}

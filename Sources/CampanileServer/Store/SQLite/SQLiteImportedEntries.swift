@@ -1,0 +1,18 @@
+import SQLEngine
+
+struct SQLiteImportedEntries<Access: SQLiteAccess>: SQLiteRepository, ImportReading {
+    let access: Access
+
+    func has(app: String, externalID: String) throws -> Bool {
+        try connection.first(
+            "SELECT 1 FROM imported_entries WHERE app = ?1 AND external_id = ?2", app, externalID
+        ) { _ in true } ?? false
+    }
+}
+
+extension SQLiteImportedEntries: ImportRepository where Access == Transaction {
+    func note(app: String, externalID: String) throws -> Bool {
+        try transaction.connection.run(
+            "INSERT INTO imported_entries (app, external_id) VALUES (?1, ?2) ON CONFLICT DO NOTHING", app, externalID) == 1
+    }
+}

@@ -1,0 +1,90 @@
+public import CPostgres
+
+/// A row of a result. Can't be copied or kept: it is valid only inside the closure that gets it.
+///
+/// Columns count from 0. A column read as a type that can't be NULL must not be NULL, and one that is read as a number must be
+/// one: anything else is a mistake in the query and ends the program.
+@usableFromInline
+package struct PostgresRow: ~Copyable {
+    @usableFromInline let result: OpaquePointer
+    @usableFromInline let row: Int32
+    @usableFromInline let sql: StaticString
+
+    @usableFromInline
+    init(_ result: OpaquePointer, row: Int32, sql: StaticString) {
+        self.result = result
+        self.row = row
+        self.sql = sql
+    }
+
+    @inlinable
+    package func isNull(_ column: Int32) -> Bool {
+        cpq_getisnull(result, row, column) != 0
+    }
+
+    /// A smallint, an integer or a bigint.
+    @inlinable
+    package func int(_ column: Int32) -> Int64 {
+        guard let start = cpq_getvalue(result, row, column) else { reject(column, "doesn't exist") }
+        let bytes = UnsafeRawPointer(start)
+        switch cpq_getlength(result, row, column) {
+        case 8: return Int64(bigEndian: bytes.loadUnaligned(as: Int64.self))
+        case 4: return Int64(Int32(bigEndian: bytes.loadUnaligned(as: Int32.self)))
+        case 2: return Int64(Int16(bigEndian: bytes.loadUnaligned(as: Int16.self)))
+        default: reject(column, "is no integer of 2, 4 or 8 bytes")
+        }
+    }
+
+    @inlinable
+    package func intOrNil(_ column: Int32) -> Int64? {
+        isNull(column) ? nil : int(column)
+    }
+
+    /// A boolean; of an integer, true for every number but 0.
+    @inlinable
+    package func bool(_ column: Int32) -> Bool {
+        guard cpq_getlength(result, row, column) == 1, let start = cpq_getvalue(result, row, column) else {
+            return int(column) != 0
+        }
+        return start.pointee != 0
+    }
+
+    /// The text; bytes that aren't UTF-8 become U+FFFD.
+    @inlinable
+    package func text(_ column: Int32) -> String {
+        String(decoding: bytes(column), as: UTF8.self)
+    }
+
+    @inlinable
+    package func textOrNil(_ column: Int32) -> String? {
+        isNull(column) ? nil : text(column)
+    }
+
+    /// The bytes of a text (UTF-8), a bytea or a uuid where libpq keeps them: valid until the closure returns.
+    @inlinable
+    package func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
+        let count = cpq_getlength(result, row, column)
+        guard let start = cpq_getvalue(result, row, column) else { reject(column, "doesn't exist") }
+        // Only a value without bytes may be NULL.
+        if count == 0, isNull(column) { reject(column, "is NULL") }
+        return UnsafeRawBufferPointer(start: start, count: Int(count))
+    }
+
+    @inlinable
+    package func bytesOrNil(_ column: Int32) -> UnsafeRawBufferPointer? {
+        isNull(column) ? nil : bytes(column)
+    }
+
+    /// A copy of the bytes of a bytea, a uuid or a text.
+    @inlinable
+    package func blob(_ column: Int32) -> [UInt8] {
+        [UInt8](bytes(column))
+    }
+
+    @usableFromInline
+    @inline(never)
+    func reject(_ column: Int32, _ reason: String) -> Never {
+        let found = isNull(column) ? "is NULL or doesn't exist" : reason
+        misuse("column \(column) \(found), and was read as if that couldn't be, in: \(sql)")
+    }
+}

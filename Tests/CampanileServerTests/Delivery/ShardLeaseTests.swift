@@ -1,0 +1,138 @@
+import CampanileCore
+import Push
+import SQLEngine
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import CampanileServer
+
+/// What a node may claim, send and settle while it has a shard, and what it leaves alone when it doesn't. (All devices of a SQLite file
+/// are of shard 0; on PostgreSQL the node has all shards or none.)
+@Suite(.endsIfItHangs) struct ShardLeaseTests {
+    /// A fixture whose process is one node among others, and its leases.
+    private static func node(claimsAtCreation: Bool = false) throws -> (Fixture, ShardLeases) {
+        let leases = Mutex<ShardLeases?>(nil)
+        let fixture = try Fixture(claimsAtCreation: claimsAtCreation) { world in
+            let made = ShardLeases(world: world)
+            leases.withLock { $0 = made }
+            return made
+        }
+        return (fixture, try #require(leases.withLock { $0 }))
+    }
+
+    private static func own(_ fixture: Fixture, lease: Int64, seconds: Int64 = 6) -> [Int16: ShardLeases.Owned] {
+        let owned = ShardLeases.Owned(lease: lease, until: fixture.clock.monotonic + seconds * 1_000_000_000)
+        return Dictionary(uniqueKeysWithValues: (0..<256).map { ($0, owned) })
+    }
+
+    private static func lease(_ fixture: Fixture) throws -> Int64? {
+        try fixture.number("SELECT lease FROM device_tokens")
+    }
+
+    @Test(
+        "a node sends nothing of a shard that isn't its own, neither at once nor later; the owner does", arguments: [false, true])
+    func others(claimsAtCreation: Bool) async throws {
+        let (fixture, leases) = try Self.node(claimsAtCreation: claimsAtCreation)
+        try await fixture.register("a")
+        try await fixture.create()
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.isEmpty)
+        leases.replace(Self.own(fixture, lease: 7))
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.map(\.summary) == ["alert a 1"])
+    }
+
+    @Test("after its lease has ended a node claims nothing, whatever it still believes to own")
+    func ended() async throws {
+        let (fixture, leases) = try Self.node(claimsAtCreation: true)
+        try await fixture.register("a")
+        leases.replace(Self.own(fixture, lease: 7))
+        fixture.clock.advance(seconds: 6)
+        try await fixture.create()
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.isEmpty)
+        #expect(leases.claimable() == [])
+    }
+
+    @Test("a node that gives a shard away claims nothing of it, and sends what it has claimed")
+    func leaving() async throws {
+        let (fixture, leases) = try Self.node()
+        try await fixture.register("a")
+        leases.replace(Self.own(fixture, lease: 7))
+        #expect(leases.sendingEnds(0, lease: 7) > fixture.clock.monotonic)
+        leases.leave(Array(0..<256))
+        #expect(leases.claimable() == [] && leases.forClaiming(0) == nil)
+        #expect(leases.sendingEnds(0, lease: 7) > fixture.clock.monotonic)
+        #expect(leases.sendingEnds(0, lease: 8) == .min, "another lease of the same shard is another's")
+    }
+
+    @Test("a push whose lease ends between claiming and sending isn't sent, and goes once when a node has the shard again")
+    func endsBetween() async throws {
+        let (fixture, leases) = try Self.node(claimsAtCreation: true)
+        try await fixture.register("a")
+        leases.replace(Self.own(fixture, lease: 7))
+        // The commit takes longer than the lease.
+        fixture.store.onCommit { [clock = fixture.clock] _ in clock.advance(seconds: 6) }
+        try await fixture.create()
+        #expect(try Self.lease(fixture) == 7)
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.isEmpty)
+        #expect(try Self.lease(fixture) == 0)
+        fixture.store.onCommit { _ in }
+        fixture.clock.advance(seconds: 60)
+        leases.replace(Self.own(fixture, lease: 9))
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.map(\.summary) == ["alert a 1"])
+        #expect(fixture.provider.messages.map(\.notAfter) == [fixture.clock.monotonic + 6_000_000_000])
+    }
+
+    @Test("the control's node sends on for what it lost, and after its lease")
+    func unchecked() {
+        let clock = HandClock()
+        let leases = ShardLeases(world: .hand(clock), isChecked: false)
+        leases.replace([3: ShardLeases.Owned(lease: 7, until: 1, isLeaving: true)])
+        leases.replace([4: ShardLeases.Owned(lease: 8, until: 1)])
+        clock.advance(seconds: 60)
+        #expect(leases.claimable() == [3, 4] && leases.forClaiming(3) == 7)
+        #expect(leases.sendingEnds(3, lease: 7) == .max)
+    }
+
+    @Test("every push carries the moment after which it must not be sent")
+    func notAfter() async throws {
+        let (fixture, leases) = try Self.node(claimsAtCreation: true)
+        try await fixture.register("a")
+        leases.replace(Self.own(fixture, lease: 7))
+        try await fixture.create()
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.map(\.notAfter) == [fixture.clock.monotonic + 6_000_000_000])
+        let alone = try Fixture()
+        try await alone.register("a")
+        try await alone.create()
+        try await alone.deliveryWorker.sendDue()
+        #expect(alone.provider.messages.map(\.notAfter) == [.max])
+    }
+
+    @Test(
+        "an answer that comes after another node took the device over changes nothing of it; control: a process alone settles it")
+    func takenOver() async throws {
+        for isShared in [true, false] {
+            let (fixture, leases) =
+                isShared ? try Self.node() : (try Fixture(), ShardLeases(alone: Fixture.lease))
+            try await fixture.register("a")
+            try await fixture.create()
+            if isShared { leases.replace(Self.own(fixture, lease: 7)) }
+            fixture.provider.answer { [database = try fixture.database] _ in
+                try? database.writeBlocking {
+                    _ = try $0.connection.run("UPDATE device_tokens SET lease = 8, told_count = 5")
+                }
+                return .accepted
+            }
+            try await fixture.deliveryWorker.sendDue()
+            #expect(fixture.provider.messages.count == 1)
+            #expect(try Self.lease(fixture) == (isShared ? 8 : 0))
+            let told = try fixture.number("SELECT told_count FROM device_tokens")
+            #expect(told == (isShared ? 5 : 1))
+        }
+    }
+}

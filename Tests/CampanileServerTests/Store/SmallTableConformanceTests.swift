@@ -1,0 +1,174 @@
+import CampanileCore
+import Push
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+/// What the repositories of the small tables answer: the same on both stores.
+@Suite(.endsIfItHangs) struct SmallTableConformanceTests {
+    private typealias Compare = StoreComparison
+
+    @Test("API keys, lanes, provider tokens, revocations and imported entries are kept alike")
+    func small() throws {
+        try Compare.run(atLeast: 20) { side in
+            try side.write { transaction in
+                try transaction.apiKeys.insert(name: "one", app: "shop", kind: .producer, hash: [1, 2, 0])
+                try transaction.apiKeys.insert(name: "two", app: "shop", kind: .operate, hash: [3])
+            }
+            side.note(try side.write { try $0.apiKeys.revoke(name: "one") })
+            side.note(try side.write { try $0.apiKeys.revoke(name: "one") })
+            try side.write { try $0.apiKeys.insert(name: "one", app: "shop", kind: .producer, hash: [4]) }
+            // Of a revoked name there may be several, of a valid one not.
+            side.note((try? side.write { try $0.apiKeys.insert(name: "two", app: "x", kind: .operate, hash: [9]) }) != nil)
+            try side.read("keys") { reading in
+                try [reading.apiKeys.list()] + [[1, 2, 0], [3], [4], [5]].map { try reading.apiKeys.find(hash: $0) }
+            }
+            let lanes = [Lane(app: "b", provider: .fcm), Lane(app: "B", provider: .apns), Lane(app: "a", provider: .apns)]
+            for kind in [LaneCondition.Kind.parked, .outage] {
+                try side.write { transaction in
+                    for lane in lanes {
+                        try transaction.laneConditions.set(LaneCondition(kind: kind, reason: "r", since: transaction.now), lane)
+                    }
+                }
+            }
+            try side.write { try $0.laneConditions.set(nil, lanes[0]) }
+            try side.read("lanes") { [try $0.laneConditions.all().map { "\($0)" }] }
+            try side.write { try $0.laneConditions.clear() }
+            try side.read("lanes") { [try $0.laneConditions.all().map { "\($0)" }] }
+            for time in [5, 9] as [Int64] {
+                try side.write { transaction in
+                    try transaction.providerTokens.replace(
+                        team: "T", with: [.init(teamID: "T", keyID: "K", keyFingerprint: "f", issuedAt: time, token: "t\(time)")])
+                }
+            }
+            try side.read("tokens") { reading in try ["T", "U"].map { try reading.providerTokens.tokens(team: $0) } }
+            for time in [5, 9, 7] as [Int64] {
+                try side.write {
+                    try $0.revocations.revoke(app: "shop", userID: "u", tokensBefore: Timestamp(milliseconds: time))
+                }
+            }
+            try side.read("revoked") { reading in
+                [
+                    try reading.revocations.notBefore(app: "shop", userID: "u"),
+                    try reading.revocations.notBefore(app: "s", userID: "u"),
+                    try reading.revocations.after(Timestamp(milliseconds: 8)),
+                    try reading.revocations.after(Timestamp(milliseconds: 9)),
+                    try reading.revocations.of([UserKey(app: "shop", userID: "u"), UserKey(app: "shop", userID: "v")]),
+                ]
+            }
+            for id in ["1", "1", "e\u{301}", "\u{e9}"] {
+                side.note(try side.write { try $0.importedEntries.note(app: "shop", externalID: id) })
+            }
+            try side.read("imported") { reading in
+                try ["1", "2", "\u{e9}"].map { try reading.importedEntries.has(app: "shop", externalID: $0) }
+            }
+        }
+    }
+
+    @Test("the first answer to a key is found until it is too old, then replaced and forgotten alike")
+    func idempotency() throws {
+        try Compare.run(atLeast: 20) { side in
+            let find: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+                try [0, 1_795_000_000_002, .max].flatMap { since in
+                    try ["k", "K", "none"].map {
+                        try reading.idempotencyKeys.find(key: $0, apiKey: 1, since: Timestamp(milliseconds: since)).map {
+                            "\($0)"
+                        }
+                    }
+                }
+            }
+            let answers = [IdempotentAnswer(location: nil, body: []), IdempotentAnswer(location: "/1", body: [0, 255])]
+            for (number, key) in ["k", "K", "k"].enumerated() {
+                try side.write { transaction in
+                    // As a request does, and without a look as the last part of a large call.
+                    if number != 1 {
+                        _ = try transaction.idempotencyKeys.find(key: key, apiKey: 1, since: transaction.now)
+                    }
+                    try transaction.idempotencyKeys.store(answers[number % 2], to: [UInt8(number)], key: key, apiKey: 1)
+                    try transaction.idempotencyKeys.store(answers[number % 2], to: [UInt8(number)], key: key, apiKey: 2)
+                }
+                try side.read("\(number)", find)
+            }
+            for (limit, bytes) in [(1, 99), (9, 1), (9, 99)] as [(Int, Int64)] {
+                side.note(try side.write { try $0.idempotencyKeys.purge(before: $0.now, limit: limit, bytes: bytes) })
+                try side.read("purged", find)
+            }
+        }
+    }
+
+    @Test("a large call is kept with every field and without, and its parts in their order, alike")
+    func largeCalls() throws {
+        try Compare.run(atLeast: 3) { side in
+            var new = NewNotification(
+                userIDs: ["a", "é", "c\"", "d"],
+                content: NotificationContent(title: "t", body: "b", category: "c", deepLink: "l", data: "{}"),
+                push: PushRequestOptions(
+                    push: true, sound: "s", collapseKey: "k", threadID: "th", expiresAt: Timestamp(milliseconds: 9)),
+                isForMany: true)
+            new.trace = TraceParent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
+            let bare = NewNotification(
+                userIDs: ["z"], content: NotificationContent(title: "t", body: "b", category: nil, deepLink: nil, data: nil),
+                push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil),
+                isForMany: true)
+            let calls = try side.write { [new] transaction in
+                [
+                    try transaction.largeCalls.insert(
+                        new, app: "shop", key: IdempotencyKey(text: "key", producer: 3, fingerprint: [7]), node: nil),
+                    try transaction.largeCalls.insert(bare, app: "shop", key: nil, node: nil),
+                ]
+            }
+            try side.write { transaction in
+                try transaction.largeCalls.add([Recipient(userID: "c\"", id: Compare.id(3))], to: calls[0].id, after: 2)
+                try transaction.largeCalls.add(
+                    [Recipient(userID: "a", id: Compare.id(1)), Recipient(userID: "é", id: Compare.id(2))], to: calls[0].id,
+                    after: 0)
+            }
+            try side.read("begun") { [try $0.largeCalls.unfinished()] }
+            try side.write { try $0.largeCalls.withholdPushes() }
+            try side.read("withheld") { [try $0.largeCalls.unfinished()] }
+            try side.write { try $0.largeCalls.delete(calls[0].id) }
+            try side.read("done") { [try $0.largeCalls.unfinished()] }
+        }
+    }
+
+    @Test("what a start has to know is kept alike; ids are reserved by SQLite alone")
+    func programState() throws {
+        try Compare.run(atLeast: 15) { side in
+            let read: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+                let state = reading.programState
+                return [
+                    try state.versionsFrom(), try state.retainedAt(), try state.doubtedAt(), try state.badgePolicy(),
+                    try state.streamTokenKey(),
+                ]
+            }
+            try side.read("new", read)
+            side.note(try side.write { try $0.programState.countStart() })
+            side.note(try side.write { try $0.programState.countStart() })
+            try side.write { transaction in
+                let state = transaction.programState
+                try state.noteDoubt()
+                try state.setBadgePolicy(.sinceOpened)
+                try state.setStreamTokenKey([1, 0, 2])
+                try state.beginVersions(from: 44)
+                try state.proveWritable()
+                try state.reserveIDs(until: 55)
+            }
+            try side.read("set", read)
+            try side.write { try $0.programState.keepRetained(Timestamp(milliseconds: 66)) }
+            try side.read("kept", read)
+            try side.write { try $0.programState.noteRetained() }
+            try side.write { try $0.programState.keepRetained(Timestamp(milliseconds: 67)) }
+            try side.read("retained", read)
+        }
+    }
+
+    @Test("an unstorable text fails its own write alone")
+    func unstorable() throws {
+        let side = try StoreComparison.Side(.postgres)
+        #expect(throws: SQLError.self) {
+            try side.write { try $0.notifications.insert(Compare.notification(1, "a\0b"), inbox: 1) }
+        }
+        #expect(try side.write { try $0.inboxes.making(app: "shop", userID: "alice").id } == 1)
+    }
+}

@@ -1,0 +1,95 @@
+"""Lines that are cut, and a database that is restarted, whose sessions are ended, or that has none left: the scenario `partitions` of
+cluster.py. Every fault lasts a while under load; then it is over, and everything must be as before without anybody's help."""
+import contextlib
+import http.client
+import time
+
+from cluster_world import check_badges, check_ledger, check_streams, judged, settled, world
+from harness.cluster import Shape
+from harness.postgres import ROLE
+
+CUT_SECONDS = 20
+RECOVERED_SECONDS = 40       # from a fault's end until every node says that it is ready and a write is acknowledged
+FEW = 6                      # sessions that are left where they are exhausted
+
+
+def partitions(options, report):
+    lines = []
+    with world(options, Shape(), users=300) as here:
+        load = here.load(options.rate or 100, watched=20, streams=40)
+        for name, begin, end in faults(here):
+            lines.append(one(here, report, load, name, begin, end))
+        load.end()
+        settled(here, report, 600)
+        check_ledger(here, report, load)
+        check_badges(here, report)
+        # nginx leaves a node that can't be reached, so streams of that node end when it is cut off from its database only if it ends them.
+        check_streams(report, load, drops=len(lines))
+        judge = judged(here, report)
+        here.cluster.stop()
+    return "\n".join(["| fault | answered meanwhile | failed | recovered after |", "|---|--:|--:|--:|", *lines, "",
+                      f"{load.ledger.acknowledged:,} writes acknowledged in all; {judge.duplicates:,} pushes came twice"])
+
+
+def faults(here):
+    """(name, what begins it, what ends it)."""
+    network, (one, two), node = here.cluster.network, here.cluster.stores, here.cluster.places[0]
+    apple, primary = here.cluster.apple, here.cluster.primary
+
+    def cut(sender, receiver, one_way=False):
+        return lambda: network.cut(sender, receiver, one_way=one_way)
+
+    def nothing():
+        pass
+
+    yield "a node cut off from the database", cut(node, one), network.heal
+    yield "nothing arrives at the database from a node", cut(node, one, True), network.heal
+    yield "nothing arrives at a node from the database", cut(one, node, True), network.heal
+    yield "primary and standby cut off from each other", cut(one, two), network.heal
+    yield "nothing arrives at the primary from the standby", cut(two, one, True), network.heal
+    yield "nothing arrives at the standby from the primary", cut(one, two, True), network.heal
+    yield "a node cut off from Apple", cut(node, apple), network.heal
+    yield "nothing arrives at Apple from a node", cut(node, apple, True), network.heal
+    yield "nothing arrives at a node from Apple", cut(apple, node, True), network.heal
+    yield "PostgreSQL restarted (fast)", lambda: primary.restart("fast"), nothing
+    yield "PostgreSQL restarted (immediate)", lambda: primary.restart("immediate"), nothing
+    yield "sessions ended, all, every second", lambda: end_sessions(primary), nothing
+    yield f"{FEW} sessions left for three nodes", lambda: leave_few(primary), lambda: primary.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1")
+
+
+def end_sessions(primary):
+    for _ in range(CUT_SECONDS):
+        primary.terminate_backends()
+        time.sleep(1)
+
+
+def leave_few(primary):
+    # As an administrator whom a synchronous standby doesn't keep waiting.
+    primary.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT {FEW}")
+    primary.terminate_backends()
+
+
+def one(here, report, load, name, begin, end):
+    """A fault from its begin to its recovery; its line in the table."""
+    ledger, fault = load.ledger, here.fault(name, here.in_flight())
+    acknowledged, failed = ledger.acknowledged, len(ledger.failures)
+    began = time.monotonic()
+    begin()
+    fault.in_flight |= here.in_flight()
+    time.sleep(max(0.0, began + CUT_SECONDS - time.monotonic()))
+    meanwhile, failed = ledger.acknowledged - acknowledged, len(ledger.failures) - failed
+    end()
+    ended = time.time()
+    back = here.cluster.wait_for(lambda: ledger.first_write_after(ended) is not None and all(is_ready(node) for node in here.cluster.nodes),
+                                 RECOVERED_SECONDS)
+    took = time.time() - ended
+    report.check("recovered", back, f"{name}: not as before after {took:.0f} s; {[is_ready(node) for node in here.cluster.nodes]}")
+    report.check("settled", here.cluster.wait_for(lambda: here.owed() < 500, 180, 1), lambda: f"{name}: {here.unsettled()}")
+    fault.ended = time.time()
+    return f"| {name} | {meanwhile:,} | {failed:,} | {took:.1f} s |"
+
+
+def is_ready(node):
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        return node.connection().request("GET", "/readyz").status == 200
+    return False

@@ -1,0 +1,63 @@
+"""The questions that cluster.py asks PostgreSQL; they follow migrations/postgres/*.sql. Ids come as 32 hexadecimal digits."""
+from push_world import Delivery
+
+# Inboxes whose counts differ from a recount, as (user, what it says, what a recount says).
+WRONG_BADGES = """
+    SELECT i.app || '/' || i.user_id, i.unread_count || '/' || i.unread_since_cleared, n.unread || '/' || n.since_cleared
+    FROM inboxes i, LATERAL (
+        SELECT count(*) AS unread, count(*) FILTER (WHERE i.cleared_id IS NULL OR id > i.cleared_id) AS since_cleared
+        FROM notifications WHERE inbox_id = i.id AND read_at IS NULL) n
+    WHERE i.unread_count <> n.unread OR i.unread_since_cleared <> n.since_cleared
+"""
+NOTIFICATIONS = """
+    SELECT i.user_id, replace(n.id::text, '-', ''), n.read_at IS NOT NULL
+    FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
+"""
+# Device 0 says why nothing was owed; whatever type the ids have.
+NO_DEVICE = "('0', '00000000-0000-0000-0000-000000000000')"
+DELIVERIES = f"""
+    SELECT replace(d.notification_id::text, '-', ''), coalesce(d.token, t.token), replace(d.id::text, '-', ''), d.state, d.attempts, d.answers
+    FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id WHERE d.device_id::text NOT IN {NO_DEVICE}
+"""
+# What may have been sent without anybody having written down the answer.
+UNSETTLED = f"""
+    SELECT coalesce(d.token, t.token), replace(d.notification_id::text, '-', '')
+    FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
+    WHERE d.settled_at IS NULL AND d.device_id::text NOT IN {NO_DEVICE}
+"""
+OWED = """
+    SELECT (SELECT count(*) FROM deliveries WHERE state IN ('owed', 'sending'))
+         + (SELECT count(*) FROM device_tokens WHERE badge_due_at IS NOT NULL)
+"""
+# Numbers of an inbox's events that are missing between the first and the last that it keeps, or there twice.
+GAPS = """
+    SELECT inbox_id, min(sequence), max(sequence), count(*), count(DISTINCT sequence) FROM events GROUP BY inbox_id
+    HAVING count(*) <> max(sequence) - min(sequence) + 1 OR count(*) <> count(DISTINCT sequence)
+"""
+# Inboxes whose events tell of an id after they told of a greater one.
+DISORDER = """
+    SELECT inbox_id, count(*) FROM (
+        SELECT inbox_id, notification_id, lag(notification_id) OVER (PARTITION BY inbox_id ORDER BY sequence) AS before
+        FROM events WHERE type = 'created') e
+    WHERE before >= notification_id GROUP BY inbox_id
+"""
+# One inbox's events, of which there are several.
+SEVERAL = "(SELECT inbox_id FROM events WHERE type = 'created' GROUP BY inbox_id ORDER BY count(*) DESC LIMIT 1)"
+PLANT_BADGE = "UPDATE inboxes SET unread_count = unread_count + 1 WHERE id = (SELECT min(inbox_id) FROM notifications)"
+PLANT_GAP = f"""DELETE FROM events WHERE (inbox_id, sequence) = (SELECT inbox_id, min(sequence) + 1 FROM events WHERE inbox_id = {SEVERAL}
+    GROUP BY inbox_id)"""
+PLANT_DISORDER = f"""UPDATE events SET notification_id = 'ffffffff-ffff-7fff-bfff-ffffffffffff' WHERE (inbox_id, sequence) =
+    (SELECT inbox_id, min(sequence) FROM events WHERE type = 'created' AND inbox_id = {SEVERAL} GROUP BY inbox_id)"""
+
+
+def deliveries(rows):
+    return [Delivery(one, token or None, identifier, state, int(attempts), answers or None)
+            for one, token, identifier, state, attempts, answers in rows]
+
+
+def notifications(rows):
+    """User → {id: is read}."""
+    found = {}
+    for user, one, read in rows:
+        found.setdefault(user, {})[one] = read == "t"
+    return found
