@@ -65,7 +65,8 @@ unit: setup-unit ## Build everything for debugging and run the Swift tests
 	@echo "==> unit: building the program and its tests"
 	$(SWIFT) build --build-tests
 	@echo "==> unit: the Swift tests"
-	$(SWIFT) test --skip-build
+	@# Line by line: of a run that is cut off the log says what it did last.
+	stdbuf -oL $(SWIFT) test --skip-build
 
 # How many tests run at once. With all of them, a test's next step waits for a turn of all others, and on a busy machine for longer than
 # a socket's patience.

@@ -1,9 +1,15 @@
 package import Glibc
+import Synchronization
 
 /// Another program, started by a test. Foundation's `Process` isn't used: it reads a whole `dirent` of every entry of
 /// /proc/self/fd, also where the kernel wrote a shorter one at the end of a page, and so it crashes now and then.
-package struct ChildProgram {
+///
+/// It ends with its object at the latest. One that ended and that nobody waited for would keep Swift Testing from seeing the
+/// children of exit tests: the library waits for any child, and the system names the oldest that ended, again and again.
+package final class ChildProgram: Sendable {
     package let id: pid_t
+    /// As `waitUntilEnded` returns it; nil until it was waited for. Afterwards the number may be another program's.
+    private let status = Mutex<Int32?>(nil)
 
     package struct NotStarted: Error {
         package let error: Int32
@@ -75,8 +81,11 @@ package struct ChildProgram {
         guard error == 0 else { throw NotStarted(error: error) }
     }
 
-    /// Ends it at once.
+    deinit { kill() }
+
+    /// Ends it at once, unless it was waited for.
     package func kill() {
+        guard status.withLock({ $0 == nil }) else { return }
         Glibc.kill(id, SIGKILL)
         waitUntilEnded()
     }
@@ -84,9 +93,17 @@ package struct ChildProgram {
     /// - Returns: its exit status, or 128 and the number of the signal that ended it.
     @discardableResult
     package func waitUntilEnded() -> Int32 {
-        var status: Int32 = 0
-        while waitpid(id, &status, 0) < 0, errno == EINTR {}
-        return status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
+        // Not under the lock: another thread may end it.
+        var ended = siginfo_t()
+        while waitid(P_PID, id_t(id), &ended, WEXITED | WNOWAIT) < 0, errno == EINTR {}
+        return status.withLock { known in
+            if let known { return known }
+            var status: Int32 = 0
+            while waitpid(id, &status, 0) < 0, errno == EINTR {}
+            let code = status & 0x7F == 0 ? (status >> 8) & 0xFF : 128 + (status & 0x7F)
+            known = code
+            return code
+        }
     }
 
     /// Runs a program to its end.

@@ -329,7 +329,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         if case .opening = phase { return abandon() }
         phase = .closed
         stopListening()
-        loop.leave(self)
+        // Once it isn't counted any more, its user's place is free.
         loop.authority.left(cableUser)
+        loop.leave(self)
     }
 }
