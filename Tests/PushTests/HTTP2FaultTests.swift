@@ -1,5 +1,6 @@
 import NIOCore
 import NIOHTTP2
+import TestSupport
 import Testing
 
 @testable import Push
@@ -178,8 +179,19 @@ import Testing
             #expect(failure.reason.contains("PING"))
             #expect(await client.post("/next").status == 200)
             #expect(fixture.server.log.connections == 2)
+            // The first was reset. Closed in order, its socket would still wait, and send again what wasn't received.
+            await fixture.server.until { $0.ends == 1 }
+            #expect(try Self.sockets(to: fixture.server.port) == ["01"])
             await client.stop()
         }
+    }
+
+    /// The states of the sockets that the system has to a port, "01" for one that is open (proc(5), /proc/net/tcp).
+    private static func sockets(to port: Int) throws -> [Substring] {
+        let table = try ChildProgram.output(of: "/bin/cat", ["/proc/net/tcp"])
+        let hex = String(port, radix: 16, uppercase: true)
+        let remote = ":" + String(repeating: "0", count: 4 - hex.count) + hex
+        return table.split(separator: "\n").map { $0.split(separator: " ") }.filter { $0[2].hasSuffix(remote) }.map { $0[3] }
     }
 
     @Test("an idle connection is pinged every minute, and stays")

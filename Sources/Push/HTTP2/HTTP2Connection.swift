@@ -1,6 +1,8 @@
+import Glibc
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
+import NIOSSL
 
 /// One HTTP/2 connection as a client: a handler on `NIOHTTP2Handler`'s frames with a table of its streams, and no
 /// channel per stream. It is at the end of the pipeline from the start, so that it also gets TLS errors.
@@ -117,11 +119,22 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         }
     }
 
-    /// Ends the connection at once; its requests stay unanswered.
+    /// Ends the connection at once; its requests stay unanswered. What the provider hasn't received of them by now never arrives:
+    /// over a line that comes back the system would send it again for minutes, after newer numbers that went another way.
     func close(_ reason: String) {
-        let context = context
+        let (context, isUnanswered) = (context, streams.count > 0)
         end(reason)
-        context?.close(promise: nil)
+        guard let context else { return }
+        if isUnanswered { abort(context) } else { context.close(promise: nil) }
+    }
+
+    /// Drops what the system keeps to send, and resets the connection: https://man7.org/linux/man-pages/man7/socket.7.html (SO_LINGER).
+    /// Below TLS, which would wait seconds for the peer's goodbye.
+    private func abort(_ context: ChannelHandlerContext) {
+        let discarding = linger(l_onoff: 1, l_linger: 0)
+        (context.channel as? any SocketOptionProvider)?.setSoLinger(discarding).whenFailure { _ in }
+        let tls = try? context.pipeline.syncOperations.context(handlerType: NIOSSLClientHandler.self)
+        (tls ?? context).close(promise: nil)
     }
 
     /// Sends GOAWAY and closes, if it is to end and has no open stream.

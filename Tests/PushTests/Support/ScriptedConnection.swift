@@ -3,6 +3,13 @@ import NIOHPACK
 import NIOHTTP2
 import Synchronization
 
+/// Throws away what comes. Read it is, because a socket with something unread would be reset when it is closed.
+private final class Discard: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {}
+}
+
 /// One connection of the scripted server, on frames.
 final class ScriptedConnection: ChannelDuplexHandler {
     typealias InboundIn = HTTP2Frame
@@ -35,6 +42,7 @@ final class ScriptedConnection: ChannelDuplexHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         _ = shared.state.withLock { [number] in $0.channels.removeValue(forKey: number) }
+        shared.note { $0.ends += 1 }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
@@ -116,7 +124,7 @@ final class ScriptedConnection: ChannelDuplexHandler {
         case .maxStreams(let count):
             write(.settings(.settings([HTTP2Setting(parameter: .maxConcurrentStreams, value: count)])), on: 0, context)
         case .close: context.close(promise: nil)
-        case .mute: _ = context.channel.setOption(.autoRead, value: false)
+        case .mute: try? context.channel.pipeline.syncOperations.addHandler(Discard(), position: .first)
         }
     }
 

@@ -33,7 +33,7 @@ enum Reaction: Sendable {
     case goAway(last: Int, String = "")
     case maxStreams(Int)
     case close
-    /// Reads nothing any more, and keeps the connection.
+    /// Throws away what comes from now on, and keeps the connection.
     case mute
 }
 
@@ -42,6 +42,8 @@ final class ScriptedServer: Sendable {
     struct Log: Sendable {
         var requests: [ServedRequest] = []
         var connections = 0
+        /// Of these, those that are over.
+        var ends = 0
         /// Streams opened above the limit that the client had acknowledged.
         var violations = 0
         var pings = 0
