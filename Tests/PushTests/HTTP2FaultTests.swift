@@ -186,6 +186,28 @@ import Testing
         }
     }
 
+    @Test("a connection is reset as well whose requests were given up before it was found out, as after a machine's sleep")
+    func lateThenHalfOpen() async throws {
+        try await Fixture.run({ $0.path == "/lost" ? [.mute] : [.answer(200)] }) { fixture in
+            let client = try fixture.client()
+            #expect(await client.post("/first").status == 200)
+            try await client.finishReading()
+            let lost = client.begin("/lost")
+            await fixture.server.until { $0.requests.count == 2 }
+            fixture.hand.advance(seconds: 30)
+            try await client.sweepNow()
+            #expect(await lost.value.failure?.reason.contains("20 s") == true)
+            for seconds in [61, 10] {
+                fixture.hand.advance(seconds: Int64(seconds))
+                try await client.sweepNow()
+            }
+            #expect(await client.post("/next").status == 200)
+            await fixture.server.until { $0.ends == 1 }
+            #expect(try Self.sockets(to: fixture.server.port) == ["01"])
+            await client.stop()
+        }
+    }
+
     /// The states of the sockets that the system has to a port, "01" for one that is open (proc(5), /proc/net/tcp).
     private static func sockets(to port: Int) throws -> [Substring] {
         let table = try ChildProgram.output(of: "/bin/cat", ["/proc/net/tcp"])

@@ -38,6 +38,8 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
     var announcedStreams = 100
     /// Our own stream errors, which `errorCaught` will report too.
     var explainedErrors = 0
+    /// A request was given up for the time that it took: the system may still have it to send.
+    private var hasLateStreams = false
     var lastInboundAt: Int64
     var pingSentAt: Int64?
     var lastPingAt: Int64
@@ -122,7 +124,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
     /// Ends the connection at once; its requests stay unanswered. What the provider hasn't received of them by now never arrives:
     /// over a line that comes back the system would send it again for minutes, after newer numbers that went another way.
     func close(_ reason: String) {
-        let (context, isUnanswered) = (context, streams.count > 0)
+        let (context, isUnanswered) = (context, hasLateStreams || streams.count > 0)
         end(reason)
         guard let context else { return }
         if isUnanswered { abort(context) } else { context.close(promise: nil) }
@@ -171,6 +173,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
     private func endLateStreams(now: Int64) {
         while let (id, exchange) = streams.oldest, now - exchange.sentAt >= limits.answer {
             _ = streams.close(id)
+            hasLateStreams = true
             write(.rstStream(.cancel), on: HTTP2StreamID(id))
             exchange.breakOff(over: self.id, "No answer within \(limits.answer / 1_000_000_000) s.")
         }
