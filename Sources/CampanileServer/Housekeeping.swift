@@ -137,7 +137,7 @@ extension Housekeeping {
             let doubt = doubted.map { now.milliseconds - $0.milliseconds } ?? -1
             if (0..<Limits.clockDoubtMilliseconds).contains(doubt) { return false }
             if doubt < 0 || doubt > Limits.clockLeapMilliseconds {
-                try await database.write { try $0.programState.noteDoubt() }
+                try await database.write(lane: .upkeep) { try $0.programState.noteDoubt() }
                 logger.warning(
                     """
                     Retention deletes nothing for a day: the clock is far ahead of its last run. All is well if the server was \
@@ -146,7 +146,7 @@ extension Housekeeping {
                 return false
             }
         }
-        try await database.write { try $0.programState.noteRetained() }
+        try await database.write(lane: .upkeep) { try $0.programState.noteRetained() }
         return true
     }
 
@@ -154,7 +154,7 @@ extension Housekeeping {
         let end = UUIDv7.last(before: Timestamp(milliseconds: world.now().milliseconds - settings.deliveriesMilliseconds))
         var next: UUIDv7? = .least
         while let from = next, !Task.isCancelled {
-            next = try await database.write {
+            next = try await database.write(lane: .upkeep) {
                 try $0.deliveries.purge(from: from, before: end, limit: Limits.purgedRowsPerTransaction)
             }
             if next != nil { try await Task.sleep(for: pause) }

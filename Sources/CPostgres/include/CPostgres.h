@@ -37,10 +37,6 @@
   F (int, sendQueryPrepared,                                                                                                    \
      (PGconn *c, const char *name, int count, const char *const *values, const int *lengths, const int *formats, int format),   \
      (c, name, count, values, lengths, formats, format))                                                                        \
-  F (int, sendQueryParams,                                                                                                      \
-     (PGconn *c, const char *sql, int count, const Oid *types, const char *const *values, const int *lengths,                   \
-      const int *formats, int format),                                                                                          \
-     (c, sql, count, types, values, lengths, formats, format))                                                                  \
   F (int, flush, (PGconn *c), (c))                                                                                              \
   F (int, consumeInput, (PGconn *c), (c))                                                                                       \
   F (int, isBusy, (PGconn *c), (c))                                                                                             \
@@ -52,7 +48,6 @@
   F (char *, cmdStatus, (PGresult *r), (r))                                                                                     \
   F (char *, cmdTuples, (PGresult *r), (r))                                                                                     \
   F (int, ntuples, (const PGresult *r), (r))                                                                                    \
-  F (int, nfields, (const PGresult *r), (r))                                                                                    \
   F (char *, getvalue, (const PGresult *r, int row, int column), (r, row, column))                                              \
   F (int, getlength, (const PGresult *r, int row, int column), (r, row, column))                                                \
   F (int, getisnull, (const PGresult *r, int row, int column), (r, row, column))

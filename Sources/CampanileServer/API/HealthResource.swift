@@ -113,7 +113,7 @@ final class HealthResource: Sendable {
                 let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
                 try transaction.idempotencyKeys.store(large, to: [], key: "", apiKey: APIKeyID(0))
             }
-            // All nodes change this row. Who waits for it must hold nothing that users' writes wait for.
+            // Among users' writes, because it is to show that those can be done.
             try await database.write { try $0.programState.proveWritable() }
             return nil
         } catch {

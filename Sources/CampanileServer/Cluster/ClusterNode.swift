@@ -65,6 +65,7 @@ final class ClusterNode: Sendable {
         do {
             let given = givable(at: began)
             let rows = try await store.renew(node, giving: given, isAnew: doubts != nil)
+            guard !state.withLock(\.hasLeft) else { return }
             let share = adopt(rows, given: given, began: began, doubts: doubts)
             try await acquire(atMost: share - leases.all.count)
             noteHeard()

@@ -40,7 +40,7 @@ package struct DeliveryClaims: Sendable {
     let leases: ShardLeases
     var rules = PerApp(all: NotificationRules())
 
-    /// Claims the pushes that are due in a lane, the longest waiting first.
+    /// Claims the pushes that are due in a lane, the longest waiting first; on a cluster, of those that it looks at in each shard.
     /// - Parameters:
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts

@@ -248,8 +248,10 @@ package final class DeliveryWorker: Sendable {
     /// While many others write, makes the delivery worker run less often and do more at a time: callers that wait for
     /// an answer go first, and the owed pushes are safe in the database. How much the other nodes write, it doesn't know.
     private func giveWay() async {
-        guard claims.leases.isShared || database.lastGroup >= Limits.busyWriter, !isStopping else { return }
-        try? await Task.sleep(for: .milliseconds(Limits.deliveryPauseMilliseconds))
+        let isShared = claims.leases.isShared
+        guard isShared || database.lastGroup >= Limits.busyWriter, !isStopping else { return }
+        try? await Task.sleep(
+            for: .milliseconds(isShared ? Limits.clusterDeliveryPauseMilliseconds : Limits.deliveryPauseMilliseconds))
     }
 
     /// Settles what was answered, claims what is due and sends it: in one transaction, or on a cluster in one for the answers and
@@ -353,6 +355,9 @@ package final class DeliveryWorker: Sendable {
     }
 
     private func take(_ answer: PushAnswer, to push: ClaimedPush) {
+        // It waited for its turn until the lease ended: that says nothing of the provider.
+        let hasEnded = claims.leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
+        guard !hasEnded || answer.outcome != .unprocessed else { return giveBack(push) }
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         log(answered)
         lastHour.count(answered)

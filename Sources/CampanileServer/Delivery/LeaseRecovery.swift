@@ -1,4 +1,5 @@
 import Logging
+import SQLEngine
 
 /// Frees what an earlier start of the server, or another node, had in flight when it ended. It walks over the devices in small
 /// transactions, so that a start doesn't wait for it; until it comes by, a device of a dead lease is left alone. On a cluster it
@@ -22,12 +23,13 @@ struct LeaseRecovery: Sendable {
         var released = 0
         var first: Int64 = 1
         var last: Int64?
+        var look = Limits.leaseRecoveryLook
         while !Task.isCancelled {
             do {
                 let end = try last ?? database.read { try $0.deviceTokens.lastID() }
                 last = end
                 if let shards, first <= end {
-                    let looked = DeviceID(first)...DeviceID(first + Limits.leaseRecoveryLook - 1)
+                    let looked = DeviceID(first)...DeviceID(first + look - 1)
                     // In a lane, because a thread that waits for the database keeps the beats from theirs.
                     let next = try await database.write(lane: .upkeep) { [lease] in
                         try $0.deviceTokens.firstInFlight(looked, shards: shards, before: lease)
@@ -41,6 +43,8 @@ struct LeaseRecovery: Sendable {
                 released += count
                 first += Limits.leaseRecoveryRows
             } catch {
+                // Less may be read within a statement's time, from a disk that is cold.
+                if (error as? SQLError)?.code == .busy { look = max(look / 2, Limits.leaseRecoveryRows) }
                 logger.error(
                     "The pushes that the last server had in flight can't be freed now; the server tries again.",
                     metadata: ["error": "\(error)"])

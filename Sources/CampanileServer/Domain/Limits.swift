@@ -109,11 +109,16 @@ package enum Limits {
     /// Devices claimed, and answers settled, in one transaction.
     static let claimedDevices = 256
     static let settledAnswers = 512
+    /// Devices of one shard that are looked at for a claim on a cluster, at least.
+    static let claimedPerShard = 16
     /// Alerts that have become pointless, settled in one transaction.
     static let pointlessAlerts = 200
     /// Writes in one transaction from which on the delivery worker makes pauses.
     static let busyWriter = 8
     static let deliveryPauseMilliseconds: Int64 = 10
+    /// Its pauses on a cluster, where what is claimed and settled together is a transaction of its own, for which the server and its
+    /// standby work as hard as for a write.
+    static let clusterDeliveryPauseMilliseconds: Int64 = 20
     static let syncDelayMilliseconds: Int64 = 2_000
     static let deliveryAttempts = 7
     static let unansweredMilliseconds: Int64 = 5_000

@@ -64,7 +64,7 @@ struct InboxRetention: Sendable {
     private func delete(
         _ expiries: [Inboxes.Expiry]
     ) async throws -> (left: [Inboxes.Expiry], deleted: Int, nanoseconds: Int64) {
-        try await database.write(hints: expiries.map { .inbox($0.inbox) }) { transaction in
+        try await database.write(hints: expiries.map { .inbox($0.inbox) }, lane: .upkeep) { transaction in
             let began = inboxes.world.monotonic()
             let done = try inboxes.delete(expiries, in: transaction)
             return (done.left, done.deleted, inboxes.world.monotonic() - began)

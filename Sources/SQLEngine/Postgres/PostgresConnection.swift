@@ -157,11 +157,6 @@ extension PostgresConnection {
                 guard let context, let result else { return }
                 Unmanaged<PostgresConnection>.fromOpaque(context).takeUnretainedValue().note(result)
             }, Unmanaged.passUnretained(self).toOpaque())
-        // A pooler gives the session away: what is set in it, others would have.
-        guard !options.isPooled else {
-            synchronousCommit = try first("SELECT current_setting('synchronous_commit')") { $0.text(0) } ?? ""
-            return
-        }
         synchronousCommit =
             try first(
                 """
@@ -234,22 +229,10 @@ extension PostgresConnection {
         case .write: try control("BEGIN ISOLATION LEVEL READ COMMITTED")
         }
         isInTransaction = true
-        if options.isPooled { try setLocally() }
     }
 
     @usableFromInline
     func beginSnapshot() throws { try begin(.snapshot) }
-
-    private func setLocally() throws {
-        try send(
-            """
-            SELECT set_config('synchronous_commit', CASE WHEN $4 THEN 'off'
-                WHEN current_setting('synchronous_commit') IN ('on', 'remote_apply') THEN current_setting('synchronous_commit')
-                ELSE 'on' END, true),
-                set_config('statement_timeout', $1, true), set_config('lock_timeout', $2, true),
-                set_config('idle_in_transaction_session_timeout', $3, true)
-            """, timeouts.statement, timeouts.lock, timeouts.idle, options.losesCommits)
-    }
 
     /// Commits, with everything that is queued, and waits for it.
     ///

@@ -27,7 +27,9 @@ extension PostgresLane {
             } catch {
                 undo()
                 switch advice(error, conflicts, isAlone: jobs.count == 1, hasMetKey: hasMetKey) {
-                case .again: noteLoss()
+                case .again:
+                    noteLoss()
+                    waitLonger()
                 case .againLater:
                     conflicts += 1
                     hasMetKey = hasMetKey || (Self.cause(of: error) as? SQLError)?.code == .constraintUnique
@@ -75,13 +77,24 @@ extension PostgresLane {
         usleep(UInt32.random(in: 0...min(200_000, 4_000 << UInt32(conflicts))))
     }
 
-    /// One by one. When two in a row find the database busy, the others don't wait for that as well.
+    /// One by one. What works on the same as a job that found it locked doesn't wait for that as well; and when two in a row find the
+    /// database busy, nobody does.
     private func settleApart(_ jobs: [Job]) -> (any Error)? {
-        var busy = 0
+        var busy: [Unit.Hint: SQLError] = [:]
+        var inRow = 0
         for (index, job) in jobs.enumerated() {
-            let failure = settle([job]) as? SQLError
-            busy = failure?.code == .busy ? busy + 1 : 0
-            if busy == 2, let failure { return fail(Array(jobs[(index + 1)...]), with: failure) }
+            let hint = job.hints.first
+            if let hint, let failure = busy[hint] {
+                _ = fail([job], with: failure)
+                continue
+            }
+            guard let failure = settle([job]) as? SQLError, failure.code == .busy else {
+                inRow = 0
+                continue
+            }
+            inRow += 1
+            if let hint, failure.sqlState == "55P03" { busy[hint] = failure }
+            if inRow == 2 { return fail(Array(jobs[(index + 1)...]), with: failure) }
         }
         return nil
     }
@@ -118,7 +131,7 @@ extension PostgresLane {
         holdTimes.record(begin &- hold)
         try connection.commit()
         commitTimes.record(MonotonicClock.now() &- begin)
-        lostAt = nil
+        noteSuccess()
         connection.takeBack()
         unit.forget()
         transaction.finish(telling: watch.commitWatcher)

@@ -168,17 +168,27 @@ extension PostgresLane {
             do {
                 transaction.current = try PostgresConnection(address, options: options, for: .write)
                 transaction.current?.takeBack()
-                pause = pauses.lowerBound
                 return jobs
             } catch {
                 noteLoss()
-                nextAttempt = MonotonicClock.now() + pause
-                pause = min(pause * 2, pauses.upperBound)
+                waitLonger()
                 jobs = failImpatient(jobs, with: error)
                 _ = failImpatient(takeImpatient(), with: error)
             }
         }
         return jobs
+    }
+
+    /// Before the next attempt to connect: also where connecting works, and what comes then doesn't.
+    func waitLonger() {
+        nextAttempt = MonotonicClock.now() + pause
+        pause = min(pause * 2, pauses.upperBound)
+    }
+
+    /// A transaction was committed.
+    func noteSuccess() {
+        lostAt = nil
+        pause = pauses.lowerBound
     }
 
     func noteLoss() {

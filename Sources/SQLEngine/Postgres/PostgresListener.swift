@@ -73,7 +73,7 @@ private struct Listening {
             } catch {
                 let error = error as? SQLError ?? SQLError(code: .connectionLost, sqlState: "08006")
                 if trouble == nil { pause = 50 }
-                let isRefused = ![.connectionLost, .cantOpen].contains(error.code)
+                let isRefused = [.refused, .denied].contains(error.code)
                 if trouble != error.code, !wake.isClosing { tell(isRefused ? .refused(error) : .lost(error)) }
                 trouble = error.code
                 wake.wait(milliseconds: isRefused ? Self.seldom : pause)

@@ -29,11 +29,12 @@ package final class PostgresNotifier: Sendable {
 
     /// - Parameters:
     ///   - prefix: what each payload begins with; then come the ids, with commas between them.
-    ///   - pauseMilliseconds: how long ids are gathered after the first.
+    ///   - pauseMilliseconds: the least time between two notifications. Each wakes up all that listen, so that while much is written
+    ///     their number costs more than what they carry. After a longer silence ids are gathered for a moment only.
     /// - Throws: `SQLError` (`noMemory`) when the system has no thread.
     package init(
         _ address: PostgresAddress, options: PostgresOptions = .init(), channel: String, prefix: String = "",
-        pauseMilliseconds: Int = 5
+        pauseMilliseconds: Int = 20
     ) throws {
         let box = Box()
         self.box = box
@@ -42,7 +43,7 @@ package final class PostgresNotifier: Sendable {
             while !wake.isClosing {
                 wake.wait(milliseconds: -1)
                 // A close wakes up as well.
-                if !wake.isClosing { wake.wait(milliseconds: pauseMilliseconds) }
+                if !wake.isClosing { wake.wait(milliseconds: sending.gatheringMilliseconds(pause: pauseMilliseconds)) }
                 sending.sendAll()
             }
             // What came before the thread had begun, or while it sent.
@@ -83,6 +84,8 @@ package final class PostgresNotifier: Sendable {
         let box: Box
         let wake: WakeUp
         var connection: PostgresConnection?
+        /// In nanoseconds of `MonotonicClock`.
+        private var lastSent: UInt64 = 0
         /// When it may connect again, and the pause after the next failure, in nanoseconds.
         private var nextAttempt: UInt64 = 0
         private var pause: UInt64 = 50_000_000
@@ -94,7 +97,14 @@ package final class PostgresNotifier: Sendable {
             (self.box, self.wake) = (box, wake)
         }
 
+        /// How long ids are gathered from now on.
+        func gatheringMilliseconds(pause: Int) -> Int {
+            let passed = (MonotonicClock.now() - lastSent) / 1_000_000
+            return max(pause - Int(min(passed, UInt64(pause))), min(pause, 2))
+        }
+
         mutating func sendAll() {
+            defer { lastSent = MonotonicClock.now() }
             let ids = box.state.withLock { state in
                 state.isAwake = false
                 defer { state.ids = [] }
@@ -103,10 +113,10 @@ package final class PostgresNotifier: Sendable {
             guard !ids.isEmpty else { return }
             do {
                 let connection = try connected()
-                for payload in PostgresNotifier.payloads(of: ids.sorted(), prefix: prefix) {
-                    try connection.queue("SELECT pg_notify($1, $2)", channel, payload)
-                }
-                try connection.run("SELECT 1")
+                let payloads = PostgresNotifier.payloads(of: ids.sorted(), prefix: prefix)
+                try connection.forEach(
+                    "SELECT pg_notify($1, u.payload) FROM unnest($2) AS u (payload)", channel, try PostgresArray(payloads)
+                ) { _ in }
             } catch {
                 box.state.withLock { $0.dropped += ids.count }
                 if connection?.isOpen == false { connection = nil }

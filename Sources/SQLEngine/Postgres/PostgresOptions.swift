@@ -9,9 +9,9 @@ package struct PostgresOptions: Sendable {
     /// How long a read waits for one of them before it fails with `busy`.
     package var readWaitMilliseconds = 2_000
     /// Threads that write, each with a connection of its own.
-    package var lanes = 4
+    package var lanes = 2
     /// The most writes that wait for one lane; one more fails with `queueFull`.
-    package var laneQueueLimit = 1_024
+    package var laneQueueLimit = 2_048
     /// The most writes committed together.
     package var laneBatchLimit = 128
     /// Whether the server plans a statement of a lane once, for any values, and not anew for those at hand.
@@ -37,10 +37,6 @@ package struct PostgresOptions: Sendable {
     package var migrationPatienceMilliseconds = 300_000
     /// How much later than the server itself the client gives a statement up.
     package var answerMarginMilliseconds = 2_000
-    /// Whether a pooler stands between that gives each transaction another of its connections (PgBouncer's transaction mode).
-    /// Then no statement is prepared, and a transaction brings its settings along. A read outside a transaction has the
-    /// settings of the role.
-    package var isPooled = false
     /// Whether commits are acknowledged before they are on the disk. A control for tests of what is lost then.
     package var losesCommits = false
     /// The clock for `PostgresTransaction.milliseconds`, in milliseconds since 1970.

@@ -132,12 +132,9 @@ extension PostgresConnection {
     private func transmit(_ sql: StaticString, _ kind: PostgresPending.Kind, isControl: Bool = false) throws {
         guard isOpen else { throw SQLError(code: .connectionLost, sqlState: "08003") }
         guard arguments.buffer.count <= Int(Int32.max) else { throw SQLError(code: .tooBig, sqlState: "54000") }
-        let statement = options.isPooled ? nil : try prepared(sql, isControl: isControl)
+        let statement = try prepared(sql, isControl: isControl)
         let isSent = arguments.withPointers { count, values, lengths, formats in
-            if let statement {
-                return cpq_sendQueryPrepared(handle, statement.name, count, values, lengths, formats, 1)
-            }
-            return cpq_sendQueryParams(handle, sql.characters, count, arguments.types, values, lengths, formats, 1)
+            cpq_sendQueryPrepared(handle, statement.name, count, values, lengths, formats, 1)
         }
         guard isSent == 1 else { throw lost(nil) }
         pending.append(PostgresPending(kind: kind, sql: sql, hasParameters: !arguments.starts.isEmpty, isControl: isControl))
@@ -166,7 +163,7 @@ extension PostgresConnection {
 
     /// A stray COMMIT would answer callers too early.
     private func requireNoControl(_ sql: StaticString) throws {
-        let isKnown = !options.isPooled && statements[UInt(bitPattern: sql.utf8Start)] != nil
+        let isKnown = statements[UInt(bitPattern: sql.utf8Start)] != nil
         guard !isKnown else { return }
         let word = sql.description.drop { $0.isWhitespace }.prefix { $0.isLetter }.uppercased()
         guard Self.controlWords.contains(word) else { return }
@@ -278,7 +275,7 @@ extension PostgresConnection {
         let sql = entry.sql.description.drop { $0.isWhitespace }
         let error = PostgresError.of(result, sql: String(sql), hasParameters: entry.hasParameters)
         // Another program's migration changed what a prepared statement gives: https://postgr.es/c/ce2fee3f
-        guard error.sqlState == "0A000", !options.isPooled else { return error }
+        guard error.sqlState == "0A000" else { return error }
         return SQLError(code: .connectionLost, message: error.message, sql: error.sql, sqlState: error.sqlState)
     }
 

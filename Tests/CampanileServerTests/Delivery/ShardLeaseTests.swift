@@ -87,6 +87,22 @@ import Testing
         #expect(fixture.provider.messages.map(\.notAfter) == [fixture.clock.monotonic + 6_000_000_000])
     }
 
+    @Test("pushes that wait for their turn until their lease ends say nothing of the provider")
+    func endsWaiting() async throws {
+        let (fixture, leases) = try Self.node()
+        for letter in "abcdefghij" { try await fixture.register(letter) }
+        leases.replace(Self.own(fixture, lease: 7))
+        fixture.provider.answer { [clock = fixture.clock, provider = fixture.provider] message in
+            while provider.messages.count < Limits.outageFailures { await Task.yield() }
+            clock.advance(seconds: 6)
+            return PushAnswer(outcome: .unprocessed, status: nil, reason: "its time is over")
+        }
+        try await fixture.create()
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.count == Limits.outageFailures)
+        #expect(fixture.deliveryWorker.conditions.isEmpty)
+    }
+
     @Test("the control's node sends on for what it lost, and after its lease")
     func unchecked() {
         let clock = HandClock()

@@ -47,17 +47,20 @@ import TestSupport
     @Test("the one that a deadlock ends runs again, and both are done")
     func deadlock() async throws {
         let (database, other) = (fixture.database, try fixture.session())
-        let (here, there, runs) = (Gate(), Gate(), Counter())
+        let (here, there, done, runs) = (Gate(), Gate(), Gate(), Counter())
         let sides = [(database, Int64(1), Int64(2), here, there), (other, 2, 1, there, here)]
         let tasks = sides.map { database, first, second, own, others in
             Task {
                 try await database.write { unit throws in
                     runs.add()
+                    // Sooner it might take its row before the other, which waits for it, has woken up: the two would meet again.
+                    if runs.current > 2 { done.stand() }
                     try unit.connection.run("UPDATE cells SET value = value + 1 WHERE id = $1", first)
                     own.open()
                     others.stand()
                     try unit.connection.run("UPDATE cells SET value = value + 1 WHERE id = $1", second)
                 }
+                done.open()
             }
         }
         #expect(await failures(tasks) == [nil, nil])
@@ -66,10 +69,9 @@ import TestSupport
         #expect(runs.current == 3)
     }
 
-    @Test("a lock that another session holds for too long fails the write that needs it, and no other of its group")
-    func lockTimeout() async throws {
-        let (database, holder) = (try fixture.session { $0.lockTimeoutMilliseconds = 100 }, fixture.database)
-        let gate = Gate()
+    /// Another session holds the row 1 until the gate opens.
+    private func holdFirstRow() async -> (gate: Gate, held: Task<Void, any Error>) {
+        let (gate, holder) = (Gate(), fixture.database)
         let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
         let held = Task {
             try await holder.write(hints: [1]) { _ in
@@ -78,6 +80,13 @@ import TestSupport
             }
         }
         for await _ in entered {}
+        return (gate, held)
+    }
+
+    @Test("a lock that another session holds for too long fails the write that needs it, and no other of its group")
+    func lockTimeout() async throws {
+        let database = try fixture.session { $0.lockTimeoutMilliseconds = 100 }
+        let (gate, held) = await holdFirstRow()
         let results = await runPostgresGroup(
             database,
             [
@@ -90,6 +99,20 @@ import TestSupport
         gate.open()
         #expect(await failures([held]) == [nil])
         #expect(try fixture.value(2) == 1 && fixture.value(3) == 1)
+    }
+
+    @Test("writes that want what another session holds wait for it once, and fail nobody behind them")
+    func lockedTogether() async throws {
+        let database = try fixture.session { $0.lockTimeoutMilliseconds = 100 }
+        let (gate, held) = await holdFirstRow()
+        let add: @Sendable (Cells) throws -> Void = { $0.add(1, to: 2) }
+        let locked: @Sendable (Cells) throws -> Void = { $0.add(1, to: 1) }
+        let results = await runPostgresGroup(
+            database, hints: [[1], [1], [1], [2], [1], [2]], [locked, locked, locked, add, locked, add])
+        #expect(results.map { $0?.sqlState } == ["55P03", "55P03", "55P03", nil, "55P03", nil])
+        gate.open()
+        #expect(await failures([held]) == [nil])
+        #expect(try fixture.value(1) == 0 && fixture.value(2) == 2)
     }
 
     @Test("a statement that takes too long is ended by the server, and the connection stays")

@@ -132,22 +132,4 @@ import TestSupport
         #expect(sqlError { _ = try columns() }?.isUnavailable ?? true)
         #expect(try columns() == 0)
     }
-
-    @Test("it works without statements that the server keeps, and brings its settings along")
-    func pooled() throws {
-        let database = try fixture.session {
-            $0.isPooled = true
-            $0.statementTimeoutMilliseconds = 7_000
-        }
-        for _ in 0..<2 {
-            try database.writeBlocking(hints: [1]) { unit throws in
-                unit.add(1, to: 1)
-                let timeout = try unit.connection.first("SELECT current_setting('statement_timeout')") { $0.text(0) }
-                #expect(timeout == "7s")
-                #expect(try unit.connection.first("SELECT count(*) FROM pg_prepared_statements") { $0.int(0) } == 0)
-            }
-        }
-        #expect(try database.snapshot { try $0.first("SELECT value FROM cells WHERE id = 1") { $0.int(0) } } == 2)
-        #expect(sqlError { try database.writeBlocking { try $0.connection.run("SELECT $1::uuid", "x") } }?.sqlState == "22P02")
-    }
 }

@@ -38,9 +38,9 @@ import TestSupport
         #expect(told.all.count < 60)
         #expect(notifier.dropped == 0)
         listener.close()
-        notifier.notify([77])
+        notifier.notify([7_777])
         notifier.close()
-        #expect(!told.ids.contains(77_000_000))
+        #expect(!told.ids.contains(7_777))
     }
 
     @Test("what waits when a notifier is closed is sent, whatever its thread was doing")
@@ -88,5 +88,25 @@ import TestSupport
         #expect(!told.ids.contains(1))
         listener.close()
         notifier.close()
+    }
+    @Test("what comes sooner than its pause after a notification waits for the next")
+    func paced() async throws {
+        let fixture = try PostgresFixture()
+        let told = Told()
+        let listener = try PostgresListener(fixture.address, channel: "inboxes") { told.add($0) }
+        defer { listener.close() }
+        await until { told.connections == 1 }
+        let notifier = try PostgresNotifier(fixture.address, channel: "inboxes", prefix: "n1:", pauseMilliseconds: 600_000)
+        notifier.notify([1])
+        await until { told.ids == [1] }
+        for id in 2...100 {
+            notifier.notify([Int64(id)])
+            // It has time enough.
+            _ = try fixture.value(1)
+        }
+        #expect(told.ids == [1])
+        notifier.close()
+        await until { told.ids == Set(1...100) }
+        #expect(told.all.count == 3, "the connection, the first id, the others")
     }
 }

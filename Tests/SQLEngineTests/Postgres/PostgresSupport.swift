@@ -82,9 +82,10 @@ final class Cells: PostgresUnit {
 }
 
 /// Submits writes in the given order to one lane, behind one that stands at a gate until all are there: so they are one group.
+/// - Parameter hints: of each of them; none where there are fewer.
 /// - Returns: what went wrong with each of them, in order.
 func runPostgresGroup(
-    _ database: PostgresDatabase<Cells>, _ bodies: [@Sendable (Cells) throws -> Void]
+    _ database: PostgresDatabase<Cells>, hints: [[Cells.Hint]] = [], _ bodies: [@Sendable (Cells) throws -> Void]
 ) async -> [SQLError?] {
     let gate = Gate()
     let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
@@ -96,9 +97,10 @@ func runPostgresGroup(
     }
     for await _ in entered {}
     var tasks: [Task<Void, any Error>] = []
-    for body in bodies {
+    for (index, body) in bodies.enumerated() {
         let waiting = database.waitingWrites
-        tasks.append(Task { try await database.write(hints: [], lane: 0, body) })
+        let own = index < hints.count ? hints[index] : []
+        tasks.append(Task { try await database.write(hints: own, lane: 0, body) })
         while database.waitingWrites == waiting { await Task.yield() }
     }
     gate.open()

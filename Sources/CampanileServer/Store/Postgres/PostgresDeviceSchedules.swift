@@ -107,16 +107,18 @@ extension PostgresDeviceTokens {
 
 extension PostgresDeviceTokens where Access == PostgresStoreUnit {
     /// The candidates are found first, then locked by their ids, and read again under the lock: what was another's push in flight,
-    /// or became due later meanwhile, is left out.
+    /// or became due later meanwhile, is left out. A shard gives some times its share, not all that may be claimed, because each of
+    /// many shards may owe as much.
     func due(_ lane: Lane, shards: [Int16]?, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
         let candidates = try connection.all(
             """
             SELECT d.id FROM (SELECT unnest($5)::smallint AS shard) s CROSS JOIN LATERAL (
                 SELECT id, due_at FROM device_tokens
                 WHERE shard = s.shard AND app = $1 AND provider = $2 AND due_at <= $3 AND lease = 0
-                ORDER BY due_at LIMIT $4) d
+                ORDER BY due_at LIMIT $6) d
             ORDER BY d.due_at, d.id LIMIT $4
-            """, lane.app, lane.provider.rawValue, now, limit, try shardArray(shards)
+            """, lane.app, lane.provider.rawValue, now, limit, try shardArray(shards),
+            max(Limits.claimedPerShard, 4 * limit / max(1, shards?.count ?? Limits.shards))
         ) { $0.device(0) }
         guard !candidates.isEmpty else { return [] }
         let ids = try PostgresArray(candidates)
