@@ -210,7 +210,7 @@ class ClusterLoad(threading.Thread):
                 answer = await asyncio.wait_for(link.ask(text), ANSWER_SECONDS)
             except (OSError, NoAnswer, TimeoutError) as trouble:
                 said = f"{type(trouble).__name__} {trouble}"
-                link.transport.abort()
+                link.give_up()
                 break
             self._keep(node, link, answer)
             if answer.status in wanted:

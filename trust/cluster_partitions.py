@@ -4,21 +4,23 @@ import contextlib
 import http.client
 import time
 
-from cluster_world import check_badges, check_ledger, check_streams, judged, settled, world
+from cluster_world import answered, check_badges, check_ledger, check_streams, judged, settled, world
 from harness.cluster import Shape
 from harness.postgres import ROLE
 
 CUT_SECONDS = 20
 RECOVERED_SECONDS = 40       # from a fault's end until every node says that it is ready and a write is acknowledged
 FEW = 6                      # sessions that are left where they are exhausted
+DEAF = "nothing arrives at a node from Apple"
+FELT_SECONDS = 5             # at a fault's end: in so long a time it must have been felt
 
 
 def partitions(options, report):
     lines = []
     with world(options, Shape(), users=300) as here:
         load = here.load(options.rate or 100, watched=20, streams=40)
-        for name, begin, end in faults(here):
-            lines.append(one(here, report, load, name, begin, end))
+        for name, begin, end, is_felt in faults(here, load.ledger):
+            lines.append(one(here, report, load, name, begin, end, is_felt))
         load.end()
         settled(here, report, 600)
         check_ledger(here, report, load)
@@ -31,35 +33,58 @@ def partitions(options, report):
                       f"{load.ledger.acknowledged:,} writes acknowledged in all; {judge.duplicates:,} pushes came twice"])
 
 
-def faults(here):
-    """(name, what begins it, what ends it)."""
+def faults(here, ledger):
+    """(name, what begins it, what ends it, whether it is felt). What begins it is given the fault; whether it is felt is asked before its
+    end, and takes FELT_SECONDS: a cut that cuts nothing would show nothing."""
     network, (one, two), node = here.cluster.network, here.cluster.stores, here.cluster.places[0]
     apple, primary = here.cluster.apple, here.cluster.primary
 
     def cut(sender, receiver, one_way=False):
-        return lambda: network.cut(sender, receiver, one_way=one_way)
+        return lambda _: network.cut(sender, receiver, one_way=one_way)
 
     def nothing():
         pass
 
-    yield "a node cut off from the database", cut(node, one), network.heal
-    yield "nothing arrives at the database from a node", cut(node, one, True), network.heal
-    yield "nothing arrives at a node from the database", cut(one, node, True), network.heal
-    yield "primary and standby cut off from each other", cut(one, two), network.heal
-    yield "nothing arrives at the primary from the standby", cut(two, one, True), network.heal
-    yield "nothing arrives at the standby from the primary", cut(one, two, True), network.heal
-    yield "a node cut off from Apple", cut(node, apple), network.heal
-    yield "nothing arrives at Apple from a node", cut(node, apple, True), network.heal
-    yield "nothing arrives at a node from Apple", cut(apple, node, True), network.heal
-    yield "PostgreSQL restarted (fast)", lambda: primary.restart("fast"), nothing
-    yield "PostgreSQL restarted (immediate)", lambda: primary.restart("immediate"), nothing
-    yield "sessions ended, all, every second", lambda: end_sessions(primary), nothing
-    yield f"{FEW} sessions left for three nodes", lambda: leave_few(primary), lambda: primary.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1")
+    def unready():
+        time.sleep(FELT_SECONDS)
+        return not is_ready(here.cluster.nodes[0])
+
+    def unwritten():
+        began = time.time()
+        time.sleep(FELT_SECONDS)
+        return ledger.first_write_after(began) is None
+
+    def unanswered():
+        before = answered(here.cluster.nodes[0])
+        time.sleep(FELT_SECONDS)
+        return answered(here.cluster.nodes[0]) == before
+
+    def failing():
+        time.sleep(FELT_SECONDS)
+        began = next(fault.began for fault in here.faults if fault.name == here.faults[-1].name)
+        return bool(ledger.failures) and ledger.failures[-1][0] >= began
+
+    yield "a node cut off from the database", cut(node, one), network.heal, unready
+    yield "nothing arrives at the database from a node", cut(node, one, True), network.heal, unready
+    yield "nothing arrives at a node from the database", cut(one, node, True), network.heal, unready
+    yield "primary and standby cut off from each other", cut(one, two), network.heal, unwritten
+    yield "nothing arrives at the primary from the standby", cut(two, one, True), network.heal, unwritten
+    yield "nothing arrives at the standby from the primary", cut(one, two, True), network.heal, unwritten
+    yield "a node cut off from Apple", cut(node, apple), network.heal, unanswered
+    yield "nothing arrives at Apple from a node", cut(node, apple, True), network.heal, unanswered
+    yield DEAF, cut(apple, node, True), network.heal, unanswered
+    yield "PostgreSQL restarted (fast)", lambda _: primary.restart("fast"), nothing, failing
+    yield "PostgreSQL restarted (immediate)", lambda _: primary.restart("immediate"), nothing, failing
+    yield "sessions ended, all, every second", lambda fault: end_sessions(here, fault), nothing, failing
+    yield f"{FEW} sessions left for three nodes", lambda _: leave_few(primary), lambda: primary.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1"), failing
 
 
-def end_sessions(primary):
-    for _ in range(CUT_SECONDS):
-        primary.terminate_backends()
+def end_sessions(here, fault):
+    """Each time is a fault of its own."""
+    for number in range(CUT_SECONDS):
+        one = fault if number == 0 else here.fault(fault.name)
+        here.cluster.primary.terminate_backends()
+        one.hit(here.in_flight())
         time.sleep(1)
 
 
@@ -69,23 +94,25 @@ def leave_few(primary):
     primary.terminate_backends()
 
 
-def one(here, report, load, name, begin, end):
+def one(here, report, load, name, begin, end, is_felt):
     """A fault from its begin to its recovery; its line in the table."""
     ledger, fault = load.ledger, here.fault(name, here.in_flight())
+    fault.is_deaf = name == DEAF
     acknowledged, failed = ledger.acknowledged, len(ledger.failures)
     began = time.monotonic()
-    begin()
-    fault.in_flight |= here.in_flight()
-    time.sleep(max(0.0, began + CUT_SECONDS - time.monotonic()))
+    begin(fault)
+    if fault.struck > time.time():
+        fault.hit(here.in_flight())
+    time.sleep(max(0.0, began + CUT_SECONDS - FELT_SECONDS - time.monotonic()))
+    report.check("felt", is_felt(), f"{name}: nobody noticed, so this run shows nothing of it")
     meanwhile, failed = ledger.acknowledged - acknowledged, len(ledger.failures) - failed
     end()
-    ended = time.time()
+    fault.healed = ended = time.time()
     back = here.cluster.wait_for(lambda: ledger.first_write_after(ended) is not None and all(is_ready(node) for node in here.cluster.nodes),
                                  RECOVERED_SECONDS)
     took = time.time() - ended
     report.check("recovered", back, f"{name}: not as before after {took:.0f} s; {[is_ready(node) for node in here.cluster.nodes]}")
     report.check("settled", here.cluster.wait_for(lambda: here.owed() < 500, 180, 1), lambda: f"{name}: {here.unsettled()}")
-    fault.ended = time.time()
     return f"| {name} | {meanwhile:,} | {failed:,} | {took:.1f} s |"
 
 

@@ -20,11 +20,13 @@ DELIVERIES = f"""
     FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id WHERE d.device_id::text NOT IN {NO_DEVICE}
 """
 # What may have been sent without anybody having written down the answer.
-UNSETTLED = f"""
+IN_FLIGHT = f"""
     SELECT coalesce(d.token, t.token), replace(d.notification_id::text, '-', '')
     FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
-    WHERE d.settled_at IS NULL AND d.device_id::text NOT IN {NO_DEVICE}
+    WHERE d.state = 'sending' AND d.device_id::text NOT IN {NO_DEVICE}
 """
+# How many nodes have about a third of the 256 shards.
+OWNERS = "SELECT count(*) FROM (SELECT node_id FROM shards GROUP BY node_id HAVING count(*) >= 80) AS owners"
 OWED = """
     SELECT (SELECT count(*) FROM deliveries WHERE state IN ('owed', 'sending'))
          + (SELECT count(*) FROM device_tokens WHERE badge_due_at IS NOT NULL)

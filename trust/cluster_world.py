@@ -18,6 +18,7 @@ from push_record import Record
 from push_world import CALLERS, Device, User, World
 
 LATENCY_SECONDS = 0.3      # of every answer of Apple and Google, so that a second push in flight is seen by its time of arrival
+ARRIVES_SECONDS = 1        # from a push's claim to its arrival
 OVERLAP_SHARE = 0.9        # of the latency: clocks of milliseconds
 ATTEMPTS = 40              # of a call that the world itself makes
 WAIT_SECONDS = 0.5
@@ -25,11 +26,27 @@ WAIT_SECONDS = 0.5
 
 @dataclass
 class Fault:
-    """What was done to the cluster: from when to when (seconds since 1970), and what may have been in flight then: (token, notification)."""
+    """What was done to the cluster, when it began and when it was done (seconds since 1970), and what was in flight meanwhile: (token,
+    notification). `is_deaf`: what a node sends arrives, and the answers don't come back, until `healed`."""
     name: str
     began: float
     in_flight: set = field(default_factory=set)
-    ended: float = float("inf")
+    struck: float = float("inf")
+    is_deaf: bool = False
+    healed: float = float("inf")
+
+    def hit(self, in_flight=frozenset()):
+        """It is done: what is sent from now on isn't explained by it."""
+        self.in_flight |= in_flight
+        self.struck = time.time()
+        return self
+
+    def explains(self, key, earlier, answers):
+        """Whether it explains one copy more of a push, after `earlier`: the last of these was in flight when the fault began, or went into
+        it and nobody heard its answer, which the server has noted for each of them."""
+        last = earlier[-1]
+        unheard = self.is_deaf and self.began <= last.at <= self.healed and answers.count('"unanswered"') >= len(earlier)
+        return unheard or (key in self.in_flight and last.at <= self.struck + ARRIVES_SECONDS)
 
 
 class ClusterWorld(World):
@@ -89,7 +106,7 @@ class ClusterWorld(World):
 
     def in_flight(self, server=None):
         """What may have been sent without its answer being written down."""
-        return {(token, one) for token, one in (server or self.cluster.primary).rows(cluster_sql.UNSETTLED)}
+        return {(token, one) for token, one in (server or self.cluster.primary).rows(cluster_sql.IN_FLIGHT)}
 
     def fault(self, name, in_flight=None):
         made = Fault(name, time.time(), self.in_flight() if in_flight is None else in_flight)
@@ -136,16 +153,25 @@ class ClusterJudge(Judge):
         return self
 
     def delivery(self, delivery):
-        if delivery.state == "failed" and delivery.notification not in self.unread:
+        key = delivery.token, delivery.notification
+        unheard = '"unanswered"' in self.answers.get(key, "") or any(key in fault.in_flight for fault in self.faults)
+        if delivery.state == "failed" and unheard and delivery.notification not in self.unread:
             return   # read or deleted before an attempt that never arrived was repeated: nobody has to be told any more
         super().delivery(delivery)
 
     def repeated(self, key, copies):
         arrived = [one for one in copies if self.evidence.effect(one)[0]]
-        for before, _ in zip(arrived, arrived[1:]):
+        for number in range(1, len(arrived)):
             self.duplicates += 1
-            explained = any(key in fault.in_flight and before.at <= fault.ended for fault in self.faults)
-            self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice at {[round(one.at, 2) for one in arrived]}, {self._told(copies)}")
+            explained = any(fault.explains(key, arrived[:number], self.answers.get(key, "")) for fault in self.faults)
+            self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice {self._when(arrived)}, {self._told(copies)}; the "
+                              f"server has {self.answers.get(key) or 'no other answer'}")
+
+    def _when(self, arrived):
+        """When, over which connections, and in which fault."""
+        known = [(one, next((fault for fault in reversed(self.faults) if fault.began <= one.at), None)) for one in arrived]
+        return ", ".join(f"on connection {one.connection} " + (f"{one.at - fault.began:.2f} s after '{fault.name}' began" if fault else "before all faults")
+                         for one, fault in known)
 
     def overlaps(self):
         """Every answer takes the same time, so that a push that comes sooner after the one before was sent before its answer."""
@@ -238,7 +264,9 @@ def judged(world, report, plants=True):
     unread = {one for owned in stored(world).values() for one, is_read in owned.items() if not is_read}
     judge = ClusterJudge(evidence, report, world.faults, unread).all()
     if plants:
-        for plant, kind in ((without_one, "lost"), (with_another_icon, "icon"), (with_one_too_soon, "in flight"), (with_one_late, "duplicate")):
+        planted = [(without_one, "lost"), (with_another_icon, "icon"), (with_one_too_soon, "in flight"), (with_one_late, "duplicate")]
+        planted += [(lambda evidence, rng, fault=fault: with_one_heard(evidence, rng, fault), "duplicate") for fault in world.faults if fault.is_deaf]
+        for plant, kind in planted:
             seen = harness.Report()
             ClusterJudge(plant(evidence, random.Random(world.options.seed)), seen, world.faults, unread).all()
             report.check("control", kind in seen.kinds(), f"the check '{kind}' did not see a planted fault")
@@ -259,6 +287,20 @@ def with_one_late(evidence, rng):
             alerts[one.token, one.notification].append(one)
     one = max((copies[0] for copies in alerts.values() if len(copies) == 1), key=lambda one: one.at)
     return replace(evidence, requests=evidence.requests + [replace(one, at=one.at + 60)])
+
+
+def with_one_heard(evidence, rng, deaf):
+    """One push that a node sent while another didn't hear its answers, and whose answer was heard, is entered again."""
+    heard = {(one.token, one.notification) for one in evidence.deliveries if one.state == "accepted" and one.answers is None}
+    one = rng.choice([one for one in evidence.requests if deaf.began + 1 < one.at < deaf.healed and (one.token, one.notification) in heard
+                      and (one.token, one.notification) not in deaf.in_flight])
+    return replace(evidence, requests=evidence.requests + [replace(one, at=one.at + 1)])
+
+
+def answered(node):
+    """The pushes of a node that were accepted."""
+    text = node.connection().request("GET", "/metrics", credential=harness.METRICS_TOKEN).body.decode()
+    return sum(float(line.split()[1]) for line in text.splitlines() if line.startswith("campanile_push_answers_total{") and 'outcome="accepted"' in line)
 
 
 @contextlib.contextmanager

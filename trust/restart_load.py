@@ -53,6 +53,12 @@ class Link(asyncio.Protocol):
         if self.waiting is not None and not self.waiting.done():
             self.waiting.set_exception(NoAnswer(begun=bool(self.buffer)))
 
+    def give_up(self):
+        """Nobody waits for an answer any more."""
+        if self.waiting is not None:
+            self.waiting.cancel()
+        self.transport.abort()
+
     def send(self, content):
         if self.waiting is None or self.waiting.done():
             self.waiting = asyncio.get_running_loop().create_future()

@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""What a fault of the cluster explains of a push that came twice, and what it doesn't: python3 trust/test_cluster_faults.py"""
+import unittest
+from types import SimpleNamespace
+
+from cluster_world import ARRIVES_SECONDS, Fault
+
+KEY = "token", "notification"
+UNANSWERED = '[{"outcome":"unanswered"}]'
+
+
+def sent(*times):
+    return [SimpleNamespace(at=at) for at in times]
+
+
+class WhatAFaultExplains(unittest.TestCase):
+    def setUp(self):
+        self.fault = Fault("a node was killed", began=100, in_flight={KEY}, struck=101)
+        self.deaf = Fault("no answer arrives", began=100, struck=101, is_deaf=True, healed=120)
+
+    def test_a_second_copy_of_what_was_in_flight(self):
+        self.assertTrue(self.fault.explains(KEY, sent(99), ""))
+        self.assertFalse(self.fault.explains(("token", "another"), sent(99), ""))
+
+    def test_nothing_that_was_sent_after_it_was_done(self):
+        self.assertFalse(self.fault.explains(KEY, sent(101 + ARRIVES_SECONDS + 0.1), UNANSWERED))
+
+    def test_no_third_copy(self):
+        self.assertFalse(self.fault.explains(KEY, sent(99, 130), ""))
+
+    def test_a_second_copy_of_what_was_sent_while_no_answer_arrived(self):
+        self.assertTrue(self.deaf.explains(KEY, sent(119), UNANSWERED))
+        self.assertFalse(self.deaf.explains(KEY, sent(121), UNANSWERED))
+        self.assertFalse(self.deaf.explains(KEY, sent(99), UNANSWERED))
+
+    def test_no_copy_whose_answer_was_heard(self):
+        self.assertFalse(self.deaf.explains(KEY, sent(119), '[{"outcome":"accepted"}]'))
+        self.assertFalse(self.deaf.explains(KEY, sent(110, 119), UNANSWERED))
+
+
+if __name__ == "__main__":
+    unittest.main()
