@@ -56,8 +56,17 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
 	@scripts/stranger.sh .build/stranger
 
-test: setup-tests unit lint typecheck-ios test-docs contract trust-short postgres-short bench-short browser ## Run all tests, in their short forms where they have one
+test: setup-tests unit ## Run all tests, in their short forms where they have one
+	@echo "==> test: trust-short, which waits most of the time and is shown at its end; beside it $(BESIDE)"
+	@$(MAKE) --no-print-directory trust-short > .build/trust-short.log 2>&1 & beside=$$!; status=0; \
+	trap 'kill $$beside; exit 1' INT TERM; \
+	$(MAKE) --no-print-directory $(BESIDE) || status=1; \
+	wait $$beside || status=1; cat .build/trust-short.log; exit $$status
+	@$(MAKE) --no-print-directory bench-short browser
 	@echo "==> test: everything passed"
+
+# What runs beside trust-short. Nothing in there is judged by its time.
+BESIDE = lint typecheck-ios test-docs contract postgres-short
 
 ci: test ## What continuous integration runs
 
@@ -119,14 +128,17 @@ test-docs: setup-tests ## Run what README.md and docs/ show with the debug binar
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 
 contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
-	@echo "==> contract: schemathesis, 50 examples an operation"
-	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
-	@echo "==> contract: the simulator as aioapns and firebase-admin see it"
-	@$(PYTHON) -m pytest contract/others_senders.py --binary "$(DEBUG)"
-	@echo "==> contract: the authorization matrix"
-	@$(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
-	@echo "==> contract: the statements of docs/moving-in.md against PostgreSQL, and what they export imported"
-	@$(PYTHON) -m pytest contract/moving_in.py --binary "$(DEBUG)"
+	@echo "==> contract: schemathesis, 50 examples an operation; the simulator as aioapns and firebase-admin see it; the authorization matrix;"
+	@echo "    the statements of docs/moving-in.md against PostgreSQL, and what they export imported;"
+	@echo "    beside them nginx and Caddy in front of the server, with the files of packaging/, which wait most of the time"
+	@$(PYTHON) -c "" # makes the environment, if it isn't there, before two want it
+	@$(PYTHON) -m pytest contract/proxies.py --binary "$(DEBUG)" > .build/proxies.log 2>&1 & proxies=$$!; status=0; \
+	trap 'kill $$proxies; exit 1' INT TERM; \
+	contract/schemathesis.sh --binary "$(DEBUG)" --examples 50 || status=1; \
+	for part in others_senders authorization_matrix moving_in; do \
+		$(PYTHON) -m pytest contract/$$part.py --binary "$(DEBUG)" || status=1; \
+	done; \
+	wait $$proxies || status=1; cat .build/proxies.log; exit $$status
 	@echo "==> contract: /metrics as prometheus-client and Prometheus read it; the queries of the dashboard"
 	@$(PYTHON) -m pytest contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
@@ -135,8 +147,6 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
 	@echo "==> contract: the session of examples/ios, with CampanileClient"
 	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
-	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/"
-	@$(PYTHON) -m pytest contract/proxies.py --binary "$(DEBUG)"
 	@echo "==> contract: the systemd units; the rules of compose.yaml"
 	@python3 contract/unit.py --binary "$(DEBUG)"
 	@$(PYTHON) contract/stack.py
@@ -144,6 +154,8 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, backups, imports and cluster, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
+	@echo "==> trust: what a fault of the cluster explains"
+	@python3 trust/test_cluster_faults.py
 	@echo "==> trust: kill -9 under load, 2 rounds"
 	@python3 trust/crash.py --short --binary "$(DEBUG)"
 	@echo "==> trust: power loss, 60 points and the controls"
@@ -171,6 +183,7 @@ ON_POSTGRES = TEST_STORE=postgres
 postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis, streams and pushes in short, with the debug binary
 	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed; pushes, which wait most of the time"
 	@$(ON_POSTGRES) python3 trust/pushes.py --short faults order --binary "$(DEBUG)" > .build/pushes-postgres.log 2>&1 & pushes=$$!; status=0; \
+	trap 'kill $$pushes; exit 1' INT TERM; \
 	$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)" || status=1; \
 	$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing || status=1; \
 	$(ON_POSTGRES) python3 trust/streams.py --short kill --binary "$(DEBUG)" || status=1; \
@@ -217,7 +230,7 @@ bench: build ## Measure the release binary: against bare C, aioapns and nchan, a
 	python3 bench/neighbours.py --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
 	exit $$status
 
-bench-cluster: build ## Nodes beside pgbench on the same PostgreSQL server, and beside SQLite; bench/results-cluster.md
+bench-cluster: setup-unit build ## Nodes beside pgbench on the same PostgreSQL server, and beside SQLite; bench/results-cluster.md
 	@echo "==> bench-cluster: about 15 minutes; leave the machine alone meanwhile"
 	@python3 bench/cluster.py --binary "$(RELEASE)"
 
