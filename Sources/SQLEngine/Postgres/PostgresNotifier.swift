@@ -84,8 +84,8 @@ package final class PostgresNotifier: Sendable {
         let box: Box
         let wake: WakeUp
         var connection: PostgresConnection?
-        /// In nanoseconds of `MonotonicClock`.
-        private var lastSent: UInt64 = 0
+        /// In nanoseconds of `MonotonicClock`; nil before the first. Zero would be the machine's start, which may be a moment ago.
+        private var lastSent: UInt64?
         /// When it may connect again, and the pause after the next failure, in nanoseconds.
         private var nextAttempt: UInt64 = 0
         private var pause: UInt64 = 50_000_000
@@ -99,8 +99,10 @@ package final class PostgresNotifier: Sendable {
 
         /// How long ids are gathered from now on.
         func gatheringMilliseconds(pause: Int) -> Int {
+            let moment = min(pause, 2)
+            guard let lastSent else { return moment }
             let passed = (MonotonicClock.now() - lastSent) / 1_000_000
-            return max(pause - Int(min(passed, UInt64(pause))), min(pause, 2))
+            return max(pause - Int(min(passed, UInt64(pause))), moment)
         }
 
         mutating func sendAll() {
