@@ -62,7 +62,7 @@ final class PageStream: Sendable {
     init(port: Int) throws {
         descriptor = socket(AF_INET, Int32(1), 0)
         // Whoever waits this long waits in vain.
-        var patience = timeval(tv_sec: 10, tv_usec: 0)
+        var patience = timeval(tv_sec: 120, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         var address = sockaddr_in()
         address.sin_family = sa_family_t(AF_INET)

@@ -84,10 +84,7 @@ import TestSupport
 
     @Test("only so many surveys have a connection at the same time; one more waits, and is refused when the database closes")
     func fewSurveys() async throws {
-        let database = try PostgresFixture {
-            $0.surveys = 2
-            $0.idleInTransactionTimeoutMilliseconds = 600_000
-        }.database
+        let database = try PostgresFixture { $0.surveys = 2 }.database
         let gate = Gate()
         let ran = Counter()
         let surveys = (0..<3).map { _ in

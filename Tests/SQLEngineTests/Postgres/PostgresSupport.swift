@@ -13,12 +13,19 @@ struct PostgresFixture {
         let server = try server ?? PostgresServer.shared.get()
         text = try server.makeDatabase()
         address = try PostgresAddress(text)
-        var options = PostgresOptions()
-        // Groups are seen best in one lane.
-        options.lanes = 1
+        var options = Self.options
         change(&options)
         try PostgresMigrator(migrations: [Self.schema]).migrate(address)
         database = try PostgresDatabase(address, options: options)
+    }
+
+    private static var options: PostgresOptions {
+        var options = PostgresOptions()
+        // Groups are seen best in one lane.
+        options.lanes = 1
+        // Who stands at a gate may stand there for long while the machine is busy, and must keep what it has locked.
+        options.idleInTransactionTimeoutMilliseconds = 600_000
+        return options
     }
 
     static let schema = Migration(
@@ -35,8 +42,7 @@ struct PostgresFixture {
 
     /// A session beside the database's own.
     func session(_ change: (inout PostgresOptions) -> Void = { _ in }) throws -> PostgresDatabase<Cells> {
-        var options = PostgresOptions()
-        options.lanes = 1
+        var options = Self.options
         options.readConnections = 1
         change(&options)
         return try PostgresDatabase(address, options: options)

@@ -345,7 +345,7 @@ final class CableFixture: Sendable {
         }
         guard server >= 0 else { throw WebSocketClient.Broken(reason: "no connection: \(errno)") }
         // Only so that a broken server fails a test instead of hanging it; no test waits for it to pass.
-        var patience = timeval(tv_sec: 20, tv_usec: 0)
+        var patience = timeval(tv_sec: 120, tv_usec: 0)
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         setsockopt(descriptor, SOL_SOCKET, SO_SNDTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
         return (WebSocketClient(descriptor: descriptor), server)
