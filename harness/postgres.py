@@ -128,6 +128,11 @@ class PostgreSQL:
             yield
             session.stdin.close()
 
+    def refuses_sessions(self) -> bool:
+        """Whether it refuses one more of the programs' sessions because they have all that they may have."""
+        done = self.run("psql", "-X", "-U", ROLE, "-d", DATABASE, "-c", "SELECT 1", check=False)
+        return done.returncode != 0 and "too many connections" in done.stderr
+
     # --- its life
 
     def create(self) -> None:

@@ -12,7 +12,8 @@ CUT_SECONDS = 20
 RECOVERED_SECONDS = 40       # from a fault's end until every node says that it is ready and a write is acknowledged
 FEW = 6                      # sessions that are left where they are exhausted
 DEAF = "nothing arrives at a node from Apple"
-FELT_SECONDS = 5             # at a fault's end: in so long a time it must have been felt
+FELT_SECONDS = 5             # at a fault's end: in so long a time it must be felt
+SENDS_SECONDS = 120          # until a node sends, whatever the fault before did to it
 
 
 def partitions(options, report):
@@ -34,8 +35,8 @@ def partitions(options, report):
 
 
 def faults(here, ledger):
-    """(name, what begins it, what ends it, whether it is felt). What begins it is given the fault; whether it is felt is asked before its
-    end, and takes FELT_SECONDS: a cut that cuts nothing would show nothing."""
+    """(name, what begins it, what ends it, whether it is felt). What begins it is given the fault; whether it is felt is asked
+    FELT_SECONDS before its end: a cut that cuts nothing would show nothing."""
     network, (one, two), node = here.cluster.network, here.cluster.stores, here.cluster.places[0]
     apple, primary = here.cluster.apple, here.cluster.primary
 
@@ -59,8 +60,11 @@ def faults(here, ledger):
         time.sleep(FELT_SECONDS)
         return answered(here.cluster.nodes[0]) == before
 
-    def failing():
-        time.sleep(FELT_SECONDS)
+    def exhausted():
+        return here.cluster.wait_for(primary.refuses_sessions, FELT_SECONDS)
+
+    def failed():
+        # Since its begin: most of these are over at once.
         began = next(fault.began for fault in here.faults if fault.name == here.faults[-1].name)
         return bool(ledger.failures) and ledger.failures[-1][0] >= began
 
@@ -73,10 +77,10 @@ def faults(here, ledger):
     yield "a node cut off from Apple", cut(node, apple), network.heal, unanswered
     yield "nothing arrives at Apple from a node", cut(node, apple, True), network.heal, unanswered
     yield DEAF, cut(apple, node, True), network.heal, unanswered
-    yield "PostgreSQL restarted (fast)", lambda _: primary.restart("fast"), nothing, failing
-    yield "PostgreSQL restarted (immediate)", lambda _: primary.restart("immediate"), nothing, failing
-    yield "sessions ended, all, every second", lambda fault: end_sessions(here, fault), nothing, failing
-    yield f"{FEW} sessions left for three nodes", lambda _: leave_few(primary), lambda: primary.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1"), failing
+    yield "PostgreSQL restarted (fast)", lambda _: primary.restart("fast"), nothing, failed
+    yield "PostgreSQL restarted (immediate)", lambda _: primary.restart("immediate"), nothing, failed
+    yield "sessions ended, all, every second", lambda fault: end_sessions(here, fault), nothing, failed
+    yield f"{FEW} sessions left for three nodes", lambda _: leave_few(primary), lambda: primary.execute(f"ALTER ROLE {ROLE} CONNECTION LIMIT -1"), exhausted
 
 
 def end_sessions(here, fault):
@@ -96,6 +100,10 @@ def leave_few(primary):
 
 def one(here, report, load, name, begin, end, is_felt):
     """A fault from its begin to its recovery; its line in the table."""
+    # What a node that sends nothing doesn't hear from Apple isn't the fault's doing.
+    sent = answered(here.cluster.nodes[0])
+    sends = here.cluster.wait_for(lambda: answered(here.cluster.nodes[0]) > sent, SENDS_SECONDS)
+    report.check("sends", sends, f"{name}: a node sent nothing before it")
     ledger, fault = load.ledger, here.fault(name, here.in_flight())
     fault.is_deaf = name == DEAF
     acknowledged, failed = ledger.acknowledged, len(ledger.failures)

@@ -108,6 +108,18 @@ class ClusterWorld(World):
         """What may have been sent without its answer being written down."""
         return {(token, one) for token, one in (server or self.cluster.primary).rows(cluster_sql.IN_FLIGHT)}
 
+    def is_sending(self, node):
+        """Whether pushes of a node's own are in flight."""
+        return bool(self.cluster.query(cluster_sql.SENDING.format(address=f"{node.host}:{node.port}")))
+
+    def post_until_sending(self, title, node):
+        """Alerts for everybody, until some of them are in flight at the node."""
+        for number in range(ATTEMPTS):
+            self.post_all(f"{title} {number}")
+            if self.is_sending(node):
+                return
+        raise harness.HarnessError("a node never had pushes in flight")
+
     def fault(self, name, in_flight=None):
         made = Fault(name, time.time(), self.in_flight() if in_flight is None else in_flight)
         self.faults.append(made)
@@ -161,9 +173,14 @@ class ClusterJudge(Judge):
 
     def repeated(self, key, copies):
         arrived = [one for one in copies if self.evidence.effect(one)[0]]
+        used, answers = [], self.answers.get(key, "")
         for number in range(1, len(arrived)):
             self.duplicates += 1
-            explained = any(fault.explains(key, arrived[:number], self.answers.get(key, "")) for fault in self.faults)
+            # What was in flight when a fault struck goes again once for it.
+            fault = next((one for one in self.faults if one not in used and one.explains(key, arrived[:number], answers)), None)
+            if fault is not None and not fault.is_deaf:
+                used.append(fault)
+            explained = fault is not None
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice {self._when(arrived)}, {self._told(copies)}; the "
                               f"server has {self.answers.get(key) or 'no other answer'}")
 

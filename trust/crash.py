@@ -27,7 +27,7 @@ import large_calls
 import load
 import schema
 
-SETTLE_SECONDS = 90      # a killed courier's leases must expire first
+SETTLE_SECONDS = 90      # a killed delivery worker's leases must expire first
 
 
 class Round:

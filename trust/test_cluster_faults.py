@@ -3,7 +3,9 @@
 import unittest
 from types import SimpleNamespace
 
-from cluster_world import ARRIVES_SECONDS, Fault
+import harness
+from cluster_world import ARRIVES_SECONDS, ClusterJudge, Fault
+from push_judge import Evidence, plain_effect
 
 KEY = "token", "notification"
 UNANSWERED = '[{"outcome":"unanswered"}]'
@@ -25,8 +27,18 @@ class WhatAFaultExplains(unittest.TestCase):
     def test_nothing_that_was_sent_after_it_was_done(self):
         self.assertFalse(self.fault.explains(KEY, sent(101 + ARRIVES_SECONDS + 0.1), UNANSWERED))
 
-    def test_no_third_copy(self):
+    def test_no_copy_after_one_that_was_sent_when_it_was_done(self):
         self.assertFalse(self.fault.explains(KEY, sent(99, 130), ""))
+
+    def test_one_copy_and_not_two(self):
+        copies = [SimpleNamespace(at=at, token=KEY[0], notification=KEY[1], status=200, connection=1, fault=None) for at in (99, 99.5, 110)]
+        report = harness.Report()
+        judge = ClusterJudge(Evidence(copies, [], {}, [], set(), {}, {}, {}, plain_effect), report, [self.fault], set())
+        judge._told = lambda _: "thrice"
+        judge.repeated(KEY, copies[1:])
+        self.assertEqual(report.wrong, [])
+        judge.repeated(KEY, copies)
+        self.assertEqual([kind for kind, _ in report.wrong], ["duplicate"])
 
     def test_a_second_copy_of_what_was_sent_while_no_answer_arrived(self):
         self.assertTrue(self.deaf.explains(KEY, sent(119), UNANSWERED))
