@@ -62,7 +62,7 @@ import Testing
             let other = client.begin("/other", notAfter: fixture.hand.monotonic + 2_000_000)
             fixture.hand.advance(milliseconds: 1)
             fixture.server.answer(fixture.server.requests[0], [.answer(200)])
-            #expect(await late.value.failure?.kind == .unsent)
+            #expect(await late.value.failure?.kind == .expired)
             #expect(await first.value.status == 200)
             #expect(await other.value.status == 200)
             #expect(fixture.server.requests.map(\.path) == ["/first", "/other"])

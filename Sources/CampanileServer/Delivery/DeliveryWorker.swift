@@ -336,16 +336,15 @@ package final class DeliveryWorker: Sendable {
             var message = push.message
             message.notAfter = claims.leases.sendingEnds(push.shard, lease: push.lease)
             guard message.notAfter > world.monotonic() else {
-                giveBack(push)
+                giveBack(push, .expired("another node has the device's pushes"))
                 continue
             }
             providers(push.lane).send(message) { [self] answer in take(answer, to: push) }
         }
     }
 
-    /// The lease ended between claiming and sending: the push goes to nobody from here.
-    private func giveBack(_ push: ClaimedPush) {
-        let answer = PushAnswer(outcome: .unprocessed, status: nil, reason: "another node has the device's pushes")
+    /// The lease ended, or might have, before the push was sent: that says nothing of the provider.
+    private func giveBack(_ push: ClaimedPush, _ answer: PushAnswer) {
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         state.withLock { state in
             state.answered.append(answered)
@@ -355,9 +354,7 @@ package final class DeliveryWorker: Sendable {
     }
 
     private func take(_ answer: PushAnswer, to push: ClaimedPush) {
-        // It waited for its turn until the lease ended: that says nothing of the provider.
-        let hasEnded = claims.leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
-        guard !hasEnded || answer.outcome != .unprocessed else { return giveBack(push) }
+        guard !answer.isExpired else { return giveBack(push, answer) }
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         log(answered)
         lastHour.count(answered)

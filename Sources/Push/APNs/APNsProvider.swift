@@ -118,6 +118,7 @@ package final class APNsProvider: PushProvider {
     private func failed(_ attempt: Attempt, _ failure: HTTP2Failure) {
         switch failure.kind {
         case .unsent: attempt.finish(.unprocessed, failure.reason)
+        case .expired: attempt.answer(.expired(failure.reason))
         case .refused: resend(attempt, failure.reason)
         case .unanswered: attempt.finish(.unanswered, failure.reason)
         }

@@ -77,6 +77,7 @@ package final class FCMProvider: PushProvider {
     private func failed(_ attempt: Attempt, _ failure: HTTP2Failure) {
         switch failure.kind {
         case .unsent: attempt.finish(.unprocessed, failure.reason)
+        case .expired: attempt.answer(.expired(failure.reason))
         case .unanswered: attempt.finish(.unanswered, failure.reason)
         case .refused:
             guard attempt.resends < FCMProvider.resendLimit else {

@@ -139,7 +139,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         (tls ?? context).close(promise: nil)
     }
 
-    /// Sends GOAWAY and closes, if it is to end and has no open stream.
+    /// Sends GOAWAY and closes, if it is to end and has no open stream. Where the close is a reset, the GOAWAY may not arrive.
     func closeIfDone() {
         guard case .leaving(let reason) = phase, streams.count == 0, let context else { return }
         let goodbye = HTTP2Frame.FramePayload.goAway(lastStreamID: .rootStream, errorCode: .noError, opaqueData: nil)

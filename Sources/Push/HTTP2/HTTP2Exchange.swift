@@ -36,6 +36,8 @@ package struct HTTP2Failure: Error {
     package enum Kind: Sendable, Equatable {
         /// Never put on a stream.
         case unsent
+        /// Never put on a stream, because its last moment had passed when one was free.
+        case expired
         /// Put on a stream, but the server said that it didn't process it: GOAWAY with a lower last stream,
         /// REFUSED_STREAM.
         case refused

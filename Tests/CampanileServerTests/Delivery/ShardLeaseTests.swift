@@ -87,15 +87,18 @@ import Testing
         #expect(fixture.provider.messages.map(\.notAfter) == [fixture.clock.monotonic + 6_000_000_000])
     }
 
-    @Test("pushes that wait for their turn until their lease ends say nothing of the provider")
-    func endsWaiting() async throws {
+    @Test(
+        "pushes that wait for their turn until their lease might have ended say nothing of the provider",
+        arguments: [false, true])
+    func endsWaiting(isRenewed: Bool) async throws {
         let (fixture, leases) = try Self.node()
         for letter in "abcdefghij" { try await fixture.register(letter) }
         leases.replace(Self.own(fixture, lease: 7))
         fixture.provider.answer { [clock = fixture.clock, provider = fixture.provider] message in
             while provider.messages.count < Limits.outageFailures { await Task.yield() }
             clock.advance(seconds: 6)
-            return PushAnswer(outcome: .unprocessed, status: nil, reason: "its time is over")
+            if isRenewed { leases.replace(Self.own(fixture, lease: 7)) }
+            return .expired("its time is over")
         }
         try await fixture.create()
         try await fixture.deliveryWorker.sendDue()
