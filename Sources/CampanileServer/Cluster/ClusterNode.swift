@@ -148,6 +148,7 @@ final class ClusterNode: Sendable {
         let free = state.withLock { $0.observations.free(at: began) }.prefix(count)
         guard !free.isEmpty else { return }
         let taken = try await store.acquire(Array(free), for: node)
+        guard !state.withLock(\.hasLeft) else { return }
         let before = leases.all
         var owned = before
         for shard in taken.shards { owned[shard] = ShardLeases.Owned(lease: taken.lease, until: until(from: began)) }

@@ -109,8 +109,8 @@ package enum Limits {
     /// Devices claimed, and answers settled, in one transaction.
     static let claimedDevices = 256
     static let settledAnswers = 512
-    /// Devices of one shard that are looked at for a claim on a cluster, at least.
-    static let claimedPerShard = 16
+    /// Devices of one shard that a node looks at for a claim on a cluster; more if it has few shards.
+    static let shardLook = 16
     /// Alerts that have become pointless, settled in one transaction.
     static let pointlessAlerts = 200
     /// Writes in one transaction from which on the delivery worker makes pauses.

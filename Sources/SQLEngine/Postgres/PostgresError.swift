@@ -33,7 +33,7 @@ enum PostgresError {
         case "25006": .readOnly
         // A lock, a statement's time; too many connections.
         case "55P03", "57014", "53300": .busy
-        // Of the four of class 40 the one after which nobody knows; PostgreSQL itself doesn't give it.
+        // Of class 40 the one after which nobody knows; PostgreSQL itself doesn't give it.
         case "40003": .commitUnknown
         case "53100": .full
         case "53200": .noMemory

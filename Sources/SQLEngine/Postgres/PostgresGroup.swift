@@ -11,6 +11,8 @@ private struct SpoiledGroup: Error {
 extension PostgresLane {
     /// How often a transaction that met others is tried again.
     private static var conflictLimit: Int { 10 }
+    /// Hints of a write about one inbox, its idempotency key or device token among them.
+    private static var fewHints: Int { 2 }
 
     /// Runs the jobs in one transaction, again if it has to, and answers all of them. When one spoils the transaction of several,
     /// each gets a transaction of its own.
@@ -29,7 +31,7 @@ extension PostgresLane {
                 switch advice(error, conflicts, isAlone: jobs.count == 1, hasMetKey: hasMetKey) {
                 case .again:
                     noteLoss()
-                    waitLonger()
+                    backOff()
                 case .againLater:
                     conflicts += 1
                     hasMetKey = hasMetKey || (Self.cause(of: error) as? SQLError)?.code == .constraintUnique
@@ -44,7 +46,7 @@ extension PostgresLane {
     private static func cause(of error: any Error) -> any Error { (error as? SpoiledGroup)?.cause ?? error }
 
     private enum Advice {
-        /// On a new connection.
+        /// On a new connection, not at once.
         case again
         /// After a pause, because others were in the way.
         case againLater
@@ -77,8 +79,8 @@ extension PostgresLane {
         usleep(UInt32.random(in: 0...min(200_000, 4_000 << UInt32(conflicts))))
     }
 
-    /// One by one. What works on the same as a job that found it locked doesn't wait for that as well; and when two in a row find the
-    /// database busy, nobody does.
+    /// One by one. What begins with the same hint as a job that found it locked doesn't wait for that as well, unless that job had so
+    /// many hints that it may have been another; and when two in a row find the database busy, nobody does.
     private func settleApart(_ jobs: [Job]) -> (any Error)? {
         var busy: [Unit.Hint: SQLError] = [:]
         var inRow = 0
@@ -93,7 +95,7 @@ extension PostgresLane {
                 continue
             }
             inRow += 1
-            if let hint, failure.sqlState == "55P03" { busy[hint] = failure }
+            if let hint, job.hints.count <= Self.fewHints, failure.sqlState == "55P03" { busy[hint] = failure }
             if inRow == 2 { return fail(Array(jobs[(index + 1)...]), with: failure) }
         }
         return nil

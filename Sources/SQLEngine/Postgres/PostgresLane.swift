@@ -171,7 +171,7 @@ extension PostgresLane {
                 return jobs
             } catch {
                 noteLoss()
-                waitLonger()
+                backOff()
                 jobs = failImpatient(jobs, with: error)
                 _ = failImpatient(takeImpatient(), with: error)
             }
@@ -180,7 +180,7 @@ extension PostgresLane {
     }
 
     /// Before the next attempt to connect: also where connecting works, and what comes then doesn't.
-    func waitLonger() {
+    func backOff() {
         nextAttempt = MonotonicClock.now() + pause
         pause = min(pause * 2, pauses.upperBound)
     }

@@ -10,7 +10,7 @@ package final class PostgresListener: Sendable {
     package enum Event: Sendable, Equatable {
         /// From now on notifications come. Some may have been missed.
         case connected
-        /// The server can't be reached. Told once, until it is `connected`.
+        /// The server can't be reached, or doesn't do what it is asked. Told once, until it is `connected`.
         case lost(SQLError)
         /// The server, or the pooler before it, has no notifications. Told once, until it is `connected`; asked for again now and
         /// then.

@@ -101,7 +101,7 @@ import TestSupport
         #expect(try fixture.value(2) == 1 && fixture.value(3) == 1)
     }
 
-    @Test("writes that want what another session holds wait for it once, and fail nobody behind them")
+    @Test("writes that want what another session holds fail, and nobody behind them does")
     func lockedTogether() async throws {
         let database = try fixture.session { $0.lockTimeoutMilliseconds = 100 }
         let (gate, held) = await holdFirstRow()
@@ -115,9 +115,23 @@ import TestSupport
         #expect(try fixture.value(1) == 0 && fixture.value(2) == 2)
     }
 
+    @Test("a write that names many, one of which another session holds, says nothing of the first of them")
+    func lockedAmongMany() async throws {
+        let database = try fixture.session { $0.lockTimeoutMilliseconds = 100 }
+        let (gate, held) = await holdFirstRow()
+        let results = await runPostgresGroup(database, hints: [[2, 3, 1], [2]], [{ $0.add(1, to: 3) }, { $0.add(1, to: 2) }])
+        #expect(results.map { $0?.sqlState } == ["55P03", nil])
+        gate.open()
+        #expect(await failures([held]) == [nil])
+        #expect(try fixture.value(2) == 1 && fixture.value(3) == 0)
+    }
+
     @Test("a statement that takes too long is ended by the server, and the connection stays")
     func statementTimeout() throws {
-        let database = try fixture.session { $0.statementTimeoutMilliseconds = 100 }
+        let database = try fixture.session {
+            $0.statementTimeoutMilliseconds = 1_000
+            $0.answerMarginMilliseconds = 600_000
+        }
         try database.read { connection throws in
             let error = sqlError { try connection.run("SELECT pg_sleep(60)") }
             #expect(error?.sqlState == "57014" && error?.isUnavailable == true)
@@ -129,8 +143,9 @@ import TestSupport
     func deadline() async throws {
         let database = try fixture.session {
             $0.statementTimeoutMilliseconds = 0
-            $0.answerMarginMilliseconds = 300
+            $0.answerMarginMilliseconds = 3_000
         }
+        #expect(try database.read { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1)
         let error = sqlError { try database.read { try $0.run("SELECT pg_sleep(600), 'deadline'") } }
         #expect(error?.code == .connectionLost && error?.isUnavailable == true)
         try await until {

@@ -118,7 +118,7 @@ extension PostgresDeviceTokens where Access == PostgresStoreUnit {
                 ORDER BY due_at LIMIT $6) d
             ORDER BY d.due_at, d.id LIMIT $4
             """, lane.app, lane.provider.rawValue, now, limit, try shardArray(shards),
-            max(Limits.claimedPerShard, 4 * limit / max(1, shards?.count ?? Limits.shards))
+            max(Limits.shardLook, 4 * limit / max(1, shards?.count ?? Limits.shards))
         ) { $0.device(0) }
         guard !candidates.isEmpty else { return [] }
         let ids = try PostgresArray(candidates)
