@@ -72,7 +72,7 @@ struct ProgramTests {
     }
 
     private func status(_ url: String) throws -> String {
-        try ChildProgram.output(of: "/usr/bin/curl", ["-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "20", url])
+        try ChildProgram.output(of: "/usr/bin/curl", ["-s", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "120", url])
     }
 
     // MARK: Signals
@@ -242,7 +242,7 @@ struct ProgramTests {
         #expect(running.line(with: "Try it from another terminal") != nil)
         #expect(running.line(with: "curl ") != nil)
         let hint = running.lines.drop { !$0.contains("Try it") }.dropFirst().joined(separator: "\n")
-        let lines = hint.replacing("curl ", with: "curl -s --max-time 20 -w '%{http_code}' ")
+        let lines = hint.replacing("curl ", with: "curl -s --max-time 120 -w '%{http_code}' ")
         return try ChildProgram.output(of: "/bin/sh", ["-c", "cd '\(directory)'\n\(lines)"], environment: environment)
     }
 

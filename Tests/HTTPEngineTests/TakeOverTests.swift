@@ -57,7 +57,7 @@ struct TakeOverTests {
         client.send("from the client")
         var bytes = [UInt8](repeating: 0, count: 64)
         var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
-        #expect(poll(&wait, 1, 20_000) == 1)
+        #expect(poll(&wait, 1, 120_000) == 1)
         let count = read(descriptor, &bytes, bytes.count)
         #expect(String(decoding: bytes[..<max(0, count)], as: UTF8.self) == "from the client")
         #expect(Glibc.send(descriptor, "from the server", 15, Int32(MSG_NOSIGNAL)) == 15)

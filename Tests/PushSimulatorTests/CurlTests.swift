@@ -29,7 +29,7 @@ import Testing
             let bearer = try fixture.bearer()
             func push(_ host: String, _ data: String) async throws -> String {
                 let arguments = [
-                    "--silent", "--show-error", "--http2", "--max-time", "10", "--cacert", ca.path(),
+                    "--silent", "--show-error", "--http2", "--max-time", "120", "--cacert", ca.path(),
                     "--header", "authorization: \(bearer)", "--header", "apns-push-type: alert",
                     "--header", "apns-topic: \(fixture.simulator.credentials.topic)", "--data-binary", data,
                     "--write-out", "%{http_version} %{http_code}",

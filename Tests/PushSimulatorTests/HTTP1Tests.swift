@@ -14,7 +14,7 @@ import Testing
             try Data(fixture.simulator.caPEM.utf8).write(to: URL(filePath: ca))
             defer { try? FileManager.default.removeItem(atPath: ca) }
             try await body(fixture) { arguments in
-                let all = ["--silent", "--http1.1", "--max-time", "10", "--cacert", ca] + arguments
+                let all = ["--silent", "--http1.1", "--max-time", "120", "--cacert", ca] + arguments
                 return try await blocking { try CurlTests.run(all) }
             }
         }

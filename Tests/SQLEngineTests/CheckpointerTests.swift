@@ -295,7 +295,7 @@ struct CheckpointerTests {
             fixture.database.close()
             ended.signal()
         }
-        #expect(ended.wait(timeout: .now() + 30) == .success)
+        #expect(ended.wait(timeout: .now() + 120) == .success)
     }
 
     @Test("a log that an old reader keeps from being copied is told of, once, and when it is copied again")

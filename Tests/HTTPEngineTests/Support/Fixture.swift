@@ -144,4 +144,10 @@ extension HTTPServer {
     func waitUntil(_ condition: (Statistics) -> Bool) {
         while !condition(statistics) { sched_yield() }
     }
+
+    /// How many deadlines were missed, after a sweep. The server sweeps by itself as well, once a second, and may be the one that finds it.
+    func missed() -> UInt64 {
+        sweep()
+        return statistics.deadlinesMissed
+    }
 }

@@ -97,7 +97,7 @@ final class RawClient {
         setsockopt(descriptor, SOL_SOCKET, SO_RCVTIMEO, &moment, socklen_t(MemoryLayout<timeval>.size))
         var attempts = 0
         errno = 0
-        while receive() || (errno == EAGAIN && attempts < 4_000) {
+        while receive() || (errno == EAGAIN && attempts < 24_000) {
             if errno == EAGAIN {
                 attempts += 1
                 server.sweep()

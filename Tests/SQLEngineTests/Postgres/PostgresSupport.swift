@@ -23,8 +23,12 @@ struct PostgresFixture {
         var options = PostgresOptions()
         // Groups are seen best in one lane.
         options.lanes = 1
-        // Who stands at a gate may stand there for long while the machine is busy, and must keep what it has locked.
+        // Who stands at a gate may stand there for long while the machine is busy, and must keep what it has locked; who waits for it
+        // must have it in the end.
         options.idleInTransactionTimeoutMilliseconds = 600_000
+        options.lockTimeoutMilliseconds = 600_000
+        options.statementTimeoutMilliseconds = 600_000
+        options.readWaitMilliseconds = 600_000
         return options
     }
 
