@@ -3,7 +3,7 @@
 
 - `failover`: 25 times SIGKILL of the primary under 300 requests a second, the standby promoted, the old primary led back. Nothing
   acknowledged is missing, badges equal a recount, only what was in flight comes twice, writes go on within 5 s of the promotion, streams
-  stay open. Control: an asynchronous standby that lags must lose something.
+  stay open. Control: an asynchronous standby that is cut off must lose something.
 - `killed`: SIGKILL of a node with pushes under way, which others take over within 35 s; of one at rest, within 10 s.
 - `stopped`: a node is stopped for 60 s amid pushes, which others take over within 35 s, and those to devices at rest within 10 s; then it
   goes on. Never two pushes in flight for a token, never an older number after a newer one. Control: without the epoch it must fail.
