@@ -25,11 +25,13 @@ IN_FLIGHT = f"""
     FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
     WHERE d.state = 'sending' AND d.device_id::text NOT IN {NO_DEVICE}
 """
-# Something of that at the node with an address.
+# How much of that is at the node with an address.
 SENDING = """
-    SELECT 1 FROM deliveries d JOIN device_tokens t ON t.id = d.device_id JOIN shards s ON s.shard = t.shard JOIN nodes n ON n.id = s.node_id
-    WHERE d.state = 'sending' AND n.address = '{address}' LIMIT 1
+    SELECT count(*) FROM deliveries d JOIN device_tokens t ON t.id = d.device_id JOIN shards s ON s.shard = t.shard JOIN nodes n ON n.id = s.node_id
+    WHERE d.state = 'sending' AND n.address = '{address}'
 """
+# Devices that a node has claimed a push for and not settled it.
+BUSY = "SELECT token FROM device_tokens WHERE lease <> 0"
 # How many nodes have about a third of the 256 shards.
 OWNERS = "SELECT count(*) FROM (SELECT node_id FROM shards GROUP BY node_id HAVING count(*) >= 80) AS owners"
 OWED = """

@@ -82,11 +82,11 @@ class World:
         self.users += users
         self.each(register, users)
 
-    def post_all(self, title):
-        """A notification to every user. Gives how many alerts are owed with it."""
+    def post_all(self, title, receivers=None):
+        """A notification to every user, or to these. Gives how many alerts are owed with it."""
         owed = 0
         for app in self.apps:
-            users = {user.name: user for user in self.users if user.app == app}
+            users = {user.name: user for user in receivers or self.users if user.app == app}
             names = list(users)
             for first in range(0, len(names), RECIPIENTS):
                 answer = self.ask("POST", "/notifications", credential=self.keys[app], body={
