@@ -20,7 +20,7 @@ from push_world import CALLERS, Device, User, World
 LATENCY_SECONDS = 0.3      # of every answer of Apple and Google, so that a second push in flight is seen by its time of arrival
 ARRIVES_SECONDS = 1        # from a push's claim to its arrival
 OVERLAP_SHARE = 0.9        # of the latency: clocks of milliseconds
-CONNECTED_SECONDS = 60     # until a node's first push is answered
+SENDING_SECONDS = 90       # until a node has many pushes in flight
 MANY = 10                  # pushes in flight at one node
 ATTEMPTS = 40              # of a call that the world itself makes
 WAIT_SECONDS = 0.5
@@ -121,14 +121,15 @@ class ClusterWorld(World):
     def post_until_sending(self, title, node, is_connected=True):
         """Alerts for every other user, until the node has claimed many. Where it is connected to Apple these are on their way;
         else most wait for a stream, because a new connection begins with one."""
-        if is_connected:
-            self.post_all(title, self.users[::2])
-            if not self.cluster.wait_for(lambda: answered(node) > 0, CONNECTED_SECONDS):
-                raise harness.HarnessError("a node never had a push answered")
-        for number in range(ATTEMPTS):
+        # A node that has just started may have no devices yet.
+        deadline, number = time.monotonic() + SENDING_SECONDS, 0
+        while time.monotonic() < deadline:
+            is_warm = not is_connected or answered(node) > 0
             self.post_all(f"{title} {number}", self.users[::2])
-            if self.sending(node) >= MANY:
+            if is_warm and self.sending(node) >= MANY:
                 return
+            time.sleep(WAIT_SECONDS)
+            number += 1
         raise harness.HarnessError("a node never had many pushes in flight")
 
     def fault(self, name, in_flight=None):
