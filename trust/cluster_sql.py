@@ -25,9 +25,10 @@ IN_FLIGHT = f"""
     FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
     WHERE d.state = 'sending' AND d.device_id::text NOT IN {NO_DEVICE}
 """
-# How much of that is at the node with an address.
+# That of the node with an address.
 SENDING = """
-    SELECT count(*) FROM deliveries d JOIN device_tokens t ON t.id = d.device_id JOIN shards s ON s.shard = t.shard JOIN nodes n ON n.id = s.node_id
+    SELECT t.token, replace(d.notification_id::text, '-', '')
+    FROM deliveries d JOIN device_tokens t ON t.id = d.device_id JOIN shards s ON s.shard = t.shard JOIN nodes n ON n.id = s.node_id
     WHERE d.state = 'sending' AND n.address = '{address}'
 """
 # Devices that a node has claimed a push for and not settled it.

@@ -115,8 +115,8 @@ class ClusterWorld(World):
         return {token for token, in self.cluster.query(cluster_sql.BUSY)}
 
     def sending(self, node):
-        """How many pushes of a node's own are in flight."""
-        return int(self.cluster.query(cluster_sql.SENDING.format(address=f"{node.host}:{node.port}"))[0][0])
+        """What a node has claimed of its own, and not settled: (token, notification)."""
+        return {(token, one) for token, one in self.cluster.query(cluster_sql.SENDING.format(address=f"{node.host}:{node.port}"))}
 
     def post_until_sending(self, title, node, is_connected=True):
         """Alerts for every other user, until the node has claimed many. Where it is connected to Apple these are on their way;
@@ -126,7 +126,7 @@ class ClusterWorld(World):
         while time.monotonic() < deadline:
             is_warm = not is_connected or answered(node) > 0
             self.post_all(f"{title} {number}", self.users[::2])
-            if is_warm and self.sending(node) >= MANY:
+            if is_warm and len(self.sending(node)) >= MANY:
                 return
             time.sleep(WAIT_SECONDS)
             number += 1

@@ -354,7 +354,8 @@ package final class DeliveryWorker: Sendable {
     }
 
     private func take(_ answer: PushAnswer, to push: ClaimedPush) {
-        guard !answer.isExpired else { return giveBack(push, answer) }
+        let hasEnded = claims.leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
+        guard !answer.isExpired, !hasEnded || answer.outcome != .unprocessed else { return giveBack(push, answer) }
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         log(answered)
         lastHour.count(answered)

@@ -121,7 +121,7 @@ package final class HTTP2Client: @unchecked Sendable {
             var room = connection.room
             while room > 0, let exchange = waiting.popFirst() {
                 guard exchange.request.notAfter > self.now() else {
-                    exchange.fail(.expired, "It waited for a stream until it was another's to send.")
+                    exchange.fail(.expired, "No stream was free before its last moment.")
                     continue
                 }
                 connection.write(exchange, now: now)

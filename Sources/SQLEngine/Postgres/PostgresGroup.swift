@@ -11,8 +11,6 @@ private struct SpoiledGroup: Error {
 extension PostgresLane {
     /// How often a transaction that met others is tried again.
     private static var conflictLimit: Int { 10 }
-    /// Hints of a write about one inbox, its idempotency key or device token among them.
-    private static var fewHints: Int { 2 }
 
     /// Runs the jobs in one transaction, again if it has to, and answers all of them. When one spoils the transaction of several,
     /// each gets a transaction of its own.
@@ -79,11 +77,11 @@ extension PostgresLane {
         usleep(UInt32.random(in: 0...min(200_000, 4_000 << UInt32(conflicts))))
     }
 
-    /// One by one. What begins with the same hint as a job that found it locked doesn't wait for that as well, unless that job had so
-    /// many hints that it may have been another; and when two in a row find the database busy, nobody does.
+    /// One by one. What begins with the same hint as one that found it locked, and named nothing else, or as two in a row, doesn't wait for
+    /// that as well; and when two in a row that begin with other hints find the database busy, nobody does.
     private func settleApart(_ jobs: [Job]) -> (any Error)? {
         var busy: [Unit.Hint: SQLError] = [:]
-        var inRow = 0
+        var (inRow, last) = (0, Unit.Hint?.none)
         for (index, job) in jobs.enumerated() {
             let hint = job.hints.first
             if let hint, let failure = busy[hint] {
@@ -91,12 +89,14 @@ extension PostgresLane {
                 continue
             }
             guard let failure = settle([job]) as? SQLError, failure.code == .busy else {
-                inRow = 0
+                (inRow, last) = (0, nil)
                 continue
             }
-            inRow += 1
-            if let hint, job.hints.count <= Self.fewHints, failure.sqlState == "55P03" { busy[hint] = failure }
+            let isSame = hint != nil && hint == last
+            if !isSame { inRow += 1 }
+            if let hint, failure.sqlState == "55P03", isSame || job.hints.count == 1 { busy[hint] = failure }
             if inRow == 2 { return fail(Array(jobs[(index + 1)...]), with: failure) }
+            last = hint
         }
         return nil
     }

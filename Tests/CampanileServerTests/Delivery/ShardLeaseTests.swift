@@ -89,8 +89,8 @@ import Testing
 
     @Test(
         "pushes that wait for their turn until their lease might have ended say nothing of the provider",
-        arguments: [false, true])
-    func endsWaiting(isRenewed: Bool) async throws {
+        arguments: [(true, false), (true, true), (false, false)])
+    func endsWaiting(isExpired: Bool, isRenewed: Bool) async throws {
         let (fixture, leases) = try Self.node()
         for letter in "abcdefghij" { try await fixture.register(letter) }
         leases.replace(Self.own(fixture, lease: 7))
@@ -98,7 +98,7 @@ import Testing
             while provider.messages.count < Limits.outageFailures { await Task.yield() }
             clock.advance(seconds: 6)
             if isRenewed { leases.replace(Self.own(fixture, lease: 7)) }
-            return .expired("its time is over")
+            return PushAnswer(outcome: .unprocessed, status: nil, reason: "its time is over", isExpired: isExpired)
         }
         try await fixture.create()
         try await fixture.deliveryWorker.sendDue()

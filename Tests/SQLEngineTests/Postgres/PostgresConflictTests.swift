@@ -115,11 +115,24 @@ import TestSupport
         #expect(try fixture.value(1) == 0 && fixture.value(2) == 2)
     }
 
+    @Test("writes that name the locked one first, and each something else, fail nobody behind them either")
+    func lockedWithOthers() async throws {
+        let database = try fixture.session { $0.lockTimeoutMilliseconds = 100 }
+        let (gate, held) = await holdFirstRow()
+        let locked: @Sendable (Cells) throws -> Void = { $0.add(1, to: 1) }
+        let results = await runPostgresGroup(
+            database, hints: [[1, 11], [1, 12], [1, 13], [2, 14]], [locked, locked, locked, { $0.add(1, to: 2) }])
+        #expect(results.map { $0?.sqlState } == ["55P03", "55P03", "55P03", nil])
+        gate.open()
+        #expect(await failures([held]) == [nil])
+        #expect(try fixture.value(1) == 0 && fixture.value(2) == 1)
+    }
+
     @Test("a write that names many, one of which another session holds, says nothing of the first of them")
     func lockedAmongMany() async throws {
         let database = try fixture.session { $0.lockTimeoutMilliseconds = 100 }
         let (gate, held) = await holdFirstRow()
-        let results = await runPostgresGroup(database, hints: [[2, 3, 1], [2]], [{ $0.add(1, to: 3) }, { $0.add(1, to: 2) }])
+        let results = await runPostgresGroup(database, hints: [[2, 1], [2]], [{ $0.add(1, to: 3) }, { $0.add(1, to: 2) }])
         #expect(results.map { $0?.sqlState } == ["55P03", nil])
         gate.open()
         #expect(await failures([held]) == [nil])
