@@ -249,7 +249,8 @@ class Prometheus:
     def wait(self, expression):
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError):
+            # While it starts, its 503 is no JSON.
+            with contextlib.suppress(OSError, json.JSONDecodeError):
                 if self.query(expression).get("data", {}).get("result"):
                     return
             time.sleep(0.2)
