@@ -205,9 +205,8 @@ def taken_over(judge, fault, own, first):
 
 def stop_and_go_on(here, options, report, seconds, is_connected):
     """SIGSTOP while pushes are under way; the others' numbers change meanwhile, to and fro; SIGCONT, and on."""
-    node, rate = here.cluster.nodes[0], options.rate or size(options, 100, 20)
-    # Its pushes would connect the nodes.
-    load = here.load(rate, watched=5, streams=5) if is_connected else None
+    node = here.cluster.nodes[0]
+    load = here.load(options.rate or size(options, 100, 20), watched=5, streams=5)
     here.post_until_sending("Before", node, is_connected)
     here.frozen.add(node)
     # At once, while they are.
@@ -217,7 +216,6 @@ def stop_and_go_on(here, options, report, seconds, is_connected):
     posted = {one.replace("-", "") for one in here.posted}
     own = {key for key in here.sending(node) if key[1] in posted}
     report.check("under way", options.short or len(own) >= MANY, "a node was stopped amid pushes, and none of them was under way")
-    load = load or here.load(rate, watched=5, streams=5)
     began, number, known, first, busy = time.monotonic(), 0, set(here.posted), set(), here.busy_tokens()
     while time.monotonic() < began + seconds:
         here.post_all(f"Meanwhile {number}")
