@@ -80,7 +80,8 @@ protocol DeliveryRepository: DeliveryReading {
     /// Settles what was owed to a device when it left an inbox, from a place to the end of what is left.
     func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws
 
-    /// The alerts that others had in flight, under another lease than this one, to the devices of a range of ids: they go again.
+    /// The alerts that others had in flight, under another lease than this one, to the devices of a range of ids: they go again, before
+    /// what came meanwhile.
     /// - Parameter shards: nil: all.
     /// - Parameter resends: false settles them instead, because they may have arrived.
     func release(devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws

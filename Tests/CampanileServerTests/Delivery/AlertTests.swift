@@ -229,6 +229,37 @@ import Testing
         }
     }
 
+    @Test("what was in flight when the server was killed goes before what came meanwhile")
+    func killedFirst() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        let lost = try await fixture.claimDue()
+        for _ in 0..<3 {
+            fixture.clock.advance(milliseconds: 1_000)
+            try await fixture.create()
+        }
+        #expect(try await fixture.releaseLeases() == 1)
+        #expect(try await fixture.sent().count == 4)
+        #expect(fixture.provider.messages.first?.id == lost.first?.message.id)
+    }
+
+    @Test("what was in flight when the server was killed goes at once, also if another alert waits for its next attempt")
+    func killedBesideRetry() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        fixture.provider.answer { _ in PushAnswer(outcome: .unanswered, status: nil, reason: nil) }
+        let waiting = try await fixture.create()
+        #expect(try await fixture.sent() == ["alert a 1"])
+        fixture.provider.answer { _ in .accepted }
+        try await fixture.create()
+        let lost = try await fixture.claimDue()
+        #expect(try await fixture.releaseLeases() == 1)
+        #expect(try await fixture.sent() == ["alert a 2"])
+        #expect(fixture.provider.messages.map(\.id) == lost.map(\.message.id))
+        #expect(try fixture.states(of: waiting) == [.owed])
+    }
+
     @Test("the leases of the running start are its own: a walk that finds them late leaves them alone")
     func ownLease() async throws {
         let fixture = try Fixture()

@@ -286,7 +286,9 @@ extension PostgresDeliveries where Access == PostgresStoreUnit {
                 WHERE id BETWEEN $1 AND $2 AND lease > 0 AND lease < $3 AND sending_id IS NOT NULL AND shard = ANY ($6)),
             changed AS (
                 UPDATE deliveries d SET state = CASE WHEN $5 THEN 'owed' ELSE 'failed' END,
-                    due_at = CASE WHEN $5 THEN $4 END, settled_at = CASE WHEN $5 THEN NULL ELSE $4 END
+                    due_at = CASE WHEN $5 THEN least($4, (
+                        SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = sent.id AND o.due_at IS NOT NULL)) END,
+                    settled_at = CASE WHEN $5 THEN NULL ELSE $4 END
                 FROM sent WHERE d.settled_at IS NULL AND d.notification_id = sent.sending_id AND d.device_id = sent.id
                 RETURNING d.state, d.notification_id, d.device_id)
             INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)

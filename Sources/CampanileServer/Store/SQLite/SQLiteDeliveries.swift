@@ -319,8 +319,9 @@ extension SQLiteDeliveries: DeliveryRepository where Access == Transaction {
     func release(devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws {
         _ = try transaction.connection.run(
             """
-            UPDATE deliveries SET state = iif(?5, 'owed', 'failed'), due_at = iif(?5, ?4, NULL),
-                settled_at = iif(?5, NULL, ?4)
+            UPDATE deliveries AS d SET state = iif(?5, 'owed', 'failed'), settled_at = iif(?5, NULL, ?4),
+                due_at = iif(?5, min(?4, coalesce((
+                    SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.device_id AND o.due_at IS NOT NULL), ?4)), NULL)
             WHERE settled_at IS NULL AND (notification_id, device_id) IN (
                 SELECT sending_id, id FROM device_tokens
                 WHERE id BETWEEN ?1 AND ?2 AND lease NOT IN (0, ?3) AND sending_id IS NOT NULL)
