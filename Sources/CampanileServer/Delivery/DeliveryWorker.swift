@@ -12,6 +12,7 @@ package final class DeliveryWorker: Sendable {
         var lanes: LaneHealth
         /// Claimed by the transactions that created them, which are committed, and not sent yet.
         var handedOver: [ClaimedPush] = []
+        var tokens = TokensInFlight()
         /// Changes of whole lanes that are not written yet.
         var changes: [Lane: LaneCondition?] = [:]
         var isStopping = false
@@ -19,6 +20,16 @@ package final class DeliveryWorker: Sendable {
         var lastLook: Timestamp?
         /// Between taking what was answered and knowing what was claimed.
         var isExchanging = false
+
+        /// What was claimed for the same token meanwhile is claimed anew, with what is to be told then, if its device is still there.
+        mutating func end(_ push: AnsweredPush) {
+            answered.append(push)
+            for other in tokens.end(push.push) {
+                let answer = PushAnswer.expired("another push to the device token was in flight")
+                answered.append(AnsweredPush(push: other, answer: answer, at: push.at))
+                lanes.unsent(other.lane)
+            }
+        }
 
         mutating func note(_ change: LaneHealth.Change?, _ lane: Lane) {
             switch change {
@@ -148,6 +159,7 @@ package final class DeliveryWorker: Sendable {
     /// Payloads are made beside the writer's thread, which calls this; one task sends what a whole group of writes hands over.
     private func handOver(_ push: ClaimedPush) {
         let isFirst = state.withLock { state in
+            guard state.tokens.begin(push) else { return false }
             state.handedOver.append(push)
             return state.handedOver.count == 1
         }
@@ -173,7 +185,8 @@ package final class DeliveryWorker: Sendable {
             if hasAnswered || !plan.isEmpty {
                 // Beside the next exchange: the writer needn't wait for the payloads.
                 try await exchange(plan) { claimed in
-                    if !claimed.isEmpty { Task { self.send(claimed) } }
+                    let begun = begin(claimed)
+                    if !begun.isEmpty { Task { self.send(begun) } }
                 }
                 await giveWay()
                 return true
@@ -331,8 +344,13 @@ package final class DeliveryWorker: Sendable {
         return verdict.spared.union(state.withLock { $0.lanes.foreignApps })
     }
 
-    private func send(_ claimed: [ClaimedPush]) {
-        for push in claimed {
+    /// - Returns: those that may be sent; no other push is in flight to their tokens.
+    private func begin(_ claimed: [ClaimedPush]) -> [ClaimedPush] {
+        state.withLock { state in claimed.filter { state.tokens.begin($0) } }
+    }
+
+    private func send(_ begun: [ClaimedPush]) {
+        for push in begun {
             var message = push.message
             message.notAfter = claims.leases.sendingEnds(push.shard, lease: push.lease)
             guard message.notAfter > world.monotonic() else {
@@ -347,7 +365,7 @@ package final class DeliveryWorker: Sendable {
     private func giveBack(_ push: ClaimedPush, _ answer: PushAnswer) {
         let answered = AnsweredPush(push: push, answer: answer, at: world.now())
         state.withLock { state in
-            state.answered.append(answered)
+            state.end(answered)
             state.lanes.unsent(push.lane)
         }
         signal.wake()
@@ -361,7 +379,7 @@ package final class DeliveryWorker: Sendable {
         lastHour.count(answered)
         let jitter = world.random()
         let change = state.withLock { state in
-            state.answered.append(answered)
+            state.end(answered)
             state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
             let change = state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
             state.note(change, push.lane)
@@ -446,7 +464,7 @@ extension DeliveryWorker {
             let hasSettled = try await settleDeparted()
             let (plan, _) = try lookAround()
             if hasAnswered || !plan.isEmpty {
-                try await exchange(plan) { send($0) }
+                try await exchange(plan) { send(begin($0)) }
             } else if hasSettled {
                 continue
             } else if isIdle {
@@ -465,32 +483,5 @@ extension DeliveryWorker {
             // Asked twice: what was due a moment ago may be claimed now.
             try isResting && lookAround().plan.isEmpty && isResting
         }
-    }
-}
-
-/// The configuration of deliveries.
-package struct DeliveryOptions: Sendable {
-    /// Whether a push that was sent and not answered is sent again, with the same id: it may arrive twice. Otherwise it may
-    /// be lost.
-    package let resendsUnanswered: Bool
-    /// The share of an app's tokens that may die within a minute before none is believed to be dead, more than 0 and at
-    /// most 1.
-    package let deadTokenShare: Double
-    /// Divides the delays of retries and probes: 1 but in measurements, which can't wait for minutes.
-    package let delayDivisor: Int64
-    /// The rules for each app's notifications.
-    package let rules: PerApp<NotificationRules>
-    /// The lanes that the configuration has credentials for: what becomes of their pushes is counted by itself.
-    package let configuredLanes: Set<Lane>
-
-    package init(
-        resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1,
-        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = []
-    ) {
-        self.resendsUnanswered = resendsUnanswered
-        self.deadTokenShare = deadTokenShare
-        self.delayDivisor = delayDivisor
-        self.rules = rules
-        self.configuredLanes = configuredLanes
     }
 }

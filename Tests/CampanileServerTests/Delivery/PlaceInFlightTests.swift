@@ -1,5 +1,6 @@
 import CampanileCore
 import Dispatch
+import Push
 import SQLEngine
 import Synchronization
 import Testing
@@ -7,7 +8,7 @@ import Testing
 @testable import CampanileServer
 
 /// Pushes claimed where they are created take places in flight, and give them back when they don't go.
-@Suite struct PlaceInFlightTests {
+@Suite(.endsIfItHangs) struct PlaceInFlightTests {
     private struct Failure: Error {}
 
     private final class Counter: Sendable {
@@ -123,5 +124,56 @@ import Testing
         deliveryWorker.stop()
         await deliveryWorker.run()
         #expect(try deliveryWorker.isQuiet)
+    }
+
+    /// A push to a token of alice's is in flight, the token is deleted and registered again, and the next is claimed; then more
+    /// happens, and the first is answered.
+    private static func registeredAgain(
+        claimsAtCreation: Bool, _ happens: (Fixture) async throws -> Void = { _ in }
+    ) async throws -> (Fixture, next: UUIDv7) {
+        let fixture = try Fixture(claimsAtCreation: claimsAtCreation)
+        let answers = AsyncStream<PushAnswer>.makeStream()
+        fixture.provider.answer { _ in
+            for await answer in answers.stream { return answer }
+            return .accepted
+        }
+        try await fixture.register("a")
+        try await fixture.create()
+        let sending = Task { try await fixture.deliveryWorker.sendDue() }
+        while fixture.provider.messages.isEmpty { await Task.yield() }
+        try await fixture.registry.delete(Fixture.token("a"), fixture.alice)
+        try await fixture.register("a")
+        let next = try await fixture.create()
+        fixture.deliveryWorker.wake()
+        while try fixture.states(of: next) != [.sending] { await Task.yield() }
+        try await happens(fixture)
+        #expect(fixture.provider.messages.map(\.summary) == ["alert a 1"], "two pushes are in flight to one token")
+        answers.continuation.finish()
+        try await sending.value
+        fixture.clock.advance(milliseconds: 2 * Limits.unprocessedMilliseconds)
+        return (fixture, next)
+    }
+
+    @Test(
+        "a token that is deleted and registered again gets its next push when the one in flight is answered",
+        arguments: [false, true])
+    func registeredAgain(claimsAtCreation: Bool) async throws {
+        let (fixture, next) = try await Self.registeredAgain(claimsAtCreation: claimsAtCreation)
+        #expect(try await fixture.sent() == ["alert a 2"])
+        #expect(try fixture.states(of: next) == [.accepted])
+    }
+
+    @Test("what waits for a push in flight goes to nobody when its device has left meanwhile", arguments: [false, true])
+    func leftAgain(claimsAtCreation: Bool) async throws {
+        let (fixture, next) = try await Self.registeredAgain(claimsAtCreation: claimsAtCreation) {
+            try await $0.registry.delete(Fixture.token("a"), $0.alice)
+        }
+        #expect(try await fixture.sent().isEmpty)
+        #expect(try fixture.states(of: next) == [.gone])
+        try await fixture.register("a")
+        fixture.provider.forget()
+        try await fixture.create()
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.map(\.summary) == ["alert a 3"], "the token's place is free")
     }
 }

@@ -1,0 +1,26 @@
+/// The configuration of deliveries.
+package struct DeliveryOptions: Sendable {
+    /// Whether a push that was sent and not answered is sent again, with the same id: it may arrive twice. Otherwise it may
+    /// be lost.
+    package let resendsUnanswered: Bool
+    /// The share of an app's tokens that may die within a minute before none is believed to be dead, more than 0 and at
+    /// most 1.
+    package let deadTokenShare: Double
+    /// Divides the delays of retries and probes: 1 but in measurements, which can't wait for minutes.
+    package let delayDivisor: Int64
+    /// The rules for each app's notifications.
+    package let rules: PerApp<NotificationRules>
+    /// The lanes that the configuration has credentials for: what becomes of their pushes is counted by itself.
+    package let configuredLanes: Set<Lane>
+
+    package init(
+        resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1,
+        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = []
+    ) {
+        self.resendsUnanswered = resendsUnanswered
+        self.deadTokenShare = deadTokenShare
+        self.delayDivisor = delayDivisor
+        self.rules = rules
+        self.configuredLanes = configuredLanes
+    }
+}
