@@ -167,7 +167,9 @@ extension PostgresConnection {
                     set_config('idle_in_transaction_session_timeout', $3, false), set_config('idle_session_timeout', '0', false),
                     set_config('default_transaction_read_only', $5, false),
                     set_config('plan_cache_mode', CASE WHEN $6 THEN 'force_generic_plan' ELSE 'auto' END, false),
-                    set_config('default_transaction_isolation', 'read committed', false)
+                    set_config('default_transaction_isolation', 'read committed', false),
+                    -- The server says by a warning that a commit has reached no standby.
+                    set_config('client_min_messages', 'warning', false)
                 """, timeouts.statement, timeouts.lock, timeouts.idle, options.losesCommits,
                 purpose == .read || purpose == .survey ? "on" : "off", purpose == .write && options.plansOnce
             ) { $0.text(0) } ?? ""

@@ -173,4 +173,15 @@ import TestSupport
         let control = try fixture.session { $0.losesCommits = true }
         #expect(try control.writeBlocking { try $0.connection.first("SHOW synchronous_commit") { $0.text(0) } } == "off")
     }
+
+    @Test("a connection hears the server's warnings, whatever the database's setting says: a commit without its standby is one")
+    func warnings() throws {
+        let fixture = try PostgresFixture()
+        try fixture.database.writeBlocking {
+            try $0.connection.script(
+                "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET client_min_messages = error', current_database()); END $$")
+        }
+        let own = try fixture.session()
+        #expect(try own.writeBlocking { try $0.connection.first("SHOW client_min_messages") { $0.text(0) } } == "warning")
+    }
 }
