@@ -76,10 +76,8 @@ package struct Dispatcher: Sendable {
         case let error as ClientError: return error.response(requestID: request.id)
         case is LargeCall.LeftAlone: return .hangUp
         case let refusal as Refusal: return ClientError(refusal).response(requestID: request.id)
-        case let error as SQLError where error.code == .displaced:
-            // The log has it already, once.
-            return ClientError.unavailable("The database can't take this now: \(error.message). Nothing was changed; try again.")
-                .response(requestID: request.id)
+        case let error as Inboxes.PartlyMarked where error.cause.isUnavailable || error.cause.code == .closed:
+            return unavailable(error.cause, "Some of the notifications may be marked read already; try again.", request)
         case let error as SQLError where error.code == .commitUnknown:
             logger.warning(
                 "Nobody knows whether a request's change was made.",
@@ -89,14 +87,24 @@ package struct Dispatcher: Sendable {
                     + "a POST with the same Idempotency-Key isn't done twice.")
             return problem.response(requestID: request.id)
         case let error as SQLError where error.isUnavailable || error.code == .closed:
-            logger.warning(
-                "The database can't be used now.", metadata: ["request": "\(request.id)", "error": "\(error)"])
-            let problem = ClientError.unavailable("The database can't take this now. Nothing was changed; try again.")
-            return problem.response(requestID: request.id)
+            return unavailable(error, "Nothing was changed; try again.", request)
         default:
             logger.error("A request failed.", metadata: ["request": "\(request.id)", "error": "\(error)"])
             return ClientError(.internalError).response(requestID: request.id)
         }
+    }
+
+    /// - Parameter outcome: what became of the change, and what to do.
+    private func unavailable(_ error: SQLError, _ outcome: String, _ request: Request) -> Response {
+        // The log has it already, once.
+        let isDisplaced = error.code == .displaced
+        if !isDisplaced {
+            logger.warning(
+                "The database can't be used now.", metadata: ["request": "\(request.id)", "error": "\(error)"])
+        }
+        let reason = isDisplaced ? ": \(error.message)" : ""
+        return ClientError.unavailable("The database can't take this now\(reason). \(outcome)")
+            .response(requestID: request.id)
     }
 }
 

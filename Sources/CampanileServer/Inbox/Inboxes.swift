@@ -165,14 +165,23 @@ struct Inboxes: Sendable {
     func markAllRead(upTo: UUIDv7?, _ user: User, device: String?) async throws -> (updated: Int, badge: Badge) {
         var marking = Marking(upTo: upTo)
         repeat {
-            marking = try await database.write(hints: [user.hint]) { [marking] transaction in
-                guard let inbox = try user.inbox(in: transaction.reading) else {
-                    return Marking(badge: try transaction.inboxes.missingBadge(), isDone: true)
+            do {
+                marking = try await database.write(hints: [user.hint]) { [marking] transaction in
+                    guard let inbox = try user.inbox(in: transaction.reading) else {
+                        return Marking(badge: try transaction.inboxes.missingBadge(), isDone: true)
+                    }
+                    return try mark(marking, inbox, device: device, in: transaction)
                 }
-                return try mark(marking, inbox, device: device, in: transaction)
+            } catch let error as SQLError where marking.through != nil && error.code != .commitUnknown {
+                throw PartlyMarked(cause: error)
             }
         } while !marking.isDone
         return (marking.updated, marking.badge)
+    }
+
+    /// Part of the marking was done when the database failed, and that stays.
+    struct PartlyMarked: Error {
+        let cause: SQLError
     }
 
     /// The progress of marking everything read.

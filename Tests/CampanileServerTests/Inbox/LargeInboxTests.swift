@@ -203,7 +203,7 @@ struct LargeInboxTests {
         let database = try fixture.database
         // The server stops after the first part: the call ends with an error.
         database.onCommit { _ in database.close() }
-        await #expect(throws: SQLError.self) {
+        await #expect(throws: Inboxes.PartlyMarked.self) {
             try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: Fixture.token("a"))
         }
         let again = try Database(path: fixture.folder.database)
@@ -271,5 +271,29 @@ struct LargeInboxTests {
         #expect(try purge(3, 5) == 8)
         #expect(try purge(3, 5) == 0)
         #expect(try purge(100, 100) == 15)
+    }
+
+    @Test("an answer to a marking that the database broke off says that some may be marked")
+    func partlyMarked() async throws {
+        let server = try await RunningServer()
+        try await stopping(server) { server in
+            let key = try server.producer()
+            let alice = try await server.user()
+            for _ in 0...Limits.markedPerTransaction {
+                _ = try await server.client.post("/notifications", DatabaseFileTests.create, as: key)
+            }
+            let moved = Atomic<Bool>(false)
+            server.app.database.onCommit { _ in
+                if !moved.exchange(true, ordering: .relaxed) { try? DisplacedFileTests.Deed.moved.do(server.folder) }
+            }
+            let answer = try await server.client.post("/notifications/mark_all_read", "{}", as: alice)
+            #expect(answer.status == 503 && answer.code == "unavailable")
+            let detail = try #require(try answer.json["detail"]?.string)
+            #expect(detail.contains("Some of the notifications may be marked read already; try again."), "\(detail)")
+            #expect(!detail.contains("Nothing was changed"))
+            DisplacedFileTests.Deed.moved.undo(server.folder)
+            let again = try await server.client.post("/notifications/mark_all_read", "{}", as: alice)
+            #expect(try again.json["updated"]?.int == 1)
+        }
     }
 }
