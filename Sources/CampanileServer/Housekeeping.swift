@@ -1,5 +1,6 @@
 package import CampanileCore
 package import Logging
+import SystemSupport
 
 /// Forgets what has had its time. In small transactions, so that nobody waits for it.
 package final class Housekeeping: Sendable {
@@ -132,7 +133,12 @@ extension Housekeeping {
             try ($0.programState.retainedAt(), $0.programState.doubtedAt())
         }
         // The first run of all looks at every inbox.
-        let last = try retained ?? database.survey { try $0.inboxes.newest().change }
+        var last = retained
+        if last == nil {
+            last = try await SystemThread.run(name: "retention") { [database] in
+                try database.survey { try $0.inboxes.newest().change }
+            }
+        }
         if let last, now.milliseconds - last.milliseconds > Limits.clockLeapMilliseconds {
             let doubt = doubted.map { now.milliseconds - $0.milliseconds } ?? -1
             if (0..<Limits.clockDoubtMilliseconds).contains(doubt) { return false }

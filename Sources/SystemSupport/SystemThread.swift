@@ -75,6 +75,20 @@ package final class SystemThread: @unchecked Sendable {
         return try body()
     }
 
+    /// Runs `body` on a thread of its own, for what blocks for long: Swift's pool has as many threads as there are processors, and
+    /// others wait for them.
+    ///
+    /// - Throws: what `body` throws; `SystemError` when the system has no thread.
+    package static func run<T: Sendable>(name: String, _ body: @escaping @Sendable () throws -> T) async throws -> T {
+        try await withCheckedThrowingContinuation { continuation in
+            do throws(SystemError) {
+                try SystemThread(name: name) { continuation.resume(with: Result(catching: body)) }.detach()
+            } catch {
+                continuation.resume(throwing: error)
+            }
+        }
+    }
+
     /// Waits until the thread's function has returned. Call it once.
     package func join() { pthread_join(handle, nil) }
 

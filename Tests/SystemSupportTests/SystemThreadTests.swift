@@ -45,4 +45,47 @@ import Testing
         }
         #expect(held == nil)
     }
+
+    /// Lets nobody through until it opens.
+    private final class Gate: Sendable {
+        private let lock = ConditionLock()
+        private let state = Mutex((waiting: 0, isOpen: false))
+
+        var waiting: Int { state.withLock(\.waiting) }
+
+        /// - Returns: whether it opened before patience ended.
+        func pass() -> Bool {
+            state.withLock { $0.waiting += 1 }
+            let patience = MonotonicClock.now() + 60_000_000_000
+            return lock.withLock {
+                while !state.withLock(\.isOpen), MonotonicClock.now() < patience { lock.wait(until: patience) }
+                return state.withLock(\.isOpen)
+            }
+        }
+
+        func open() {
+            lock.withLock {
+                state.withLock { $0.isOpen = true }
+                lock.wakeAll()
+            }
+        }
+    }
+
+    @Test("what blocks on threads of its own, more of them than processors, keeps no task of Swift's pool waiting")
+    func apart() async throws {
+        let count = sysconf(Int32(_SC_NPROCESSORS_ONLN)) + 1
+        let gate = Gate()
+        try await withThrowingTaskGroup(of: Bool.self) { group in
+            for _ in 0..<count { group.addTask { try await SystemThread.run(name: "waits") { gate.pass() } } }
+            while gate.waiting < count { await Task.yield() }
+            await Task { gate.open() }.value
+            for try await hasPassed in group { #expect(hasPassed) }
+        }
+    }
+
+    @Test("what a function on a thread of its own throws reaches who waits for it")
+    func thrown() async throws {
+        #expect(try await SystemThread.run(name: "gives") { 1 } == 1)
+        await #expect(throws: CancellationError.self) { try await SystemThread.run(name: "throws") { throw CancellationError() } }
+    }
 }

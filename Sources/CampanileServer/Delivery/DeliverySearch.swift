@@ -1,4 +1,5 @@
 import CampanileCore
+import SystemSupport
 
 /// Looks through an app's deliveries for its operators. One search at a time, on a reading of its own: whoever looks at much
 /// holds up nobody else.
@@ -10,11 +11,21 @@ actor DeliverySearch {
     }
 
     private let database: Store
+    private var last: Task<Page, any Error>?
 
     init(database: Store) { self.database = database }
 
     /// A page, newest first. It may be short, or even empty, and have a next one: it ends where enough were looked at.
-    func page(_ filter: DeliveryFilter) throws -> Page {
+    func page(_ filter: DeliveryFilter) async throws -> Page {
+        let search = Task { [database, before = last] in
+            _ = await before?.result
+            return try await SystemThread.run(name: "search") { try Self.page(filter, database) }
+        }
+        last = search
+        return try await search.value
+    }
+
+    private static func page(_ filter: DeliveryFilter, _ database: Store) throws -> Page {
         try database.survey { reading in
             var wanted: [DeliveryKey] = []
             var looked = 0

@@ -1,5 +1,6 @@
 import CampanileCore
 import Synchronization
+import SystemSupport
 
 /// The alerts that wait in the database, lane by lane: how many, and since when the oldest. Counted when somebody asks, beside
 /// the server's work.
@@ -43,12 +44,16 @@ final class OwedAlerts: Sendable {
             if let look, look.endsAt.map({ $0 > world.monotonic() }) ?? true { return look.task }
             let task = Task.detached { [self] in
                 let begin = world.monotonic()
-                let tallies = Result { try OwedAlerts.count(database) }
-                let now = world.monotonic()
-                // Who asks after a failure tries again.
-                let life = (try? tallies.get()) == nil ? 0 : max(OwedAlerts.life, (now - begin) * OwedAlerts.rest)
-                self.look.withLock { $0 = $0.map { Look(task: $0.task, endsAt: now + life) } }
-                return try tallies.get()
+                var tallies: [Lane: Tally]?
+                defer {
+                    let now = world.monotonic()
+                    // Who asks after a failure tries again.
+                    let life = tallies == nil ? 0 : max(OwedAlerts.life, (now - begin) * OwedAlerts.rest)
+                    self.look.withLock { $0 = $0.map { Look(task: $0.task, endsAt: now + life) } }
+                }
+                let counted = try await SystemThread.run(name: "count-owed") { [database] in try OwedAlerts.count(database) }
+                tallies = counted
+                return counted
             }
             look = Look(task: task)
             return task

@@ -1,4 +1,5 @@
 import CampanileCore
+import SystemSupport
 
 /// Removes device tokens that weren't seen for long: their apps are gone, and their provider didn't say so. And forgets which
 /// ones left so long ago: a registration from before that goes by its own age.
@@ -19,7 +20,9 @@ struct DeviceRetention: Sendable {
         while first <= end, !Task.isCancelled {
             let range = first...(first + Int64(Limits.retentionLook) - 1)
             first = range.upperBound + 1
-            var unseen = try database.survey { try $0.deviceTokens.unseen(range, since: time) }[...]
+            var unseen = try await SystemThread.run(name: "retention") { [database] in
+                try database.survey { try $0.deviceTokens.unseen(range, since: time) }
+            }[...]
             while !unseen.isEmpty, !Task.isCancelled {
                 let done = try await database.write(lane: .upkeep) { [unseen] in try remove(unseen, since: time, in: $0) }
                 removed += done.removed

@@ -1,6 +1,7 @@
 import CampanileCore
 import Logging
 import Synchronization
+import SystemSupport
 
 /// Looks for badges that differ from their recount while the server runs: a part of the inboxes at a time, round after round.
 /// It mends nothing: a difference is a bug, and `campanile badge audit` says where.
@@ -25,7 +26,7 @@ final class BadgeDrift: Sendable {
     func run() async {
         while (try? await Task.sleep(for: BadgeDrift.period)) != nil {
             do {
-                try recountSome()
+                try await SystemThread.run(name: "recount") { [self] in try recountSome() }
             } catch {
                 logger.debug("Badges can't be recounted now; the server tries again.", metadata: ["error": "\(error)"])
             }

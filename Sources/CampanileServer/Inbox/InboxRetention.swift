@@ -1,4 +1,5 @@
 import CampanileCore
+import SystemSupport
 
 /// Deletes notifications that have had their time, from all inboxes. An unread one goes as if its user deleted it: the
 /// badge is counted anew in the same transaction, and devices with another number are owed it.
@@ -38,15 +39,10 @@ struct InboxRetention: Sendable {
         let oldest = ageMilliseconds.map { Timestamp(milliseconds: now.milliseconds - $0) }
         var last = InboxID(0)
         while !Task.isCancelled {
-            let looked = try database.survey { [last] in
-                try $0.inboxes.ids(after: last, limit: Limits.retentionLook)
-            }
-            guard let end = looked.last else { break }
+            let (end, expiries) = try await SystemThread.run(name: "retention") { [last] in try look(after: last, oldest) }
+            guard let end else { break }
             last = end
-            var left = try database.survey(each: looked) { inbox, reading in
-                try reading.notifications.expired(inbox, before: oldest, most: perInbox)
-                    .map { Inboxes.Expiry(inbox: inbox, through: $0) }
-            }.compactMap(\.self)
+            var left = expiries
             while !left.isEmpty, !Task.isCancelled {
                 let done = try await delete(left)
                 left = done.left
@@ -55,10 +51,22 @@ struct InboxRetention: Sendable {
                 try await step()
                 try await Task.sleep(for: pause)
             }
-            // Also where nothing is to be deleted: the threads of Swift's pool have others to serve.
+            // Also where nothing is to be deleted: the database has others to serve.
             try await Task.sleep(for: pause)
         }
         return outcome
+    }
+
+    /// The next inboxes.
+    /// - Returns: the last of them, nil when there is none; and what is to be deleted of them.
+    private func look(after last: InboxID, _ oldest: Timestamp?) throws -> (last: InboxID?, [Inboxes.Expiry]) {
+        let looked = try database.survey { try $0.inboxes.ids(after: last, limit: Limits.retentionLook) }
+        guard !looked.isEmpty else { return (nil, []) }
+        let expiries = try database.survey(each: looked) { inbox, reading in
+            try reading.notifications.expired(inbox, before: oldest, most: perInbox)
+                .map { Inboxes.Expiry(inbox: inbox, through: $0) }
+        }
+        return (looked.last, expiries.compactMap(\.self))
     }
 
     private func delete(
