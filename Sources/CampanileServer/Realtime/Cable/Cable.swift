@@ -60,7 +60,8 @@ final class Cable: Sendable {
     private let now: @Sendable () -> Timestamp
     private let phase = Mutex(Phase.idle)
 
-    /// - Parameter hasClockwork: whether pings go by the system's timer; a test calls `tick` instead.
+    /// - Parameter hasClockwork: whether pings go by the system's timer, and the system ends a connection that takes nothing; a
+    ///   test calls `tick` instead.
     init(
         rules: CableRules, authority: any CableAuthority, logger: Logger, hasClockwork: Bool = true,
         now: @escaping @Sendable () -> Timestamp
@@ -85,7 +86,7 @@ final class Cable: Sendable {
         // The lock is held until the thread has been asked, so that it can't have ended in between.
         let isAccepted = phase.withLock { phase in
             guard let loop = runningLoop(&phase) else { return false }
-            Cable.prepare(descriptor)
+            prepare(descriptor)
             let pings = lifetimeMilliseconds.map { Int(max(1, $0 / Limits.cablePingMilliseconds)) }
             let head = ByteBuffer(bytes: upgrade.head(requestID: requestID))
             take(descriptor, CableConnection(loop: loop, descriptor: descriptor, head: head, cableUser: cableUser, pings: pings))
@@ -163,11 +164,13 @@ final class Cable: Sendable {
     }
 
     /// Sets options of a socket. None of them is vital: a socket that refuses one works without it.
-    private static func prepare(_ descriptor: Int32) {
+    private func prepare(_ descriptor: Int32) {
         SocketOption.set(SO_KEEPALIVE, to: 1, of: descriptor)
         // Pings go out all the time, so a peer that vanished is noticed by what it doesn't acknowledge.
-        SocketOption.set(
-            TCP_USER_TIMEOUT, level: Int32(IPPROTO_TCP), to: Limits.cableUnacknowledgedMilliseconds, of: descriptor)
+        if hasClockwork {
+            SocketOption.set(
+                TCP_USER_TIMEOUT, level: Int32(IPPROTO_TCP), to: Limits.cableUnacknowledgedMilliseconds, of: descriptor)
+        }
         // Left alone, the kernel would keep megabytes for a client that doesn't read, or of one that sends without end.
         SocketOption.set(SO_SNDBUF, to: Limits.cableSocketBufferBytes, of: descriptor)
         SocketOption.set(SO_RCVBUF, to: Limits.cableSocketBufferBytes, of: descriptor)
