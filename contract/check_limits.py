@@ -17,11 +17,13 @@ SOURCES = [
     ("Sources/HTTPEngine/Message/Limits.swift", "## HTTP", "Limits"),
     ("Sources/HTTPEngine/EventStreams/StreamLimits.swift", "## Event streams", "StreamLimits"),
     ("Sources/SQLEngine/Options.swift", "## The database", "DatabaseOptions"),
+    ("Sources/SQLEngine/Postgres/PostgresOptions.swift", "## PostgreSQL", "PostgresOptions"),
     ("Sources/CampanileServer/Configuration/ConfigurationTypes.swift", "## The configuration file", "ConfigurationLimits"),
 ]
-CONSTANT = re.compile(r"^    (?:package )?(?:static let|var) (\w+)(?:: [\w.<>]+)? = (.+)$", re.MULTILINE)
-# A function is no limit, such as the clock of the database.
-DECLARATION = re.compile(r"^    (?:\w+ )*(?:let|var) \w+\b(?!: @Sendable )", re.MULTILINE)
+# A text, a switch, a function (the clock of the database) and what follows from others are no limits.
+NO_LIMIT = r"(?!: @Sendable )(?!: \w+ \{)(?! = (?:\"|true$|false$))"
+CONSTANT = re.compile(rf"^    (?:package )?(?:static let|var) (\w+)\b{NO_LIMIT}(?:: [\w.<>]+)? = (.+)$", re.MULTILINE)
+DECLARATION = re.compile(rf"^    (?:\w+ )*(?:let|var) \w+\b{NO_LIMIT}", re.MULTILINE)
 ROW = re.compile(r"^\| `(\w+)` \| ([^|]+?) \|", re.MULTILINE)
 OPERATORS = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub, ast.LShift: operator.lshift}
 
