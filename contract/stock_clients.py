@@ -50,17 +50,22 @@ with_key = pytest.mark.settings({"CAMPANILE_CABLE_SIGNED_STREAM_KEY": SIGNING_KE
 with_secret = pytest.mark.settings({"CAMPANILE_CABLE_SECRET_KEY_BASE": SECRET_KEY_BASE, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"})
 
 
-def subscribe(world, page, name, variable="one"):
-    channel = json.dumps({**TURBO, "signed_stream_name": name})
-    page.evaluate(f"void (window.{variable} = subscribe({json.dumps(world.cable)}, {channel}))")
+def channel(name, **more):
+    return json.dumps({**TURBO, "signed_stream_name": name, **more})
+
+
+def subscribe(world, page, name, variable="one", then="", **more):
+    """Subscribes with Rails' client, which asks twice when it does so between the socket's opening and the welcome, or isn't
+    confirmed within half a second. So it may be confirmed twice, with the present badge each time, and no test counts that."""
+    page.evaluate(f"window.{variable} = subscribe({json.dumps(world.cable)}, {channel(name, **more)}); {then}; void 0")
 
 
 @with_key
 def test_rails_client_shows_the_badge_of_a_signed_name(world):
     page = world.page()
     subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0])
-    page.wait("one.confirmed === 1", what="the confirmation")
-    page.wait("one.messages.length === 1", what="the present badge after the confirmation")
+    page.wait("one.confirmed", what="the confirmation")
+    page.wait("one.messages.length", what="the present badge after the confirmation")
     assert page.evaluate("typeof one.messages[0]") == "string"
     world.post("alice")
     page.wait(text_is("1"))
@@ -77,9 +82,10 @@ def test_rails_client_is_right_again_after_a_restart(world):
     subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0])
     world.post("alice")
     page.wait(text_is("1"))
+    confirmed = page.evaluate("one.confirmed")
     world.crash_and_notify("alice", "Meanwhile")
     page.wait(text_is("2"), RECONNECT_SECONDS)
-    assert page.evaluate("one.confirmed") == 2, "Rails' client came back by itself and was confirmed again"
+    assert page.evaluate("one.confirmed") > confirmed, "Rails' client came back by itself and was confirmed again"
     world.post("alice")
     page.wait(text_is("3"))
 
@@ -103,7 +109,7 @@ def test_rails_client_with_a_forged_name_is_rejected(world):
     page.wait("one.rejected", what="the rejection")
     # The connection lives on, and a good name on it is confirmed.
     subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0], "two")
-    page.wait("two.confirmed === 1")
+    page.wait("two.confirmed")
     world.post("alice")
     page.wait(text_is("1"))
     assert page.evaluate("one.messages.length") == 0
@@ -114,34 +120,58 @@ def test_rails_client_with_a_name_of_another_kind_is_confirmed_and_hears_nothing
     page = world.page()
     name, own = signed("key", SIGNING_KEY, "Z2lkOi8vYXBwL1Jvb20vMQ:messages", "notifications:alice")
     subscribe(world, page, name)
-    page.wait("one.confirmed === 1")
+    page.wait("one.confirmed")
     subscribe(world, page, own, "two")
     world.post("alice")
     page.wait(text_is("1"))
     assert page.evaluate("one.messages.length") == 0
 
 
+def hears_nothing_more(world, page, name):
+    """Unsubscribes `one`, and sees on the socket that the server tells only the others of its stream."""
+    subscribe(world, page, name, "two", number=2)
+    page.wait("two.confirmed")
+    page.evaluate("void one.subscription.unsubscribe()")
+    subscribe(world, page, name, "three", number=3)
+    page.wait("three.confirmed", what="the confirmation, before which the server has heard all that was said earlier")
+    # Rails' client drops what comes for nobody, so it can't tell.
+    page.evaluate("""window.told = []; void consumer.connection.webSocket.addEventListener("message", ({ data }) => {
+      const { identifier, message } = JSON.parse(data);
+      told.push(`${message} ${identifier}`);
+    })""")
+    # What one notification tells is said to all before what the next one tells.
+    for count in (1, 2):
+        world.post("alice")
+        for other in ("two", "three"):
+            page.wait(f"told.some((one) => one.includes('>{count}<') && one.includes({other}.subscription.identifier))")
+    assert not page.evaluate("told.some((told) => told.includes(one.subscription.identifier))"), page.evaluate("told")
+
+
 @with_key
 def test_rails_client_unsubscribes(world):
     page = world.page()
-    first, second = signed("key", SIGNING_KEY, "notifications:alice", "notifications:bob")
-    subscribe(world, page, first)
-    subscribe(world, page, second, "two")
-    page.wait("one.messages.length === 1 && two.messages.length === 1")
-    page.evaluate("void one.subscription.unsubscribe()")
-    world.post("bob")
-    page.wait("two.messages.length === 2")
-    world.post("alice")
-    world.post("bob")
-    page.wait("two.messages.length === 3")
-    assert page.evaluate("one.messages.length") == 1
+    name = signed("key", SIGNING_KEY, "notifications:alice")[0]
+    subscribe(world, page, name)
+    page.wait("one.confirmed && one.messages.length")
+    hears_nothing_more(world, page, name)
+
+
+@with_key
+def test_rails_client_that_asks_twice_unsubscribes_once(world):
+    page = world.page()
+    alice, bob = signed("key", SIGNING_KEY, "notifications:alice", "notifications:bob")
+    subscribe(world, page, bob, "first", then=f"""consumer.connection.webSocket.addEventListener("open", () => {{
+      window.one = subscribe(null, {channel(alice)});
+    }})""")
+    page.wait("one.confirmed >= 2 && one.messages.length")
+    hears_nothing_more(world, page, alice)
 
 
 @with_secret
 def test_names_signed_with_a_derived_key_are_taken(world):
     page = world.page()
     subscribe(world, page, signed("secret_key_base", SECRET_KEY_BASE, "notifications:alice")[0])
-    page.wait("one.confirmed === 1", what="the confirmation")
+    page.wait("one.confirmed", what="the confirmation")
     world.post("alice")
     page.wait(text_is("1"))
 
@@ -150,7 +180,7 @@ def test_names_signed_with_a_derived_key_are_taken(world):
 def test_names_signed_with_a_key_that_an_older_rails_derived_are_taken(world):
     page = world.page()
     subscribe(world, page, signed("older", SECRET_KEY_BASE, "notifications:alice")[0])
-    page.wait("one.confirmed === 1", what="the confirmation")
+    page.wait("one.confirmed", what="the confirmation")
     world.post("alice")
     page.wait(text_is("1"))
 
@@ -165,7 +195,7 @@ def test_rails_client_hears_the_users_notifications(world):
     page = world.page()
     url = f"{world.cable}?access_token={world.stream_token('alice')}"
     page.evaluate(f"void (window.one = subscribe({json.dumps(url)}, {{ channel: 'NotificationsChannel' }}))")
-    page.wait("one.confirmed === 1", what="the confirmation")
+    page.wait("one.confirmed", what="the confirmation")
     identifier = world.post("alice", "Über <b>alles</b>")
     found = page.wait("one.messages.find(({ event }) => event === 'notification.created')")
     assert found["data"]["id"] == identifier and found["data"]["title"] == "Über <b>alles</b>", found
