@@ -26,9 +26,9 @@ final class Checkpointer: @unchecked Sendable {
         case failed(any Error)
     }
 
-    /// How often a pass waits for a reader of an old state, and how long each time.
+    /// How often a copy waits for a reader of an old state, or because SQLite is busy, and how long each time.
     private static let patience = 20
-    private static let readerMicroseconds: UInt32 = 5_000
+    private static let waitMicroseconds: UInt32 = 5_000
 
     /// Pages that may be left for the writer.
     private let remainder: Int
@@ -119,7 +119,16 @@ final class Checkpointer: @unchecked Sendable {
         do {
             while true {
                 let known = logPages.load(ordering: .relaxed)
-                let pass = try connection.checkpoint(truncate: false)
+                let pass: (log: Int, copied: Int)
+                do {
+                    pass = try connection.checkpoint(truncate: false)
+                } catch let error as SQLError where error.code.primary == .busy && patience > 0 && !isEnding {
+                    // SQLite says so when the pass begins while the writer publishes a commit: one pass of a hundred where
+                    // commits follow one another. Or another process copies.
+                    patience -= 1
+                    usleep(Self.waitMicroseconds)
+                    continue
+                }
                 if pass.copied - copied > remainder { try connection.syncFile() }
                 copied = pass.copied
                 // Somebody else has restarted the log: the known progress is void.
@@ -128,7 +137,7 @@ final class Checkpointer: @unchecked Sendable {
                     // Mostly a reader that is about to end.
                     if patience == 0 || isEnding { return .copied(copied, isStopped: true) }
                     patience -= 1
-                    usleep(Self.readerMicroseconds)
+                    usleep(Self.waitMicroseconds)
                 } else if logPages.load(ordering: .relaxed) - copied <= remainder {
                     return .copied(copied, isStopped: false)
                 }

@@ -17,6 +17,8 @@ enum TestDisk {
     /// written since. 0: none.
     static let unsynced = Atomic<UInt64>(0)
     private static let isWritten = Atomic<Bool>(false)
+    /// The file for which SQLite is told so many times that somebody else copies its log.
+    static let busy = Mutex<(file: UInt64, copies: Int)>((0, 0))
     /// The file whose writes are counted, by the name of the thread that made them; its syncs with "sync " before that.
     static let counted = Mutex<(file: UInt64, writes: [String: Int])>((0, [:]))
 
@@ -77,7 +79,7 @@ enum TestDisk {
     }
 }
 
-/// Syncs are no call of that table: the files get a copy of SQLite's own methods, with another one for the sync.
+/// Syncs and locks are no calls of that table: the files get a copy of SQLite's own methods, with others for these.
 extension TestDisk {
     private typealias Open =
         @convention(c) (
@@ -85,40 +87,55 @@ extension TestDisk {
             UnsafeMutablePointer<Int32>?
         ) -> Int32
     private typealias Sync = @convention(c) (UnsafeMutablePointer<sqlite3_file>?, Int32) -> Int32
+    private typealias Lock = @convention(c) (UnsafeMutablePointer<sqlite3_file>?, Int32, Int32, Int32) -> Int32
 
-    private static let system = Mutex<(open: Open?, sync: Sync?, methods: UInt?)>((nil, nil, nil))
+    private static let system = Mutex<(open: Open?, sync: Sync?, lock: Lock?, methods: UInt?)>((nil, nil, nil, nil))
     /// Which file an object of SQLite's stands for.
     private static let objects = Mutex<[UInt: UInt64]>([:])
 
-    /// Before the database is opened whose file's syncs shall fail.
-    static let failsSyncs: Bool = {
+    /// Before the database is opened whose file's syncs or locks shall fail.
+    static let replacesMethods: Bool = {
         guard let vfs = sqlite3_vfs_find(nil), let open = vfs.pointee.xOpen else { return false }
         system.withLock { $0.open = open }
         vfs.pointee.xOpen = { vfs, name, object, flags, outFlags in
             guard let open = TestDisk.system.withLock({ $0.open }) else { return SQLITE_CANTOPEN }
             let code = open(vfs, name, object, flags, outFlags)
             if code == SQLITE_OK, flags & SQLITE_OPEN_MAIN_DB != 0, let object, let name {
-                TestDisk.replaceSync(of: object, try? TestDisk.file(String(cString: name)))
+                TestDisk.replaceMethods(of: object, try? TestDisk.file(String(cString: name)))
             }
             return code
         }
         return true
     }()
 
-    private static func replaceSync(of object: UnsafeMutablePointer<sqlite3_file>, _ file: UInt64?) {
+    private static func replaceMethods(of object: UnsafeMutablePointer<sqlite3_file>, _ file: UInt64?) {
         guard let own = object.pointee.pMethods else { return }
         let methods = system.withLock { system in
             if let known = system.methods { return known }
-            system.sync = own.pointee.xSync
+            (system.sync, system.lock) = (own.pointee.xSync, own.pointee.xShmLock)
             let copy = UnsafeMutablePointer<sqlite3_io_methods>.allocate(capacity: 1)
             copy.initialize(to: own.pointee)
             copy.pointee.xSync = { object, flags in TestDisk.sync(object, flags) }
+            copy.pointee.xShmLock = { object, first, count, flags in TestDisk.lock(object, first, count, flags) }
             let address = UInt(bitPattern: copy)
             system.methods = address
             return address
         }
         objects.withLock { $0[UInt(bitPattern: object)] = file }
         object.pointee.pMethods = UnsafePointer(bitPattern: methods)
+    }
+
+    private static func lock(
+        _ object: UnsafeMutablePointer<sqlite3_file>?, _ first: Int32, _ count: Int32, _ flags: Int32
+    ) -> Int32 {
+        let file = objects.withLock { $0[UInt(bitPattern: object)] }
+        // The lock 1 is held by whoever copies: https://www.sqlite.org/walformat.html, section 2.3.
+        let isBusy = busy.withLock { busy in
+            guard busy.file == file, busy.copies > 0, first == 1, flags & SQLITE_SHM_LOCK != 0 else { return false }
+            busy.copies -= 1
+            return true
+        }
+        return isBusy ? SQLITE_BUSY : system.withLock { $0.lock }?(object, first, count, flags) ?? SQLITE_ERROR
     }
 
     private static func sync(_ object: UnsafeMutablePointer<sqlite3_file>?, _ flags: Int32) -> Int32 {
