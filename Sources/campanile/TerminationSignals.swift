@@ -28,10 +28,14 @@ final class TerminationSignals: @unchecked Sendable {
         for number in TerminationSignals.ignored { signal(number, SIG_IGN) }
         let numbers = [SIGTERM, SIGINT, SIGHUP]
         sources = numbers.map { [queue] in DispatchSource.makeSignalSource(signal: $0, queue: queue) }
+        let registered = DispatchSemaphore(value: 0)
         for (number, source) in zip(numbers, sources) {
             source.setEventHandler { [weak self] in self?.received(number) }
+            source.setRegistrationHandler { registered.signal() }
             source.resume()
         }
+        // Until then a signal would end the process, and what it has begun would stay.
+        for _ in numbers { registered.wait() }
     }
 
     /// Sets the action of SIGHUP, and runs it now if one came before: the start may already have read the older

@@ -79,14 +79,24 @@ import Testing
     @Test("an interrupted backup leaves nothing, also where Swift's pool has one thread")
     func interrupted() throws {
         try fill(mebibytes: 64)
-        let target = folder.path + "/backups/copy"
-        let running = try ProgramTests.Running(
-            ["backup", target, "--database", folder.database], environment: ["LIBDISPATCH_COOPERATIVE_POOL_STRICT": "1"])
-        while try !Store.exists(folder.path + "/backups") || names(folder.path + "/backups").isEmpty { usleep(1_000) }
-        kill(running.program.id, SIGINT)
-        #expect(running.line(with: "Stopped: nothing was made.") != nil)
-        #expect(running.program.waitUntilEnded() == 1)
-        #expect(try names(folder.path + "/backups") == [])
+        let backups = folder.path + "/backups"
+        while true {
+            let running = try ProgramTests.Running(
+                ["backup", backups + "/copy", "--database", folder.database],
+                environment: ["LIBDISPATCH_COOPERATIVE_POOL_STRICT": "1"])
+            while try !Store.exists(backups) || names(backups).isEmpty { usleep(1_000) }
+            kill(running.program.id, SIGINT)
+            let line = running.line(with: "Stopped: nothing was made.")
+            let status = running.program.waitUntilEnded()
+            // While the machine is busy the signal may come too late.
+            if status == 0 {
+                try FileManager.default.removeItem(atPath: backups)
+                continue
+            }
+            #expect(line != nil && status == 1)
+            #expect(try names(backups) == [])
+            return
+        }
     }
 
     @Test("a disk that takes no more in the middle ends it in a sentence, and nothing stays")
