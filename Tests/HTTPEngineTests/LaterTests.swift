@@ -333,7 +333,7 @@ struct LaterTests {
                 return idle.value.answer()
             }
             gate.open()
-            let late = await server.shutDown(within: 10_000_000_000)
+            let late = await server.shutDown(within: 120_000_000_000)
             return try await (early, newcomer, last, waiting, late)
         }
         let (early, newcomer, last, waiting, late) = outcome.result

@@ -38,7 +38,7 @@ import Testing
         let client = HTTP2Client(
             endpoint: try HTTP2Endpoint(url: url), limits: HTTP2Limits(), network: network, world: hand.world)
         // Until the program listens.
-        for _ in 0..<500 {
+        while true {
             if case .success = await client.probe() { break }
             hand.advance(seconds: 60)
             try await Task.sleep(for: .milliseconds(20))

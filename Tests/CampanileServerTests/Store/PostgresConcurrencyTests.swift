@@ -14,7 +14,7 @@ struct PostgresConcurrencyTests {
     init() throws {
         let address = try PostgresServer.shared.get().makeDatabase()
         let world = World.hand(clock)
-        nodes = try (0..<2).map { _ in try Store.open(postgres: address, world: world).database }
+        nodes = try (0..<2).map { _ in try Store.open(postgres: address, options: .patient, world: world).database }
     }
 
     private func publisher(_ store: Store, seed: UInt64) -> Publisher {

@@ -17,7 +17,7 @@ struct PostgresSharedStateTests {
     init() throws {
         let address = try PostgresServer.shared.get().makeDatabase()
         let world = World.hand(clock)
-        let stores = try (0..<2).map { _ in try Store.open(postgres: address, world: world).database }
+        let stores = try (0..<2).map { _ in try Store.open(postgres: address, options: .patient, world: world).database }
         let pushes = BadgePushes(policy: .unread, syncOnRead: true, androidData: false)
         let generators = try stores.enumerated().map { [clock] number, store in
             try Publisher.generator(for: store, world: .hand(clock, seed: UInt64(number) + 1))

@@ -72,6 +72,18 @@ extension PushMessage {
     }
 }
 
+extension PostgresOptions {
+    /// For sessions that wait for one another: what each does with its locks takes long while the machine is busy.
+    static let patient = {
+        var options = PostgresOptions()
+        options.lockTimeoutMilliseconds = 600_000
+        options.statementTimeoutMilliseconds = 600_000
+        options.idleInTransactionTimeoutMilliseconds = 600_000
+        options.readWaitMilliseconds = 600_000
+        return options
+    }()
+}
+
 /// The stores that what is promised of both is tested on.
 enum TestedStore: String, CaseIterable, Sendable, CustomTestStringConvertible {
     case sqlite, postgres
