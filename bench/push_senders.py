@@ -94,9 +94,10 @@ class Posted:
     answered: float
 
 
-async def post_paced(port: int, requests: list[bytes], rate: int, connections: int = 64) -> dict[str, Posted]:
+async def post_paced(
+        port: int, requests: list[bytes], rate: int, connections: int = 64, is_judged: bool = True) -> dict[str, Posted]:
     """Sends one request after the other at fixed moments, whether or not the ones before are answered. Gives the
-    notifications by id. Every answer must be 201."""
+    notifications by id. Every answer must be 201. `is_judged`: a sender that fell behind makes the times worthless."""
     free: asyncio.Queue = asyncio.Queue()
     for _ in range(connections):
         free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
@@ -124,7 +125,7 @@ async def post_paced(port: int, requests: list[bytes], rate: int, connections: i
         late = max(late, -wait)
         tasks.append(asyncio.create_task(one(content)))
     await asyncio.gather(*tasks)
-    if late > 0.5:
+    if is_judged and late > 0.5:
         raise BenchError(f"the sender fell behind by {late:.1f} s: the machine is too busy for {rate} requests a second")
     while not free.empty():
         free.get_nowait()[1].close()

@@ -141,7 +141,7 @@ def test_the_badge_can_be_cleared_and_everything_stays_unread(world):
     world.post()
     page = world.console()
     page.wait(badge_is("1"))
-    page.wait("document.querySelector('.phone-badge')")
+    page.wait("document.querySelector('.phone-badge') && document.querySelector('.notification.unread')")
     page.click("#clear-badge")
     page.wait(badge_is(""))
     page.wait("document.getElementById('summary').textContent.startsWith('1 unread')")

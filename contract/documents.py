@@ -166,10 +166,14 @@ def test_the_curl_lines_of_the_reference_are_understood(binary, tmp_path):
         answers = {}
         for line in lines:
             command = line.replace(ADDRESSES[0], f"http://127.0.0.1:{server.port}")
-            done = subprocess.run(
-                ["bash", "-c", command.replace("curl ", "curl -s -o /dev/null --max-time 2 -w '%{http_code}' ", 1)],
-                env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, timeout=60)
-            answers[line] = int(done.stdout)
+            # Two seconds of a stream are enough. What isn't answered by then is asked for again: the machine may be busy.
+            for seconds in (2, 40):
+                done = subprocess.run(
+                    ["bash", "-c", command.replace("curl ", f"curl -s -o /dev/null --max-time {seconds} -w '%{{http_code}}' ", 1)],
+                    env={"PATH": os.environ["PATH"], **environment}, capture_output=True, text=True, timeout=60)
+                answers[line] = int(done.stdout)
+                if answers[line]:
+                    break
     assert len(answers) == page.count('<section class="operation"') > 20
     wrong = {line: status for line, status in answers.items() if status not in (101, 200, 201, 204, 302, 404)}
     assert not wrong

@@ -37,7 +37,7 @@ from harness import Simulator, temporary_folder
 ONE, OTHER, SHORT = "a1" * 32, "b2" * 32, "a1" * 16
 ALERT = {"aps": {"alert": {"title": "Hello", "body": "World"}, "badge": 3, "sound": "default"}}
 AT_ONCE = 200
-SECONDS = 20
+SECONDS = 120
 GOOGLE = "https://www.googleapis.com/auth/"
 
 # firebase-admin would rather have `fid` than `token`.

@@ -14,7 +14,7 @@ import h2.events
 import h2.exceptions
 
 # How long an answer is waited for that may never come, because the proxy waits for the rest of the request.
-PATIENCE_SECONDS = 0.7
+PATIENCE_SECONDS = 1.5
 
 TRANSFER_ENCODINGS = {
     "plain": b"Transfer-Encoding: chunked\r\n",

@@ -21,7 +21,7 @@ from harness.children import HarnessError, children, die_with_parent, free_port,
 
 JWT_SECRET = "trust-harness-secret-that-is-long-enough-0123456789"
 METRICS_TOKEN = "trust-harness-metrics-token"   # is told why /readyz is 503
-START_SECONDS = 30       # until /healthz answers; a debug binary on a busy machine is slow
+START_SECONDS = 120      # until /healthz answers; a debug binary on a busy machine is slow
 STOP_SECONDS = 15        # the contract says 10 s after SIGTERM
 REQUEST_SECONDS = 30     # no answer within this is a failure, not a slow machine
 

@@ -6,7 +6,9 @@ every temporary folder goes with it, unless it was killed with SIGKILL.
 import atexit
 import contextlib
 import ctypes
+import fcntl
 import os
+import random
 import shutil
 import signal
 import socket
@@ -61,11 +63,23 @@ def temporary_folder(prefix: str, parent: str | None = None) -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+# Below the ports that the system gives to whoever asks for any.
+PORTS = range(20_000, 30_000)
+# The ones of this script; a byte in a file is locked for each, until the script ends.
+_ports: set[int] = set()
+_locks = os.open(os.path.join(tempfile.gettempdir(), f"campanile-ports-{os.getuid()}"), os.O_RDWR | os.O_CREAT, 0o600)
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port of 127.0.0.1 that no other script takes while this one runs, so that a server may stop and come back."""
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            if port not in _ports:
+                fcntl.lockf(_locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
+                _ports.add(port)
+                return port
+    raise HarnessError("no port is free")
 
 
 def c_compiler() -> str:

@@ -119,7 +119,8 @@ class _Connection:
 
     def __init__(self, address: str) -> None:
         self.opened = contextlib.ExitStack()
-        self.socket = self.opened.enter_context(connect(address, max_size=MESSAGE_BYTES, compression=None, proxy=None))
+        self.socket = self.opened.enter_context(connect(
+            address, max_size=MESSAGE_BYTES, compression=None, proxy=None, open_timeout=START_SECONDS, ping_interval=None))
         self.lock = threading.Lock()
         self.next = 0
         self.waiting: dict[int, concurrent.futures.Future[Any]] = {}

@@ -312,7 +312,7 @@ class PostgreSQL:
         if promoted != "t":
             raise HarnessError(f"PostgreSQL ({self.name}) was not promoted:\n{self.log_tail()}")
 
-    def wait_until_replayed(self, seconds: float = 10) -> None:
+    def wait_until_replayed(self, seconds: float = READY_SECONDS) -> None:
         """A standby: until what it received can be read."""
         self._wait(lambda: self.value("SELECT coalesce(pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn(), true)", "postgres") == "t",
                    seconds, "replay what it received")

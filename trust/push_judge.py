@@ -7,7 +7,7 @@ import push_faults as faults
 
 ATTEMPTS = 7             # after so many a delivery is given up (docs/limits.md)
 ENDING = ("close", "half_open", "goaway")   # end a connection, and with it answers that are still on their way
-ENDING_SECONDS = 2       # from or to the answer: a slow simulator judges what it has read already
+ENDING_SECONDS = 2       # from the end to an answer: a slow simulator judges what it has read already
 
 
 def effect(request):
@@ -201,14 +201,15 @@ class Judge:
         for before, after in zip(arrived, arrived[1:]):
             self.duplicates += 1
             self.line(after.token, after.kind).duplicates += 1
-            explained = not self.evidence.effect(before)[1] or self._answer_was_lost(key, before) or any(
+            explained = not self.evidence.effect(before)[1] or self._answer_was_lost(key, before, after) or any(
                 before.connection <= last < after.connection and key in in_flight
                 for last, in_flight in self.evidence.kills)
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
 
-    def _answer_was_lost(self, key, before):
-        """Its connection was ended on command at that moment, and the server noted that it heard nothing."""
-        at_the_end = any(abs(when - before.at) <= ENDING_SECONDS for when in self.ends[before.connection])
+    def _answer_was_lost(self, key, before, after):
+        """Its connection was ended on command before the other came, and the server noted that it heard nothing: a slow one may
+        not have read the answer by then."""
+        at_the_end = any(before.at - ENDING_SECONDS <= when <= after.at for when in self.ends[before.connection])
         return at_the_end and '"unanswered"' in self.answers.get(key, '"unanswered"')
 
     # --- what the phones show

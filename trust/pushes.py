@@ -41,10 +41,9 @@ def new_user(name, app, devices):
     return User(name, app, harness.user_token(harness.JWT_SECRET, name, app=app), devices)
 
 
-def settled(here, report, options):
+def settled(here, report):
     """Waits until nothing is owed any more."""
-    quiet = here.wait_until_quiet(*((100,) if options.short else ()))
-    report.check("settled", quiet, here.unsettled)
+    report.check("settled", here.wait_until_quiet(), here.unsettled)
 
 
 def gather(here, record, sense=effect, kills=()):
@@ -80,7 +79,7 @@ def faults(options, report):
         while owed < total:
             owed += wave(here, record, f"Wave {owed}", 3 if options.short else 6)
         meet_the_rest(here, record)
-        settled(here, report, options)
+        settled(here, report)
         tell_anew(here, report, options)
         evidence = gather(here, record)
         here.server.stop()
@@ -159,7 +158,7 @@ def tell_anew(here, report, options):
     here.simulator.set_faults([])
     here.each(lambda user: here.post(user, "After the faults"), users)
     here.each(here.mark_read, users)
-    settled(here, report, options)
+    settled(here, report)
 
 
 def fault_table(judge, evidence, report):
@@ -206,7 +205,7 @@ def kill(options, report):
                 owed += here.post_all(f"Round {number}")
             record.wait_for(len(record.requests) + rng.randrange(many // 50, many // 3), 20)
             killed.append(kill_once(here, record, delays))
-        settled(here, report, options)
+        settled(here, report)
         evidence = gather(here, record, plain_effect, killed)
         here.server.stop()
     judge = judged("kill", evidence, report, options)
@@ -278,7 +277,7 @@ def order(options, report):
             calls = [call for user in here.users for call in at_once(here, user, rounds, rng)]
             here.each(lambda call: call(), calls)
             done, rounds = done + len(here.users), rounds + 1
-            settled(here, report, options)
+            settled(here, report)
             wrong += compare(here, report, options, rounds, planted=options.control and done >= pairs)
         counters = here.simulator.counters()
         planted = harness.Report()

@@ -24,7 +24,6 @@ from restart_load import Load, NoAnswer
 from stream_clients import CableClient, Plan, StreamClient, World
 
 BACKLOG = 4096               # connections that wait in the socket, as in packaging/campanile.socket
-RATE = 300                   # requests a second
 CLOSING_SECONDS = 5          # until a server that stops must have said so in an answer
 DRAIN_SECONDS = 0.2          # how long the slow request keeps a server that stops, after its first `Connection: close`
 FOREVER = 1e9
@@ -38,10 +37,11 @@ class Size:
     streams: int
     cables: int
     control: int       # restarts of a server that has its own socket
+    rate: int          # requests a second; a debug binary beside other tests has to keep up
 
 
-USUAL = Size(restarts=20, alone=2.0, users=20, streams=6, cables=3, control=2)
-SHORT = Size(restarts=3, alone=1.0, users=6, streams=3, cables=2, control=1)
+USUAL = Size(restarts=20, alone=2.0, users=20, streams=6, cables=3, control=2, rate=300)
+SHORT = Size(restarts=3, alone=1.0, users=6, streams=3, cables=2, control=1, rate=60)
 
 
 class Run:
@@ -60,7 +60,7 @@ class Run:
         self.watched = next(iter(tokens))
         # Nobody cuts these clients off but the servers' ends.
         self.world = World(self.server.port, Plan(FOREVER, 0))
-        self.load = Load(self.server.port, RATE, key, tokens, self.world, self.watched, rng)
+        self.load = Load(self.server.port, size.rate, key, tokens, self.world, self.watched, rng)
         self.streams = [self._client(StreamClient, tokens, rng) for _ in range(size.streams if inherits else 0)]
         self.cables = [self._client(CableClient, tokens, rng) for _ in range(size.cables if inherits else 0)]
 
