@@ -13,7 +13,7 @@ import SystemSupport
 ///
 /// A pass begins only after a commit, or a word of the writer's, whose pages aren't in the file yet. SQLite before
 /// 3.51.3 may lose pages when a pass begins while the writer restarts the log, and the writer does so only when the
-/// file has all of them (https://www.sqlite.org/wal.html#walresetbug).
+/// file has all of them (https://www.sqlite.org/wal.html#walresetbug). That holds while no other process copies as well.
 ///
 /// Sendable because the connection belongs to the thread, and all that others touch is atomic or behind the monitor.
 final class Checkpointer: @unchecked Sendable {

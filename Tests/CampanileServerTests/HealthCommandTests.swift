@@ -138,8 +138,12 @@ struct HealthCommandTests {
         let server = try await RunningServer()
         let port = "\(server.app.port)"
         // It waits for five seconds, in which a server on a busy machine may not have answered.
-        while await run([], ["CAMPANILE_PORT": port]) != 0 { try Task.checkCancellation() }
-        while await run(["--port", port, "--ready"]) != 0 { try Task.checkCancellation() }
+        func runPatiently(_ arguments: [String], _ environment: [String: String] = [:]) async -> Int32? {
+            for _ in 0..<4 where await run(arguments, environment) == 0 { return 0 }
+            return await run(arguments, environment)
+        }
+        #expect(await runPatiently([], ["CAMPANILE_PORT": port]) == 0)
+        #expect(await runPatiently(["--port", port, "--ready"]) == 0)
         await server.app.stop()
         #expect(await run(["--port", port]) == 1)
         #expect(await run(["--port", "0"]) == 1)

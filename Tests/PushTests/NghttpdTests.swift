@@ -7,7 +7,7 @@ import Testing
 @testable import Push
 
 /// A server that shares no code with ours: nghttp2's.
-@Suite("Against nghttpd") struct NghttpdTests {
+@Suite("Against nghttpd", .endsIfItHangs) struct NghttpdTests {
     static let program = ["/usr/sbin/nghttpd", "/usr/bin/nghttpd", "/usr/local/bin/nghttpd"]
         .first { FileManager.default.isExecutableFile(atPath: $0) }
 

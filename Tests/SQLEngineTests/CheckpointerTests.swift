@@ -126,6 +126,7 @@ struct CheckpointerTests {
         #expect(TestDisk.replacesMethods)
         let fixture = try Self.fixture()
         TestDisk.busy.withLock { [file = try TestDisk.file(fixture.folder.file())] in $0 = (file, copies: 3) }
+        defer { TestDisk.busy.withLock { $0 = (0, 0) } }
         // Nothing is committed after it that would begin another.
         try Self.writeBig(fixture, 0)
         while try Self.bytes(fixture) < 200_000 {

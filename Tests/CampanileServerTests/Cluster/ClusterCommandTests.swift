@@ -192,7 +192,10 @@ struct ClusterCommandTests {
                 && database.read({
                     try $0.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
                 }) == 0
-            { await Task.yield() }
+            {
+                try Task.checkCancellation()
+                await Task.yield()
+            }
             return await task.value
         }
         let key = try await sentence { try await offThePool { _ = try operations.createKey(name: "shop", app: "default") } }

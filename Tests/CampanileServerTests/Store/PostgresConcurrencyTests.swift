@@ -262,7 +262,7 @@ struct PostgresConcurrencyTests {
             try await nodes[0].write(lane: .upkeep) { transaction in
                 _ = try transaction.programState.holdBadgePolicy()
                 held.yield()
-                // Once done it stays done: on a slow machine the server ends the idle transaction, and it runs again.
+                // Once done it stays done: if the server ends the idle transaction, it runs again.
                 done.wait()
                 done.signal()
             }

@@ -73,11 +73,12 @@ extension PushMessage {
 }
 
 extension PostgresOptions {
-    /// For sessions that wait for one another: what each does with its locks takes long while the machine is busy.
+    /// For sessions that wait for one another: what each does with its locks takes long while the machine is busy. Who waits for a
+    /// lock in vain fails before the server ends the session that holds it.
     static let patient = {
         var options = PostgresOptions()
-        options.lockTimeoutMilliseconds = 600_000
-        options.statementTimeoutMilliseconds = 600_000
+        options.lockTimeoutMilliseconds = 120_000
+        options.statementTimeoutMilliseconds = 240_000
         options.idleInTransactionTimeoutMilliseconds = 600_000
         options.readWaitMilliseconds = 600_000
         return options

@@ -158,10 +158,16 @@ import TestSupport
             $0.statementTimeoutMilliseconds = 0
             $0.answerMarginMilliseconds = 3_000
         }
-        func answers() async {
-            await until { (try? database.read { try $0.first("SELECT 1::bigint") { $0.int(0) } }) == 1 }
+        func answers() async throws {
+            try await until {
+                do {
+                    return try database.read { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1
+                } catch let error as SQLError where error.code == .connectionLost {
+                    return false
+                }
+            }
         }
-        await answers()
+        try await answers()
         let error = sqlError { try database.read { try $0.run("SELECT pg_sleep(600), 'deadline'") } }
         #expect(error?.code == .connectionLost && error?.isUnavailable == true)
         try await until {
@@ -171,6 +177,6 @@ import TestSupport
                 ) { $0.int(0) }
             } == 0
         }
-        await answers()
+        try await answers()
     }
 }

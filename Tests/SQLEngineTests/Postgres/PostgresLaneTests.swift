@@ -130,7 +130,7 @@ import TestSupport
         }
         for await _ in entered {}
         let second = Task { try await database.write { $0.add(1, to: 2) } }
-        await until { database.waitingWrites == 1 }
+        try await until { database.waitingWrites == 1 }
         await #expect(throws: SQLError.queueFull) { try await database.write { $0.add(1, to: 3) } }
         #expect(database.refusals.count == 1 && database.refusals.last == .queueFull)
         let closing = onThread { database.close() }

@@ -28,12 +28,12 @@ import TestSupport
         let fixture = try PostgresFixture()
         let told = Told()
         let listener = try PostgresListener(fixture.address, channel: "inboxes") { told.add($0) }
-        await until { told.connections == 1 }
+        try await until { told.connections == 1 }
         let notifier = try PostgresNotifier(fixture.address, channel: "inboxes", prefix: "n1:")
         let many = Set((1...5_000).map { Int64($0) * 1_000_003 })
         notifier.notify(many)
         for id in 1...100 { notifier.notify([Int64(id)]) }
-        await until { told.ids.count >= 5_100 }
+        try await until { told.ids.count >= 5_100 }
         #expect(told.ids == many.union(1...100))
         #expect(told.all.count < 60)
         #expect(notifier.dropped == 0)
@@ -49,7 +49,7 @@ import TestSupport
         let told = Told()
         let listener = try PostgresListener(fixture.address, channel: "inboxes") { told.add($0) }
         defer { listener.close() }
-        await until { told.connections == 1 }
+        try await until { told.connections == 1 }
         for round in 1...20 {
             let notifier = try PostgresNotifier(fixture.address, channel: "inboxes", prefix: "n1:", pauseMilliseconds: 0)
             notifier.notify([Int64(round)])
@@ -59,7 +59,7 @@ import TestSupport
             notifier.close()
             #expect(notifier.dropped == 0)
         }
-        await until { told.ids.isSuperset(of: Set((1...20).flatMap { [$0, $0 + 100] })) }
+        try await until { told.ids.isSuperset(of: Set((1...20).flatMap { [$0, $0 + 100] })) }
     }
 
     @Test("a listener connects again by itself and says so; ids that nobody could send are dropped")
@@ -69,17 +69,17 @@ import TestSupport
         let told = Told()
         let listener = try PostgresListener(fixture.address, channel: "inboxes") { told.add($0) }
         let notifier = try PostgresNotifier(fixture.address, channel: "inboxes", prefix: "n1:")
-        await until { told.connections == 1 }
+        try await until { told.connections == 1 }
         server.stop(.immediate)
-        await until {
+        try await until {
             told.all.contains { event in
                 if case .lost = event { true } else { false }
             }
         }
         notifier.notify([1, 2])
-        await until { notifier.dropped == 2 }
+        try await until { notifier.dropped == 2 }
         try server.start()
-        await until { told.connections == 2 }
+        try await until { told.connections == 2 }
         // Until the notifier's pause between two attempts is over.
         while !told.ids.contains(3) {
             notifier.notify([3])
@@ -96,11 +96,11 @@ import TestSupport
         let told = Told()
         let listener = try PostgresListener(fixture.address, channel: "inboxes") { told.add($0) }
         defer { listener.close() }
-        await until { told.connections == 1 }
+        try await until { told.connections == 1 }
         // Three weeks: longer than the machine has run, most of the time, and the first doesn't wait for that either.
         let notifier = try PostgresNotifier(fixture.address, channel: "inboxes", prefix: "n1:", pauseMilliseconds: 2_000_000_000)
         notifier.notify([1])
-        await until { told.ids == [1] }
+        try await until { told.ids == [1] }
         for id in 2...100 {
             notifier.notify([Int64(id)])
             // It has time enough.
@@ -108,7 +108,7 @@ import TestSupport
         }
         #expect(told.ids == [1])
         notifier.close()
-        await until { told.ids == Set(1...100) }
+        try await until { told.ids == Set(1...100) }
         #expect(told.all.count == 3, "the connection, the first id, the others")
     }
 }

@@ -163,7 +163,7 @@ import TestSupport
         #expect(sqlError { try fixture.value(1) }?.isUnavailable == true)
         #expect(database.refusals.count >= 6)
         try server.start()
-        await until { (try? fixture.value(1)) == 1 }
+        try await until { (try? fixture.value(1)) == 1 }
         // As long as the pause between two attempts is.
         var isBack = false
         while !isBack { isBack = await failures([Task { try await database.write(lane: 0) { $0.add(1, to: 2) } }]) == [nil] }

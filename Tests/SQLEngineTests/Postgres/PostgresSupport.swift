@@ -129,6 +129,9 @@ func sqlError<T>(_ body: () throws -> T) -> SQLError? {
 }
 
 /// Looks again and again until it is so.
-func until(_ isSo: () throws -> Bool) async rethrows {
-    while try !isSo() { await Task.yield() }
+func until(_ isSo: () throws -> Bool) async throws {
+    while try !isSo() {
+        try Task.checkCancellation()
+        await Task.yield()
+    }
 }
