@@ -102,7 +102,9 @@ class Bench:
         self._must_be_right(database, counters, count)
         for suffix in ("", "-wal", "-shm"):
             Path(f"{database}{suffix}").unlink(missing_ok=True)
-        timed = max(1, count - before)   # none is left where the machine stood still while all were sent
+        if before == count and not self.options.short:
+            raise BenchError("all was sent before anybody looked")
+        timed = max(1, count - before)
         return Sent(timed / seconds, used * 1e6 / timed,
                     note=f"over {counters['connections']} connection{'s' * (counters['connections'] > 1)}, "
                          f"{counters['stream_limit_violations']} streams above the limit")
@@ -211,7 +213,7 @@ class Bench:
             server.stop()
             simulator.stop()
         self.report.rows.append(Row(
-            f"resident memory with {count:,} alerts owed, at most", f"{pushed:,} sent in {seconds} s",
+            f"resident memory with {count:,} alerts owed, at most", f"{pushed:,} sent",
             f"of it anonymous {own:.1f} MiB", Figures([largest]), 1, " MiB", at_most=80))
         self.report.notes.append(f"memory: the database takes {database.stat().st_size >> 20} MiB; the peak is the kernel's (VmHWM)")
         for suffix in ("", "-wal", "-shm"):

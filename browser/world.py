@@ -4,6 +4,7 @@ import http.server
 import json
 import pathlib
 import threading
+import time
 from urllib.parse import urlencode
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -101,6 +102,13 @@ class World:
         page.click("#sign-in-form [type=submit]")
         page.wait("document.getElementById('fresh').classList.contains('on')", what="the overview")
         return page
+
+    def logged(self, *words):
+        """Waits until a line of the server's log, which is written beside the answers, has all of these."""
+        deadline = time.monotonic() + 20
+        while not any(all(word in line for word in words) for line in self.campanile.log_tail(1_000_000).splitlines()):
+            assert time.monotonic() < deadline, f"the log has no line with {words}"
+            time.sleep(0.05)
 
     def close(self, expected):
         complaints = [one for page in self.pages for one in page.take_complaints(expected)]

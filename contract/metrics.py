@@ -141,8 +141,9 @@ def test_the_process_and_the_files_are_as_the_system_says(watched):
     assert watched.value("process_resident_memory_bytes") == pytest.approx(pages * os.sysconf("SC_PAGESIZE"), rel=0.2)
     # While it answers, its folder of descriptors is open, and not counted.
     deadline = time.monotonic() + SECONDS
-    while abs(watched.value("process_open_fds") - len(os.listdir(f"/proc/{process}/fd"))) > 3:
-        assert time.monotonic() < deadline, "a backup has files open for a while; nothing else has"
+    # A backup has files open for a while.
+    while abs((told := watched.value("process_open_fds")) - (found := len(os.listdir(f"/proc/{process}/fd")))) > 3:
+        assert time.monotonic() < deadline, f"{told} are told, {found} there"
         time.sleep(0.05)
     assert time.time() - 600 < watched.value("process_start_time_seconds") <= time.time()
     if stores.is_postgres():

@@ -143,8 +143,8 @@ def hears_nothing_more(world, page, name):
     for count in (1, 2):
         world.post("alice")
         for other in ("two", "three"):
-            page.wait(f"told.some((one) => one.includes('>{count}<') && one.includes({other}.subscription.identifier))")
-    assert not page.evaluate("told.some((told) => told.includes(one.subscription.identifier))"), page.evaluate("told")
+            page.wait(f"told.some((text) => text.includes('>{count}<') && text.includes({other}.subscription.identifier))")
+    assert not page.evaluate("told.some((text) => text.includes(one.subscription.identifier))"), page.evaluate("told")
 
 
 @with_key

@@ -6,6 +6,7 @@ every temporary folder goes with it, unless it was killed with SIGKILL.
 import atexit
 import contextlib
 import ctypes
+import errno
 import fcntl
 import os
 import random
@@ -71,14 +72,20 @@ _locks = os.open(os.path.join(tempfile.gettempdir(), f"campanile-ports-{os.getui
 
 
 def free_port() -> int:
-    """A port of 127.0.0.1 that no other script takes while this one runs, so that a server may stop and come back."""
+    """A port of 127.0.0.1 that no other script of this user takes while this one runs, so that a server may stop and come back."""
     for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            probe.bind(("127.0.0.1", port))
-            if port not in _ports:
+        if port in _ports:
+            continue
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
                 fcntl.lockf(_locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-                _ports.add(port)
-                return port
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES, errno.EAGAIN):
+                    continue
+                raise
+        _ports.add(port)
+        return port
     raise HarnessError("no port is free")
 
 

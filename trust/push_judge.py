@@ -8,6 +8,7 @@ import push_faults as faults
 ATTEMPTS = 7             # after so many a delivery is given up (docs/limits.md)
 ENDING = ("close", "half_open", "goaway")   # end a connection, and with it answers that are still on their way
 ENDING_SECONDS = 2       # from the end to an answer: a slow simulator judges what it has read already
+UNREAD_SECONDS = 20      # from an answer to the end: a starved server may not have read it by then
 
 
 def effect(request):
@@ -207,9 +208,9 @@ class Judge:
             self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
 
     def _answer_was_lost(self, key, before, after):
-        """Its connection was ended on command before the other came, and the server noted that it heard nothing: a slow one may
-        not have read the answer by then."""
-        at_the_end = any(before.at - ENDING_SECONDS <= when <= after.at for when in self.ends[before.connection])
+        """Its connection was ended on command before the other came, and the server noted that it heard nothing."""
+        last = min(after.at, before.at + UNREAD_SECONDS)
+        at_the_end = any(before.at - ENDING_SECONDS <= when <= last for when in self.ends[before.connection])
         return at_the_end and '"unanswered"' in self.answers.get(key, '"unanswered"')
 
     # --- what the phones show
