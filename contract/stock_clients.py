@@ -187,7 +187,7 @@ def test_names_signed_with_a_key_that_an_older_rails_derived_are_taken(world):
 
 @with_key
 def test_the_command_signs_as_rails_does(world):
-    for name in ("notifications:alice", "Z2lkOi8vYXBwL1VzZXIvMQ:notifications", "ünïcode/é"):
+    for name in ("notifications:alice", "Z2lkOi8vYXBwL1VzZXIvMQ:notifications", "ünïcode/é", "R&D <a> \u2028\\\"\t/"):
         assert world.server.command("stream-name", name)[1] == signed("key", SIGNING_KEY, name)[0], name
 
 

@@ -72,6 +72,9 @@ struct ActionCableProtocol {
         }
     }
 
+    /// Notes that the connection is closed because the client passed a limit.
+    func note(closed reason: String) { rules.log.closed(reason) }
+
     /// Ends the connection. Tells a client that would get the same refusal again not to reconnect.
     mutating func end(_ reason: StreamEnd) -> [ActionCableAction] {
         guard !isOver else { return [] }

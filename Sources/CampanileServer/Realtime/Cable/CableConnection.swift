@@ -180,9 +180,10 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     }
 
     /// Fails the connection (RFC 6455 section 7.1.7).
-    private func fail(_ code: WebSocketCloseCode) {
+    private func fail(_ failure: WebSocketReceiver.Failure) {
         stopListening()
-        send(WebSocketFrameWriter.close(code))
+        if let reason = failure.reason { actionCable.note(closed: reason) }
+        send(WebSocketFrameWriter.close(failure.code, reason: failure.reason ?? ""))
         flush()
         guard case .open = phase else { return }
         phase = .failed(pingsLeft: Limits.cableClosingPings)
@@ -273,7 +274,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         case .said(.close(let code)):
             stopListening()
             hangUp(after: WebSocketFrameWriter.close(code))
-        case .broke(let failure): fail(failure.code)
+        case .broke(let failure): fail(failure)
         }
     }
 
@@ -320,8 +321,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         }
         guard case .open = phase else { return hangUp() }
         switch error {
-        case .invalidFrameLength: receive { $0.fail(.tooBig) }
-        case .fragmentedControlFrame, .multiByteControlFrameLength: receive { $0.fail(.protocolError) }
+        case .invalidFrameLength: receive { $0.fail(.init(code: .tooBig)) }
+        case .fragmentedControlFrame, .multiByteControlFrameLength: receive { $0.fail(.init(code: .protocolError)) }
         }
     }
 

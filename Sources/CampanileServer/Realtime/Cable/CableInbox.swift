@@ -31,24 +31,32 @@ struct CableInbox {
         guard !isUnasked else { return }
         frames += 1
         bytes += frame.data.readableBytes
-        guard frames <= Limits.cableFramesPerPing, bytes <= Limits.cableBytesPerPing else { return fail(.policyViolation) }
+        guard frames <= Limits.cableFramesPerPing else { return fail(.tooManyFrames) }
+        guard bytes <= Limits.cableBytesPerPing else { return fail(.tooManyBytes) }
         do throws(WebSocketReceiver.Failure) {
             let event = try receiver.receive(frame)
             if case .close = event { isDone = true }
             if event != .nothing { acts.append(.said(event)) }
         } catch {
-            fail(error.code)
+            fail(error)
         }
     }
 
     /// The client broke the protocol.
-    mutating func fail(_ code: WebSocketCloseCode) {
+    mutating func fail(_ failure: WebSocketReceiver.Failure) {
         guard !isDone else { return }
         isDone = true
-        acts.append(.broke(WebSocketReceiver.Failure(code: code)))
+        acts.append(.broke(failure))
     }
 
     mutating func next() -> Act? { acts.popFirst() }
 
     mutating func clear() { acts = Line() }
+}
+
+extension WebSocketReceiver.Failure {
+    fileprivate static let tooManyFrames = Self(
+        code: .policyViolation, reason: "more than \(Limits.cableFramesPerPing) frames between two pings")
+    fileprivate static let tooManyBytes = Self(
+        code: .policyViolation, reason: "more than \(Limits.cableBytesPerPing) bytes between two pings")
 }

@@ -30,6 +30,7 @@ final class CableLog: Sendable {
         case limit(CableLimit)
         case unverified
         case noKey
+        case closed(String)
     }
 
     private struct Told {
@@ -55,6 +56,9 @@ final class CableLog: Sendable {
     }
 
     func rejected(_ limit: CableLimit) { tell(.limit(limit), "A cable subscription was rejected: \(limit.sentence)") }
+
+    /// A client that passed a limit and was closed for it. Its page sees the same reason in the close event.
+    func closed(_ reason: String) { tell(.closed(reason), "A cable client was closed with 1008: it sent \(reason).") }
 
     /// A signature that is not right looks the same as no message, on the page and in the browser's console: so it is said here.
     func unverified(_ key: SignedStreamName.Key?) {

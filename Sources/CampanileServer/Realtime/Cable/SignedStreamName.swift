@@ -47,9 +47,8 @@ enum SignedStreamName {
 
     /// The same for everything that the application may have made of the key; the first is the one to use.
     static func signatures(of name: String, key: Key) -> [String] {
-        var json: [UInt8] = []
-        RailsJSON.appendString(name.utf8, to: &json)
-        let payload = Data(json).base64EncodedString()
+        // turbo-rails gives its verifier Ruby's own JSON, which escapes less than Rails' encoder does.
+        let payload = Data(JSONValue.string(name).text).base64EncodedString()
         return key.candidates.map { candidate in
             payload + "--" + Hex.encode(HMAC<SHA256>.authenticationCode(for: Array(payload.utf8), using: candidate))
         }

@@ -32,10 +32,12 @@ enum WebSocketFrameWriter {
     /// - Parameter payload: at most 125 bytes.
     static func pong(_ payload: ByteBuffer) -> ByteBuffer { frame(.pong, Array(payload.readableBytesView)) }
 
-    /// - Parameter code: nil answers a close frame without a code by one without a code.
-    static func close(_ code: WebSocketCloseCode?) -> ByteBuffer {
+    /// - Parameters:
+    ///   - code: nil answers a close frame without a code by one without a code.
+    ///   - reason: at most 123 bytes (RFC 6455 section 5.5.1); browsers show it as `CloseEvent.reason`.
+    static func close(_ code: WebSocketCloseCode?, reason: String = "") -> ByteBuffer {
         guard let code else { return frame(.connectionClose, []) }
-        return frame(.connectionClose, [UInt8(code.rawValue >> 8), UInt8(code.rawValue & 0xFF)])
+        return frame(.connectionClose, [UInt8(code.rawValue >> 8), UInt8(code.rawValue & 0xFF)] + reason.utf8)
     }
 
     private static func frame(_ opcode: WebSocketOpcode, _ payload: [UInt8]) -> ByteBuffer {

@@ -18,6 +18,8 @@ struct WebSocketReceiver {
     /// The connection has failed (RFC 6455 section 7.1.7).
     struct Failure: Error, Equatable {
         let code: WebSocketCloseCode
+        /// Which of our own limits the client passed, for its close frame and the log. Nil where the code says it all.
+        var reason: String?
     }
 
     private struct Message {

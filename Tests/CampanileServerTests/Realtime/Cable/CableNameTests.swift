@@ -1,4 +1,5 @@
 import CampanileCore
+import Foundation
 import Logging
 import Testing
 
@@ -130,6 +131,16 @@ import Testing
         ] {
             #expect(SignedStreamName.verify(signed, key: Self.key) == "ünïcode/é")
         }
+    }
+
+    @Test("signs a name as Rails' verifier does, whose JSON leaves <, >, & and U+2028 as they are")
+    func signsAsRailsVerifierDoes() throws {
+        // Of ActiveSupport's MessageVerifier with `serializer: JSON`.
+        let name = "a<b>&c\u{2028}\u{7F}\u{1}\n/\\\"é"
+        let signed = SignedStreamName.sign(name, key: Self.key)
+        let payload = try #require(Data(base64Encoded: String(signed.prefix { $0 != "-" })))
+        #expect(String(decoding: payload, as: UTF8.self) == #""a<b>&c\#u{2028}\#u{7F}\u0001\n/\\\"é""#)
+        #expect(SignedStreamName.verify(signed, key: Self.key) == name)
     }
 
     @Test func escapesWhatRailsEscapes() {

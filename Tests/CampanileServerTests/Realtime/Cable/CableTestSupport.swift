@@ -15,6 +15,8 @@ struct ReceivedFrame: Equatable, Sendable {
     var text: String { String(decoding: payload, as: UTF8.self) }
     /// Of a close frame.
     var closeCode: Int? { opcode == 8 && payload.count >= 2 ? Int(payload[0]) << 8 | Int(payload[1]) : nil }
+    /// Of a close frame.
+    var closeReason: String? { closeCode.map { _ in String(decoding: payload.dropFirst(2), as: UTF8.self) } }
     var json: JSONValue? { try? JSONValue(parsing: payload) }
 
     static func text(_ text: String) -> ReceivedFrame { ReceivedFrame(firstByte: 0x81, payload: Array(text.utf8)) }
@@ -264,11 +266,11 @@ final class CableFixture: Sendable {
     let clock = HandClock(1_763_685_885_000)
     let cable: Cable
 
-    init(signedStreamsOnly: Bool = false) {
+    init(signedStreamsOnly: Bool = false, logger: Logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) {
         let clock = clock
         let rules = CableRules(
             key: CableFixture.key, pattern: .standard, signedStreamsOnly: signedStreamsOnly,
-            log: CableLog(Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }) { clock.now })
+            log: CableLog(logger) { clock.now })
         cable = Cable(
             rules: rules, authority: board, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() },
             hasClockwork: false

@@ -173,9 +173,26 @@ import Testing
         let client = try await fixture.welcomed()
         let pong = ClientFrame.bytes(10)
         try await client.send((0..<Limits.cableFramesPerPing).flatMap { _ in pong } + ClientFrame.bytes(9, [1]))
-        #expect(try await client.framesUntilEnd().map(\.closeCode) == [1_008])
+        let frames = try await client.framesUntilEnd()
+        #expect(frames.map(\.closeCode) == [1_008])
+        #expect(frames.map(\.closeReason) == ["more than 300 frames between two pings"])
         client.finishSending()
         try await fixture.untilEmpty()
+        await fixture.stop()
+    }
+
+    @Test("the log says, once a minute, why a client was closed")
+    func closingIsLogged() async throws {
+        let log = KeptLog()
+        let fixture = CableFixture(logger: log.logger)
+        for _ in 0..<2 {
+            let client = try await fixture.welcomed()
+            let frames = (0...Limits.cableFramesPerPing).flatMap { _ in ClientFrame.bytes(10) }
+            try await client.send(frames)
+            #expect(try await client.framesUntilEnd().map(\.closeCode) == [1_008])
+        }
+        let lines = log.lines.filter { $0.hasPrefix("warning") }
+        #expect(lines == ["warning A cable client was closed with 1008: it sent more than 300 frames between two pings."])
         await fixture.stop()
     }
 
