@@ -121,9 +121,10 @@ package struct Doctor: Sendable {
     }
 
     private func examineProviders(_ tokenStore: any ProviderTokenStore) async -> [Finding] {
-        let sandbox = SandboxProvider(capacity: 1, options: PayloadOptions(contentAvailable: true, topics: [:]))
+        let options = PayloadOptions(contentAvailable: true, topics: [:])
+        let sandbox = SandboxProvider(capacity: 1, options: options)
         let providers = PushProviders(
-            sandbox: sandbox, contentAvailable: true, tokenStore: tokenStore, world: world, logger: logger)
+            sandbox: sandbox, options: options, tokenStore: tokenStore, world: world, logger: logger)
         do {
             try providers.apply(configuration)
         } catch {

@@ -126,10 +126,10 @@ struct Startup: Sendable {
 
     /// Makes the parts, and has them follow the database. No part serves or sends yet.
     func wire(_ database: Store, _ state: State) async throws -> Parts {
-        let sandbox = SandboxProvider(capacity: Limits.sandboxPushes, options: PayloadOptions(configuration))
+        let payloads = PayloadOptions(configuration)
+        let sandbox = SandboxProvider(capacity: Limits.sandboxPushes, options: payloads)
         let providers = PushProviders(
-            sandbox: sandbox, contentAvailable: configuration.badge.contentAvailable,
-            tokenStore: database, world: world, logger: logger)
+            sandbox: sandbox, options: payloads, tokenStore: database, world: world, logger: logger)
         if provider == nil { try providers.apply(configuration) }
         let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
         let deliveryWorker = DeliveryWorker(
@@ -357,7 +357,8 @@ extension PayloadOptions {
     fileprivate init(_ configuration: Configuration) {
         self.init(
             contentAvailable: configuration.badge.contentAvailable,
-            topics: configuration.apps.compactMapValues { $0.apns?.topic })
+            topics: configuration.apps.compactMapValues { $0.apns?.topic },
+            mutableContent: Set(configuration.apps.filter(\.value.mutableContent).keys))
     }
 }
 

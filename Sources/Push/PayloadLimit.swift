@@ -24,7 +24,8 @@ package enum PayloadLimit {
 
     /// Whether this alert fits for every device with its whole title, even if only an ellipsis is left of its body. Checked when a
     /// notification is created: later is too late to tell the producer.
-    package static func fits(_ alert: PushAlert) -> Bool {
+    /// - Parameter isMutable: whether the app's alerts carry `mutable-content`.
+    package static func fits(_ alert: PushAlert, isMutable: Bool = false) -> Bool {
         // Twice the bytes for escapes, and more than the fixed parts ever take: this judges most alerts without
         // building them.
         let words = [
@@ -33,15 +34,18 @@ package enum PayloadLimit {
         .reduce(0) { $0 + ($1.map(escapedBytes) ?? 0) }
         if 2 * words + 3 * (alert.data?.utf8.count ?? 0) + 1_024 <= bytes { return true }
         let smallest = alert.with(title: alert.title, body: alert.body.isEmpty ? "" : ellipsis)
-        return APNsPayload.alertPayload(worstCase(smallest, .ios), smallest).text.count <= bytes
+        let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: isMutable ? [worstApp] : [])
+        return APNsPayload.alertPayload(worstCase(smallest, .ios), smallest, options).text.count <= bytes
             && [DevicePlatform.android, .ios].allSatisfy { platform in
-                FCMPayload.smallestSize(worstCase(smallest, platform), smallest) <= bytes
+                FCMPayload.smallestSize(worstCase(smallest, platform), smallest, options) <= bytes
             }
     }
 
+    private static let worstApp = ""
+
     private static func worstCase(_ alert: PushAlert, _ platform: DevicePlatform) -> PushMessage {
         PushMessage(
-            id: alert.notificationID, kind: .alert(alert), app: "", userID: "",
+            id: alert.notificationID, kind: .alert(alert), app: worstApp, userID: "",
             device: PushDevice(token: "", platform: platform, provider: .fcm, environment: .production),
             badge: Badge(count: 999_999_999, unreadCount: 0, version: 9_999_999_999_999_999, updatedAt: nil),
             sentAt: Timestamp(milliseconds: 0))

@@ -94,10 +94,17 @@ package struct PayloadOptions: Sendable {
     package let contentAvailable: Bool
     /// `apns-topic` of each app that names one.
     package let topics: [String: String]
+    /// The apps whose alerts run a notification service extension on iOS (`mutable-content: 1`).
+    package let mutableContent: Set<String>
 
-    package init(contentAvailable: Bool, topics: [String: String]) {
+    package init(contentAvailable: Bool, topics: [String: String], mutableContent: Set<String> = []) {
         self.contentAvailable = contentAvailable
         self.topics = topics
+        self.mutableContent = mutableContent
+    }
+
+    func with(topics: [String: String]) -> PayloadOptions {
+        PayloadOptions(contentAvailable: contentAvailable, topics: topics, mutableContent: mutableContent)
     }
 }
 

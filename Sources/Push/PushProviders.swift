@@ -44,7 +44,7 @@ package final class PushProviders: Sendable {
     }
 
     private let sandbox: SandboxProvider
-    private let contentAvailable: Bool
+    private let options: PayloadOptions
     private let tokenStore: any ProviderTokenStore
     private let limits: HTTP2Limits
     let world: World
@@ -57,14 +57,14 @@ package final class PushProviders: Sendable {
 
     /// - Parameters:
     ///   - sandbox: takes the pushes for which an app has no credentials.
-    ///   - contentAvailable: as in `PayloadOptions`.
+    ///   - options: of the sandbox's pushes too; real ones take the topic of their credentials.
     ///   - tokenStore: keeps Apple's tokens over a restart.
     package init(
-        sandbox: SandboxProvider, contentAvailable: Bool, tokenStore: any ProviderTokenStore, world: World, logger: Logger,
+        sandbox: SandboxProvider, options: PayloadOptions, tokenStore: any ProviderTokenStore, world: World, logger: Logger,
         limits: HTTP2Limits = HTTP2Limits()
     ) {
         self.sandbox = sandbox
-        self.contentAvailable = contentAvailable
+        self.options = options
         self.tokenStore = tokenStore
         self.world = world
         self.logger = logger
@@ -153,7 +153,7 @@ package final class PushProviders: Sendable {
         return APNsProvider(
             key: key, tokens: tokens, production: apnsClient(key, parsed.production, &change),
             sandbox: apnsClient(key, parsed.sandbox, &change),
-            options: PayloadOptions(contentAvailable: contentAvailable, topics: [app: parsed.topic]), world: world)
+            options: options.with(topics: [app: parsed.topic]), world: world)
     }
 
     private func apnsClient(_ key: APNsKey, _ endpoint: HTTP2Endpoint, _ change: inout Change) -> HTTP2Client {
@@ -177,7 +177,7 @@ package final class PushProviders: Sendable {
         change.next.accessTokens[parsed.credentials] = tokens
         return FCMProvider(
             projectID: parsed.account.projectID, tokens: tokens, client: client,
-            options: PayloadOptions(contentAvailable: contentAvailable, topics: [:]), world: world)
+            options: options.with(topics: [:]), world: world)
     }
 
     private func fcmClient(_ parsed: ParsedFCM, _ endpoint: HTTP2Endpoint, _ change: inout Change) -> HTTP2Client {

@@ -54,6 +54,26 @@ import Testing
         }
     }
 
+    @Test(
+        "an alert that the service extension sees sets no older number; a sync, a clearing and an alert without mutable-content do",
+        arguments: [
+            (#""alert":{"title":"a","body":"b"},"badge":1,"mutable-content":1"#, 2, 0), (#""alert":"a","badge":1"#, 1, 1),
+            (#""badge":1,"mutable-content":1"#, 1, 1), (#""badge":0"#, 0, 1),
+        ])
+    func serviceExtension(aps: String, badge: Int64, older: Int) async throws {
+        try await withSimulator { fixture in
+            let sender = try await fixture.connect()
+            _ = try await sender.answer(fixture.push(payload: alert("x", badge: 2, version: 20)))
+            let verdict = try await sender.answer(fixture.push(payload: "{\"aps\":{\(aps)},\"badgeVersion\":10}")).verdict
+            #expect(verdict == "200")
+            let phone = try #require(fixture.simulator.device(Fixture.token))
+            #expect((phone.badge, phone.badgeVersion, phone.olderBadges) == (badge, 20, older))
+            let newer = "{\"aps\":{\"alert\":\"a\",\"badge\":5,\"mutable-content\":1},\"badgeVersion\":30}"
+            _ = try await sender.answer(fixture.push(payload: newer))
+            #expect(fixture.simulator.device(Fixture.token)?.badge == 5)
+        }
+    }
+
     @Test("a phone that is off gets only the newest push when it comes back")
     func offline() async throws {
         try await withSimulator { fixture in

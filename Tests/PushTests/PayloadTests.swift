@@ -71,6 +71,36 @@ import Testing
         #expect(title.hasPrefix("TTT") && title.hasSuffix("…"))
     }
 
+    @Test("an app that asks for it has mutable-content in its alerts to iOS, of either provider, and in no other push")
+    func mutableContent() {
+        func aps(_ kind: PushMessage.Kind, _ provider: DeviceProvider, of apps: Set<String>) -> JSONValue? {
+            let message = Pushes.message(kind, token: "t", provider: provider, platform: .ios)
+            let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: apps)
+            let request =
+                provider == .apns ? APNsPayload.request(message, options: options) : FCMPayload.request(message, options: options)
+            return provider == .apns ? request.payload["aps"] : request.payload["message"]?["apns"]?["payload"]?["aps"]
+        }
+        let app = Pushes.message(.badge, token: "t", provider: .apns, platform: .ios).app
+        for provider in [DeviceProvider.apns, .fcm] {
+            #expect(aps(.alert(Pushes.alert(body: "b")), provider, of: [app])?["mutable-content"] == 1)
+            #expect(aps(.alert(Pushes.alert(body: "b")), provider, of: ["other"])?["mutable-content"] == nil)
+            #expect(aps(.badge, provider, of: [app])?["mutable-content"] == nil)
+        }
+        let android = Pushes.message(.alert(Pushes.alert(body: "b")), token: "t", provider: .fcm, platform: .android)
+        let options = PayloadOptions(contentAvailable: true, topics: [:], mutableContent: [app])
+        #expect(!String(decoding: FCMPayload.request(android, options: options).body, as: UTF8.self).contains("mutable-content"))
+    }
+
+    @Test("an alert that fits to the last byte without mutable-content is refused where the app asks for it")
+    func mutableContentCounts() {
+        let fitting = (1...1_200).last { count in
+            PayloadLimit.fits(Pushes.alert(body: "b", data: #"{"x":"\#(String(repeating: "y", count: 2_600 + count))"}"#))
+        }
+        let data = #"{"x":"\#(String(repeating: "y", count: 2_600 + (fitting ?? 0)))"}"#
+        #expect(PayloadLimit.fits(Pushes.alert(body: "b", data: data)))
+        #expect(!PayloadLimit.fits(Pushes.alert(body: "b", data: data), isMutable: true))
+    }
+
     @Test("what can't fit is known when it is created")
     func fits() {
         #expect(PayloadLimit.fits(Pushes.alert(body: String(repeating: "b", count: 2_048))))

@@ -8,7 +8,7 @@ extension NewNotification {
         let content = NotificationContent(from: &object, rules)
         let push = PushRequestOptions(from: &object, rules)
         object.refuseUnknown()
-        if let content, push.push, !PushLimit.fits(content, push, rules.category(content.category)) {
+        if let content, push.push, !PushLimit.fits(content, push, rules) {
             object.fail(
                 content.data == nil ? "deep_link" : "data", .tooLong,
                 "The push would be larger than 4,096 bytes, which is all that Apple and Google take: shorten data, deep_link or title."

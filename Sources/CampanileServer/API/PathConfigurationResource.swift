@@ -27,8 +27,11 @@ extension Configuration.PathConfiguration.Version {
     /// The rules that are made stand before the file's, so that these win: of rules that match, Hotwire Native takes the last.
     func json(_ platform: DevicePlatform) -> JSONValue {
         let members = settings.sorted { $0.key < $1.key }.map { JSONValue.Member($0.key, $0.value.json) }
+        let made = [
+            JSONValue.Member("sign_in", .array(signIn.map { .string($0) })), .init("tabs", .array(tabs.map(\.json))),
+        ]
         return .object([
-            .init("settings", .object(members + [.init("tabs", .array(tabs.map(\.json)))])),
+            .init("settings", .object(members + made)),
             .init("rules", .array((madeRules(platform) + rules).map(\.json))),
         ])
     }

@@ -99,6 +99,9 @@ package struct Configuration: Sendable, Equatable {
     package struct App: Sendable, Equatable {
         package var apns: APNs?
         package var fcm: FCM?
+        /// Whether alerts to iOS run the app's notification service extension (`mutable-content`): `apns.mutable_content`,
+        /// which also counts where Firebase delivers to iOS and there are no credentials of Apple's.
+        package var mutableContent = false
         package var deepLinks: DeepLinkTree?
         package var categories: [ExactText: NotificationCategory]?
         package var categoriesOnly: Bool?
@@ -197,17 +200,25 @@ package struct Configuration: Sendable, Equatable {
 
         package init() {}
 
+        /// The sign-in pages of many Rails apps: the articles' own, Rails 8's generated authentication, Devise.
+        package static let standardSignIn = ["^/sign_in", "^/sign_up", "^/session/new", "^/users/sign_in", "^/users/sign_up"]
+
         package struct Version: Sendable, Equatable {
             /// The app's own, passed on unchanged.
             package var settings: [String: Value]
             /// `tabs` of the settings.
             package var tabs: [Tab]
+            /// Regular expressions for the pages where a session begins, to search for in a path with its query.
+            package var signIn: [String]
             /// In order; if several match a path, later ones win.
             package var rules: [Rule]
 
-            package init(settings: [String: Value] = [:], tabs: [Tab] = [], rules: [Rule] = []) {
+            package init(
+                settings: [String: Value] = [:], tabs: [Tab] = [], signIn: [String] = standardSignIn, rules: [Rule] = []
+            ) {
                 self.settings = settings
                 self.tabs = tabs
+                self.signIn = signIn
                 self.rules = rules
             }
         }

@@ -7,16 +7,21 @@ extension Configuration.PathConfiguration {
     init(_ section: ConfigurationSection) {
         self.init()
         section.reader.know(fileOnly: section.path)
-        ios = Self.versions(in: section, under: .ios)
-        android = Self.versions(in: section, under: .android)
+        let signIn = section.signInPatterns() ?? Self.standardSignIn
+        ios = Self.versions(in: section, under: .ios, signIn)
+        android = Self.versions(in: section, under: .android, signIn)
         section.close()
     }
 
-    private static func versions(in section: ConfigurationSection, under platform: DevicePlatform) -> [String: Version] {
+    private static func versions(
+        in section: ConfigurationSection, under platform: DevicePlatform, _ signIn: [String]
+    ) -> [String: Version] {
         var versions: [String: Version] = [:]
         for (name, below) in section.namedSections(platform.rawValue, .versionName, called: "a version") {
+            below.refuseSignInSetting()
             let version = Version(
-                settings: below.object("settings", except: "tabs"), tabs: below.tabs(), rules: below.rules("rules", platform))
+                settings: below.object("settings", except: "tabs"), tabs: below.tabs(), signIn: signIn,
+                rules: below.rules("rules", platform))
             // Unreadable rules get no further problems.
             let isWhole = version.rules.count == below.written("rules")
             if isWhole { for complaint in version.complaints(on: platform) { below.complain(complaint) } }
@@ -34,6 +39,20 @@ extension ConfigurationSection {
             (entry.key, value(entry.value, named: "\(name(key)).\(entry.key)"))
         }
         return Dictionary(members) { first, _ in first }
+    }
+
+    /// `sign_in`: nil if it is missing or has a problem; empty if the app has no sign-in page.
+    fileprivate func signInPatterns() -> [String]? {
+        guard let entry = entry("sign_in") else { return nil }
+        let written = WrittenValue(content: entry.value.content, origin: entry.origin)
+        return list(written, .pattern, named: name("sign_in"))?.value
+    }
+
+    /// The server writes `settings.sign_in`: one of the file's own would say something else than the rules do.
+    fileprivate func refuseSignInSetting() {
+        guard let entry = entries("settings").first(where: { $0.key == "sign_in" }) else { return }
+        reader.report(
+            entry.origin, "\(name("settings")).sign_in is made from path_configuration.sign_in: set the patterns there")
     }
 
     /// `settings.tabs`, from which the server makes rules.

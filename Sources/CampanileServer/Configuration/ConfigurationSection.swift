@@ -162,8 +162,9 @@ final class ConfigurationSection {
     }
 
     /// Reports the missing settings here, and those that were written and never read. Call it last.
-    func close() {
-        if let origin {
+    /// - Parameter needsAll: false if the required ones may be missing together.
+    func close(needsAll: Bool = true) {
+        if let origin, needsAll {
             for key in missing { reader.reportMissing(origin, "\(name(key)) is missing") }
         }
         for entry in entries where !asked.contains(entry.key) {

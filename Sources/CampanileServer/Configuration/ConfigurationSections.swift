@@ -58,9 +58,12 @@ extension Configuration.App {
     }
 
     private init(_ section: ConfigurationSection) {
+        let apns = section.section("apns")
+        let mutableContent = apns.value("mutable_content", .boolean)
         self.init(
-            apns: Configuration.APNs(section.section("apns")),
+            apns: Configuration.APNs(apns, mayBeMissing: mutableContent != nil),
             fcm: Configuration.FCM(section.section("fcm")))
+        self.mutableContent = mutableContent?.value ?? false
         deepLinks = DeepLinkTree(section)
         categories = NotificationCategory.all(in: section)
         categoriesOnly = section.value("categories_only", .boolean)?.value
@@ -73,13 +76,15 @@ extension Configuration.App {
 
 extension Configuration.APNs {
     /// Nil if nobody wrote any setting of it, or one is missing.
-    fileprivate init?(_ section: ConfigurationSection) {
+    /// - Parameter mayBeMissing: whether the section is right without any credential.
+    fileprivate init?(_ section: ConfigurationSection, mayBeMissing: Bool) {
         let keyFile = section.value("key_file", .text, isRequired: true)
         let keyID = section.value("key_id", .identifier, isRequired: true)
         let teamID = section.value("team_id", .identifier, isRequired: true)
         let topic = section.value("topic", .identifier, isRequired: true)
         let url = section.value("url", .endpoint)
-        section.close()
+        let isAlone = mayBeMissing && [keyFile, keyID, teamID, topic].allSatisfy { $0 == nil } && url == nil
+        section.close(needsAll: !isAlone)
         section.readFile(keyFile, "key_file") {
             contains($0, "-----BEGIN PRIVATE KEY-----") ? nil : "is not a private key from Apple (PEM, PKCS #8)"
         }

@@ -7,7 +7,7 @@ extension Configuration {
         let own = apps[app]
         return NotificationRules(
             deepLinks: own?.deepLinks ?? deepLinks, categories: own?.categories ?? categories,
-            categoriesOnly: own?.categoriesOnly ?? categoriesOnly)
+            categoriesOnly: own?.categoriesOnly ?? categoriesOnly, mutableContent: own?.mutableContent ?? false)
     }
 }
 

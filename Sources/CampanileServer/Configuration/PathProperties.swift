@@ -39,21 +39,28 @@ enum PathProperty {
     }
 }
 
-// MARK: - The rules that are made of the tabs
+// MARK: - The rules that are made of the tabs and the sign-in pages
 
 extension Configuration.PathConfiguration.Version {
-    /// Where a session begins.
-    static let signingIn = ["/sign_in", "/sign_up"]
-
     func madeRules(_ platform: DevicePlatform) -> [Configuration.PathConfiguration.Rule] {
         // On Android every rule names the screen that shows the page.
         let web: [String: Configuration.Value] = platform == .android ? ["uri": .text("hotwire://fragment/web")] : [:]
-        let signIn = Configuration.PathConfiguration.Rule(
-            patterns: Self.signingIn.map { "^\($0)" }, properties: web.merging(["context": .text("modal")]) { $1 })
-        guard !tabs.isEmpty else { return [signIn] }
-        let tab = Configuration.PathConfiguration.Rule(
-            patterns: tabs.map(\.pattern), properties: web.merging(["presentation": .text("replace")]) { $1 })
-        return [tab, signIn]
+        var modal = web.merging(["context": .text("modal")]) { $1 }
+        // A sign-in that is swiped away by accident leaves blank tabs. Android's library has no such gesture.
+        if platform == .ios { modal["modal_dismiss_gesture_enabled"] = .bool(false) }
+        let rules = [
+            Configuration.PathConfiguration.Rule(
+                patterns: tabs.map(\.pattern), properties: web.merging(["presentation": .text("replace")]) { $1 }),
+            Configuration.PathConfiguration.Rule(patterns: signIn, properties: modal),
+        ]
+        return rules.filter { !$0.patterns.isEmpty }
+    }
+
+    /// The sign-in pages whose pattern is a path written out, such as `^/session/new`: only of these the properties are known.
+    fileprivate var signInPaths: [String] {
+        signIn.compactMap { pattern in
+            pattern.wholeMatch(of: #/\^(?<path>/[A-Za-z0-9_/-]*)\$?/#).map { String($0.path) }
+        }
     }
 }
 
@@ -64,6 +71,23 @@ extension Configuration.PathConfiguration.Tab {
         if path == "/" { return "^/?(\\?|$)" }
         let escaped = path.map { "\\^$.|?*+()[]{}".contains($0) ? "\\\($0)" : String($0) }.joined()
         return "^\(escaped)(\\?|$)"
+    }
+}
+
+// MARK: - The inbox's tab
+
+extension Configuration {
+    /// The versions whose app has tabs and none for the inbox, by their path in the file: a bell or a push to the inbox
+    /// selects no tab there, and no tab shows the number.
+    package var versionsWithoutInboxTab: [String] {
+        let own = apps.sorted { $0.key < $1.key }.map { ("apps.\($0.key).path_configuration", $0.value.pathConfiguration) }
+        return ([("path_configuration", pathConfiguration)] + own).flatMap { path, paths in
+            [("ios", paths?.ios), ("android", paths?.android)].flatMap { platform, versions in
+                (versions ?? [:]).sorted { $0.key < $1.key }
+                    .filter { !$0.value.tabs.isEmpty && !$0.value.tabs.contains(where: \.isNotifications) }
+                    .map { "\(path).\(platform).\($0.key)" }
+            }
+        }
     }
 }
 
@@ -85,7 +109,7 @@ extension Configuration.PathConfiguration.Version {
             let blank = tabPaths.first { properties(of: $0)["presentation"] == .text("clear_all") }
             return blank.map { ["the tab \($0) would be clear_all and stay blank: give it another presentation"] } ?? []
         case .android:
-            let throwing = (Self.signingIn + tabPaths).first { PathProperty.complaint(properties(of: $0), on: .android) != nil }
+            let throwing = (signInPaths + tabPaths).first { PathProperty.complaint(properties(of: $0), on: .android) != nil }
             let complaint = throwing.map {
                 "\($0) would be modal and replace_root, at which Hotwire Native for Android throws: give it another presentation"
             }

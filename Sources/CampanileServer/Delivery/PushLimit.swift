@@ -3,13 +3,12 @@ import Push
 
 /// Whether the push of a notification can be sent at all: its body is shortened where need be, and nothing else.
 enum PushLimit {
-    static func fits(
-        _ content: NotificationContent, _ push: PushRequestOptions, _ category: NotificationCategory?
-    ) -> Bool {
+    static func fits(_ content: NotificationContent, _ push: PushRequestOptions, _ rules: NotificationRules) -> Bool {
         PayloadLimit.fits(
             PushAlert(
                 Notification(
                     id: UUIDv7(high: .max, low: .max), createdAt: Timestamp(milliseconds: 0), readAt: nil, content: content,
-                    push: push), category))
+                    push: push), rules.category(content.category)),
+            isMutable: rules.mutableContent)
     }
 }

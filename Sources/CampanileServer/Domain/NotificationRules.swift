@@ -9,14 +9,17 @@ package struct NotificationRules: Sendable {
     let categories: [ExactText: NotificationCategory]
     /// Whether a category that isn't declared is refused.
     let categoriesOnly: Bool
+    /// Whether alerts to iOS carry `mutable-content`.
+    let mutableContent: Bool
 
     package init(
         deepLinks: DeepLinkTree = DeepLinkTree(), categories: [ExactText: NotificationCategory] = [:],
-        categoriesOnly: Bool = false
+        categoriesOnly: Bool = false, mutableContent: Bool = false
     ) {
         self.deepLinks = deepLinks
         self.categories = categories
         self.categoriesOnly = categoriesOnly
+        self.mutableContent = mutableContent
     }
 
     /// Why a deep link can't be taken: the codes, and sentences that begin with the field.

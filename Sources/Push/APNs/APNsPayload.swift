@@ -18,7 +18,7 @@ package enum APNsPayload {
         _ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions
     ) -> PushRequest {
         PayloadLimit.fit(alert) { alert in
-            PushRequest(headers: headers(message, options), payload: alertPayload(message, alert))
+            PushRequest(headers: headers(message, options), payload: alertPayload(message, alert, options))
         } size: {
             $0.body.count
         }
@@ -43,7 +43,7 @@ package enum APNsPayload {
     }
 
     /// The JSON of an alert; FCM sends the same to iOS devices.
-    static func alertPayload(_ message: PushMessage, _ alert: PushAlert) -> JSONValue {
+    static func alertPayload(_ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions) -> JSONValue {
         var aps: [JSONValue.Member] = [
             .init("alert", .object([.init("title", .string(alert.title)), .init("body", .string(alert.body))]))
         ]
@@ -52,6 +52,7 @@ package enum APNsPayload {
         if let sound = alert.sound { aps.append(.init("sound", .string(sound))) }
         if let threadID = alert.threadID { aps.append(.init("thread-id", .string(threadID))) }
         if let level = alert.interruptionLevel { aps.append(.init("interruption-level", .string(level.rawValue))) }
+        if options.mutableContent.contains(message.app) { aps.append(.init("mutable-content", 1)) }
         var payload: [JSONValue.Member] = [.init("aps", .object(aps))]
         if let category = alert.category { payload.append(.init("category", .string(category))) }
         if let deepLink = alert.deepLink { payload.append(.init("deepLink", .string(deepLink))) }

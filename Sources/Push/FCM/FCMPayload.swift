@@ -38,9 +38,8 @@ package enum FCMPayload {
     }
 
     /// The counted bytes of an alert, before shortening.
-    static func smallestSize(_ message: PushMessage, _ alert: PushAlert) -> Int {
-        let options = PayloadOptions(contentAvailable: true, topics: [:])
-        return counted(request(message, content(message, alert, options)), message.device)
+    static func smallestSize(_ message: PushMessage, _ alert: PushAlert, _ options: PayloadOptions) -> Int {
+        counted(request(message, content(message, alert, options)), message.device)
     }
 
     /// Sends both notification and data: while the app is in the background, the system shows the notification; after a
@@ -100,7 +99,7 @@ package enum FCMPayload {
     ) -> [JSONValue.Member] {
         // Firebase sets `apns-topic` and `apns-id` itself.
         let headers = APNsPayload.headers(message, options).filter { $0.key != "apns-topic" && $0.key != "apns-id" }
-        let payload = alert.map { APNsPayload.alertPayload(message, $0) } ?? APNsPayload.badgePayload(message, options)
+        let payload = alert.map { APNsPayload.alertPayload(message, $0, options) } ?? APNsPayload.badgePayload(message, options)
         return [.init("apns", .object([.init("headers", .object(headers)), .init("payload", payload)]))]
     }
 }

@@ -62,9 +62,11 @@ package struct Phone: Sendable {
         received += 1
         if push.wakesApp { wakes += 1 }
         if let alert = push.alert { show(alert, of: push, now: now) }
-        if let number = push.badge {
+        let isOlder = push.badgeVersion.flatMap { version in badgeVersion.map { version < $0 } } ?? false
+        // The service extension puts the newest number in the place of an older one, so the icon stays as it is.
+        if let number = isOlder && push.isMutable ? nil : push.badge {
             badge = number
-            if let version = push.badgeVersion, let newest = badgeVersion, version < newest { olderBadges += 1 }
+            if isOlder { olderBadges += 1 }
             // iOS removes its notifications with the number; an Android app that draws its own does the same.
             if number == 0 { notifications.removeAll() }
         } else if platform == .android, push.alert != nil {

@@ -34,6 +34,8 @@ struct PhonePush: Sendable {
     /// The icon's new number; nil leaves it unchanged.
     var badge: Int64?
     var badgeVersion: Int64?
+    /// Whether the app's notification service extension sees it first (`mutable-content`, alerts only).
+    var isMutable = false
     /// Whether it wakes the app in the background.
     var wakesApp = false
     /// The key of the pushes that it replaces: in the notification centre, and (Android) among those that wait for the
@@ -91,6 +93,8 @@ extension PhonePush {
         default: break
         }
         if case .integer(let number)? = aps?["badge"], number >= 0 { badge = number }
+        // A push without an alert runs no extension.
+        isMutable = alert != nil && aps?["mutable-content"] == .integer(1)
         wakesApp = aps?["content-available"] == .integer(1)
         badgeVersion = PhonePush.integer(payload["badgeVersion"])
     }

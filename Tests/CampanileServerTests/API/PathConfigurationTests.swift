@@ -26,7 +26,7 @@ import Testing
               settings: { tabs: [{ title: T, path: /t }] }
               rules: [{ patterns: ["^"], properties: { uri: "hotwire://fragment/mine" } }]
         apps:
-          shop: { path_configuration: { ios: { v1: {} } } }
+          shop: { path_configuration: { sign_in: ['^/login(\\?|$)'], ios: { v1: {} } } }
         """
 
     private func served(_ body: (RunningServer) async throws -> Void) async throws {
@@ -46,15 +46,51 @@ import Testing
             #expect(answer.status == 200)
             #expect(answer.header("content-type") == "application/json")
             let expected = #"""
-                {"settings":{"limits":{"large":2.5,"small":1},"search":true,"tabs":[\#
+                {"settings":{"limits":{"large":2.5,"small":1},"search":true,\#
+                "sign_in":["^/sign_in","^/sign_up","^/session/new","^/users/sign_in","^/users/sign_up"],"tabs":[\#
                 {"title":"Home","icon":"house","selected_icon":"house.fill","path":"/","notifications":false},\#
                 {"title":null,"icon":"bell","selected_icon":null,"path":"/notifications","notifications":true},\#
                 {"title":"A+","icon":null,"selected_icon":null,"path":"/a+b","notifications":false}]},"rules":[\#
                 {"patterns":["^/?(\\?|$)","^/notifications(\\?|$)","^/a\\+b(\\?|$)"],"properties":{"presentation":"replace"}},\#
-                {"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}},\#
+                {"patterns":["^/sign_in","^/sign_up","^/session/new","^/users/sign_in","^/users/sign_up"],\#
+                "properties":{"context":"modal","modal_dismiss_gesture_enabled":false}},\#
                 {"patterns":["/new$"],"properties":{"context":"modal","mine":[1,"x"],"pull_to_refresh_enabled":false}}]}
                 """#
             #expect(String(decoding: answer.body, as: UTF8.self) == expected)
+        }
+    }
+
+    @Test(
+        "sign_in names the pages where a session begins, in the settings and in the rule that makes them modal; without any there is no rule",
+        arguments: [("[^/enter, '^/join$']", #"["^/enter","^/join$"]"#), ("[]", "[]")])
+    func signIn(patterns: String, expected: String) async throws {
+        let read = try ConfigurationFolder().load(
+            """
+            path_configuration:
+              sign_in: \(patterns)
+              ios: { v1: {} }
+              android: { v1: { rules: [{ patterns: [".*"], properties: { uri: a } }] } }
+            """)
+        try await withServer({ $0.pathConfiguration = read.pathConfiguration }) { server in
+            for name in ["ios_v1", "android_v1"] {
+                let document = try await server.client.get("/configurations/\(name).json").json
+                let written = try #require(document["settings"]?["sign_in"])
+                #expect(String(decoding: written.text, as: UTF8.self) == expected)
+                let modal = document["rules"]?.array.first { $0["properties"]?["context"] == "modal" }
+                #expect(modal?["patterns"] == (written.array.isEmpty ? nil : written))
+            }
+        }
+    }
+
+    @Test("on iOS a sign-in page can't be swiped away; Android has no such gesture")
+    func dismissal() async throws {
+        try await served { server in
+            let ios = try await server.client.get("/configurations/ios_v1.json").json
+            #expect(properties(ios, "/session/new")["modal_dismiss_gesture_enabled"] == false)
+            #expect(properties(ios, "/a+b")["modal_dismiss_gesture_enabled"] == nil)
+            let android = try await server.client.get("/configurations/android_v1.json").json
+            #expect(properties(android, "/users/sign_in")["context"] == "modal")
+            #expect(properties(android, "/users/sign_in")["modal_dismiss_gesture_enabled"] == nil)
         }
     }
 
@@ -115,14 +151,22 @@ import Testing
         }
     }
 
+    @Test("versions with tabs and none for the inbox are known at the start, so that it can warn of them")
+    func withoutInboxTab() throws {
+        let read = try ConfigurationFolder().load(
+            Self.yaml + "\n  b: { path_configuration: { ios: { v3: { settings: { tabs: [{ title: T, path: /t }] } } } } }")
+        #expect(read.versionsWithoutInboxTab == ["path_configuration.android.v2", "apps.b.path_configuration.ios.v3"])
+    }
+
     @Test("an app has its own configurations where it says so, in the place of the top level's")
     func apps() async throws {
         try await served { server in
             let own = try await server.client.get("/configurations/ios_v1.json?app=shop")
-            #expect(
-                String(decoding: own.body, as: UTF8.self)
-                    == #"{"settings":{"tabs":[]},"rules":[{"patterns":["^/sign_in","^/sign_up"],"properties":{"context":"modal"}}]}"#
-            )
+            let expected = #"""
+                {"settings":{"sign_in":["^/login(\\?|$)"],"tabs":[]},"rules":[{"patterns":["^/login(\\?|$)"],\#
+                "properties":{"context":"modal","modal_dismiss_gesture_enabled":false}}]}
+                """#
+            #expect(String(decoding: own.body, as: UTF8.self) == expected)
             #expect(try await server.client.get("/configurations/android_v1.json?app=shop").status == 404)
             #expect(try await server.client.get("/configurations/android_v1.json?app=other").status == 200)
             #expect(try await server.client.get("/configurations/ios_v1.json?app=a/b").errorFields == ["app"])
@@ -266,6 +310,33 @@ import Testing
         let complaint = "…: the tab /a would be clear_all and stay blank: give it another presentation"
         #expect(try problems("ios", "{\(version)]}") == (isBlank ? [complaint] : []))
         #expect(try problems("ios", "{\(version), {patterns: [/a], properties: {presentation: replace}}]}") == [])
+    }
+
+    @Test(
+        "sign_in is a list of regular expressions, and settings.sign_in is the server's to write",
+        arguments: [
+            ("sign_in: /login", ["file:1: path_configuration.sign_in must be a list, such as [\"…\"]"]),
+            ("sign_in: ['(']", ["file:1: path_configuration.sign_in[0] must be a regular expression, and is \"(\""]),
+            (
+                "sign_in: [/login], ios: {v1: {settings: {sign_in: [/login]}}}",
+                [
+                    "file:1: path_configuration.ios.v1.settings.sign_in is made from path_configuration.sign_in: set the patterns there"
+                ]
+            ),
+        ])
+    func signIn(written: String, expected: [String]) throws {
+        #expect(try folder.problems("path_configuration: {\(written)}") == expected)
+    }
+
+    @Test("the conflict on Android is found for a sign-in page of the file's own, where its pattern is a path written out")
+    func ownSignIn() throws {
+        func problems(_ pattern: String) throws -> [String] {
+            let rules = "{patterns: [.*], properties: {uri: a}}, {patterns: [/enter], properties: {presentation: replace_root}}"
+            return try folder.problems("path_configuration: {sign_in: ['\(pattern)'], android: {v1: {rules: [\(rules)]}}}")
+        }
+        #expect(try problems("^/enter$").count == 1)
+        #expect(try problems("^/enter/now").count == 1)
+        #expect(try problems("^/elsewhere") == [])
     }
 
     @Test("there are at most 500 rules")

@@ -20,7 +20,8 @@ private struct Workshop {
 
     init() {
         providers = PushProviders(
-            sandbox: sandbox, contentAvailable: true, tokenStore: NoProviderTokenStore(), world: .hand(HandClock()),
+            sandbox: sandbox, options: PayloadOptions(contentAvailable: true, topics: [:]), tokenStore: NoProviderTokenStore(),
+            world: .hand(HandClock()),
             logger: log.logger)
     }
 

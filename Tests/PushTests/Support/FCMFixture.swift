@@ -65,7 +65,8 @@ extension PushProviders {
     static func testing(_ hand: HandClock, tokenStore: any ProviderTokenStore = MemoryTokenStore()) -> PushProviders {
         PushProviders(
             sandbox: SandboxProvider(capacity: 10, options: PayloadOptions(contentAvailable: true, topics: [:])),
-            contentAvailable: true, tokenStore: tokenStore, world: hand.world, logger: silent)
+            options: PayloadOptions(contentAvailable: true, topics: [:]), tokenStore: tokenStore, world: hand.world,
+            logger: silent)
     }
 
     /// Trusts the scripted servers.
