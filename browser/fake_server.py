@@ -10,6 +10,8 @@ import sys
 import threading
 from urllib.parse import parse_qs, urlsplit
 
+from harness.turbo import turbo_file
+
 HERE = pathlib.Path(__file__).resolve().parent
 ASSETS = HERE.parent / "Sources" / "CampanileServer" / "web"
 TYPES = {
@@ -41,6 +43,7 @@ class FakeServer:
         self.streams, self.asked, self.granted = [], [], 0
         self.tells_first = True   # a stream begins with the badge
         self.refused = set()   # user tokens that are exchanged for nothing
+        self.own_token = None  # the user token that /own/exchange answers with, as the pages' own server may; None: a stream token
         self.made = {}   # path -> text that a test wants to be served
 
     def __enter__(self):
@@ -134,8 +137,13 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         world = self.server_world
-        if self._note() not in ("/stream_tokens", "/own/exchange"):
+        path = self._note()
+        if path in world.made:
+            return self._answer(200, world.made[path].encode())
+        if path not in ("/stream_tokens", "/own/exchange"):
             return self._answer(404)
+        if path == "/own/exchange" and world.own_token:
+            return self._answer(200, json.dumps({"token": world.own_token}).encode())
         user_token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         with world.lock:
             world.granted += 1
@@ -152,6 +160,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         made = self.server_world.made.get(path)
         if made is not None:
             return self._answer(200, made.encode(), TYPES[pathlib.Path(path).suffix])
+        if path == "/turbo.js":
+            return self._answer(200, turbo_file().read_bytes(), TYPES[".js"])
         for prefix, folder in (("/assets/", self.server_world.assets), ("/pages/", HERE / "pages")):
             file = folder / path[len(prefix):]
             if path.startswith(prefix) and file.name == path[len(prefix):] and file.is_file():

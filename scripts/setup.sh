@@ -11,7 +11,7 @@ packages=(
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 if [[ ${1:-} == tests ]]; then
-    packages+=(chromium nodejs ruby-actioncable ruby-activesupport nginx caddy openssl postgresql iproute2 prometheus strace systemd docker-compose)
+    packages+=(chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-jwt puma nginx caddy openssl postgresql iproute2 prometheus strace systemd docker-compose)
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi

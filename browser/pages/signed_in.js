@@ -11,6 +11,6 @@ form.addEventListener("submit", (event) => {
 });
 window.alerts = [];
 window.alert = (text) => alerts.push(text);
-const component = (window.component = new TokenComponent(form));
-component.srcValue = "/campanile_token.json";
+form.setAttribute("data-token-src-value", "/campanile_token.json");
+const component = (window.component = new TokenComponent(form, "token"));
 component.connect();

@@ -15,7 +15,7 @@ window.setTimeout = (work, delay, ...rest) => wait(work, delay >= 30000 ? 0 : de
 
 
 def sign_in(world, user, token):
-    world.server.made[PATH] = json.dumps({"user_token": token, "user_id": user})
+    world.server.made[PATH] = json.dumps({"token": token, "user_id": user})
 
 
 def open_page(world, *scripts):
@@ -25,7 +25,7 @@ def open_page(world, *scripts):
 
 
 def handed(page):
-    return page.evaluate("sent.filter((one) => one.event === 'connect').map((one) => one.data)")
+    return page.evaluate("sent.filter((one) => one.event === 'connect').map(({ data: { metadata, ...given } }) => given)")
 
 
 def test_an_app_is_handed_a_fresh_token_at_a_page_in_the_foreground_and_before_a_sign_out(world):

@@ -1,4 +1,4 @@
-"""Tests: what the pieces show, how they reconnect, and what a native app hears."""
+"""Tests: what the pieces show, and how they reconnect."""
 import pytest
 
 from page import APP_BADGE, PAGE, REFUSED, text_is
@@ -239,40 +239,3 @@ def test_a_page_that_comes_back_from_the_cache_is_right(world):
     world.server.change_unheard(4, 21)
     page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
     page.wait(text_is("#one", "4"))
-
-
-def test_a_native_app_hears_what_turbo_shows(world):
-    page = world.open("native.html")
-    page.wait("posted.ios.some((one) => one.count === 2)")
-    assert page.evaluate("posted.bridge[0]") == {
-        "component": "badge", "event": "update",
-        "data": {"count": 2, "metadata": {"url": f"{world.server.address}/pages/native.html"}}}
-    page.evaluate("for (const list of Object.values(posted)) list.length = 0")
-
-    def turbo(action, content):
-        target = f'action="{action}" target="notification-badge-count"'
-        page.evaluate(f"renderStreamMessage(`<turbo-stream {target}><template>{content}</template></turbo-stream>`)")
-
-    turbo("update", "12")
-    page.wait("posted.ios.length === 1")
-    turbo("update", "12")
-    turbo("update", "")
-    page.wait("posted.ios.length === 2")
-    page.evaluate("window.gone = document.getElementById('notification-badge-count')")
-    turbo("replace", "<span id='notification-badge-count' data-controller='badge'>5</span>")
-    page.wait("posted.ios.length === 3")
-    page.evaluate("gone.textContent = '77'")   # nobody looks at it any more
-    assert page.evaluate("posted.ios") == [{"count": 12}, {"count": 0}, {"count": 5}], page.evaluate("posted.ios")
-    assert page.evaluate("posted.android") == ['{"count":12}', '{"count":0}', '{"count":5}'], page.evaluate("posted.android")
-    assert page.evaluate("posted.bridge.map((one) => one.data.count)") == [12, 0, 5]
-
-
-def test_a_native_app_hears_the_exact_number_of_the_element(world):
-    page = world.open("native.html")
-    page.evaluate("document.getElementById('notification-badge-count').remove()")
-    world.server.wait_for_streams(1)
-    world.server.tell(120, 3)
-    page.wait(text_is("#live", "9+"))
-    page.wait("posted.ios.at(-1).count === 120")
-    world.server.tell(0, 4)
-    page.wait("posted.ios.at(-1).count === 0")

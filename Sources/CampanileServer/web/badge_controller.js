@@ -1,11 +1,13 @@
 // Tells a native app the number that an element shows, whoever changes it.
 
-// Calls `send` now and at every change. Gives what ends it.
+// Calls `send` with the number as soon as there is one, and at every change. Gives what ends it.
 export function watchBadge(element, send) {
 	let last;
 	const look = () => {
-		const count = parseInt(element.dataset.count ?? element.textContent) || 0;
-		if (count !== last) send((last = count));
+		const text = element.dataset.count ?? element.textContent;
+		const count = parseInt(text) || 0;
+		// An element that has had no number yet isn't at 0: an app would empty its notification centre.
+		if (count !== last && (last >= 0 || /\d/.test(text))) send((last = count));
 	};
 	const observer = new MutationObserver(look);
 	observer.observe(element, { childList: true, characterData: true, subtree: true, attributes: true });
@@ -19,9 +21,22 @@ export function postBadge(count) {
 	window.badge?.postMessage?.(JSON.stringify({ count }));
 }
 
+// Elements with the bare attribute show the number as well; with an address or a token they are campanile-badge.js's.
+const bare = "[data-notification-badge='']:not([data-src], [data-token], [data-token-src])";
+
+function fillBare(count, element) {
+	for (const node of document.querySelectorAll(bare)) {
+		if (node === element) continue;
+		node.textContent = count > 9 ? "9+" : count || "";
+		node.classList.toggle("hidden", (node.hidden = !count));
+	}
+}
+
 const watching = (Base, send) => class extends Base {
 	connect() {
 		super.connect();
+		// The bridge connects again without disconnecting, when the page is shown in place of a native screen.
+		this.stop?.();
 		this.stop = watchBadge(this.element, (count) => send(count, this));
 	}
 	disconnect() {
@@ -31,7 +46,23 @@ const watching = (Base, send) => class extends Base {
 };
 
 // For Stimulus.
-export const badgeController = (Base) => watching(Base, postBadge);
+export const badgeController = (Base) => class extends watching(Base, (count, self) => self.tellBadge(count)) {
+	#count;
+	#fill = () => this.#count >= 0 && fillBare(this.#count, this.element);
+	tellBadge(count) {
+		this.#count = count;
+		postBadge(count);
+		this.#fill();
+	}
+	connect() {
+		super.connect();
+		addEventListener("turbo:morph", this.#fill); // which empties them
+	}
+	disconnect() {
+		removeEventListener("turbo:morph", this.#fill);
+		super.disconnect();
+	}
+};
 
 // For the bridge.
 export const badgeBridge = (Base) => class extends watching(Base, (count, self) => self.send("update", { count })) {

@@ -11,6 +11,18 @@ function ownerOf(token) {
 	}
 }
 
+async function post(address, bearer) {
+	const to = new URL(address, document.baseURI);
+	const headers = bearer ? { authorization: `Bearer ${bearer}` } : {};
+	const csrf = to.origin === origin && document.querySelector("meta[name=csrf-token]");
+	if (csrf) headers["x-csrf-token"] = csrf.content;
+	let status = 0;
+	const grant = await fetch(to, { method: "POST", headers })
+		.then((answer) => (status = answer.status) < 300 && answer.json())
+		.catch(() => {});
+	return { ...grant, status };
+}
+
 function makeFeed(address) {
 	const listeners = new Set();
 	let owner, token, tokenSrc, spare, url, source, timer, ending, failures, lastID, badge;
@@ -24,22 +36,23 @@ function makeFeed(address) {
 		const mine = (url = new URL(address));
 		const query = url.searchParams;
 		if (used || tokenSrc) {
+			// The page's own server knows who is signed in, also when the token of the page has ended.
+			let grant = tokenSrc ? await post(tokenSrc, used) : { token: used };
+			const fresh = grant.token;
+			const isUsers = !tokenSrc || fresh?.includes(".");
 			// Logs must not find a user's token in an address.
-			const exchange = new URL(tokenSrc || new URL("/stream_tokens", url), document.baseURI);
-			const headers = used ? { authorization: `Bearer ${used}` } : {};
-			const csrf = exchange.origin === origin && document.querySelector("meta[name=csrf-token]");
-			if (csrf) headers["x-csrf-token"] = csrf.content;
-			let status = 0;
-			const grant = await fetch(exchange, { method: "POST", headers })
-				.then((answer) => (status = answer.status) < 300 && answer.json())
-				.catch(() => {});
+			if (isUsers && mine === url) grant = await post(new URL("/stream_tokens", url), fresh);
 			if (mine !== url) return;
-			if (!grant) {
+			if (!grant.token) {
 				if (token !== used) return open();
-				if (status === 401 && spare) [token, spare] = [spare, token];
-				return wait(status);
+				if (grant.status === 401 && spare) [token, spare] = [spare, token];
+				return wait(grant.status);
 			}
 			spare = used;
+			if (used && isUsers && ownerOf(fresh) !== owner) {
+				tell("clear", none);
+				[owner, lastID] = [ownerOf(fresh), ""];
+			}
 			query.set("access_token", grant.token);
 		}
 		if (lastID) query.set("last_event_id", lastID);
@@ -87,9 +100,12 @@ function makeFeed(address) {
 			if (owner !== undefined) tell("clear", none);
 			[owner, token, tokenSrc, spare, lastID, failures] = [whose, given, givenSrc, "", "", 0];
 			open();
-		} else if (given && given !== token) {
-			token = given;
-			if (timer) open();
+		} else {
+			tokenSrc = givenSrc || tokenSrc;
+			if (given && given !== token) {
+				token = given;
+				if (timer) open();
+			}
 		}
 		subscribe(one);
 		if (isOpen()) tell("open", false, [one]);
@@ -127,15 +143,22 @@ const followed = new Map(); // by element
 const data = (name) => `data-${name}`;
 const option = (node, name) => (node.pill && node.getAttribute(name)) || node.getAttribute(data(name)) || "";
 
-function show(node, detail) {
-	const { count } = detail;
+function conceal(node, isEmpty) {
+	node.classList.toggle("hidden", (node.hidden = isEmpty));
+}
+
+function draw(node, count) {
 	const most = option(node, "max") || 9;
 	const label = option(node, "label") || `{count} unread notification${count === 1 ? "" : "s"}`;
 	node.textContent = count > most ? `${most}+` : count || "";
-	node.hidden = !count;
+	conceal(node, !count);
 	node.dataset.count = count;
 	node.role = "img";
 	node.ariaLabel = label.replace("{count}", count);
+}
+
+function show(node, detail) {
+	draw(node, detail.count);
 	node.dispatchEvent(new CustomEvent("campanile:badge", { bubbles: true, detail }));
 }
 
@@ -152,18 +175,39 @@ function follow(node) {
 	if (before && !isSame) show(node, none);
 	// The bare attribute is a page's own.
 	if (!(isSame || src || value || token || tokenSrc || node.pill)) return;
-	node.hidden = !parseInt(node.textContent);
+	conceal(node, !parseInt(node.textContent));
 	const by = token || tokenSrc || !isSame ? token : null;
-	const end = listen(address, { token: by, tokenSrc }, ["badge"], (_, badge) => badge.count >= 0 && show(node, badge));
-	followed.set(node, { address, given, end });
+	const one = { address, given, count: isSame ? before.count : undefined };
+	followed.set(node, one);
+	one.end = listen(address, { token: by, tokenSrc }, ["badge"], (_, badge) => {
+		if (badge.count >= 0) {
+			one.count = badge.count;
+			show(node, badge);
+		};
+	});
 }
+
+// Turbo 8 refreshes a page by making its elements what the server printed, which knows no number or an older one.
+addEventListener("turbo:morph-element", ({ target }) => {
+	const one = followed.get(target);
+	if (!one) return;
+	if (!target.pill && !target.hasAttribute(data("notification-badge"))) {
+		one.end(); // it was taken for another element
+		followed.delete(target);
+	} else if (one.count >= 0) draw(target, one.count);
+	else conceal(target, !parseInt(target.textContent));
+});
 
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`:host{display:inline-block;padding:0 .5em;border-radius:1em;background:#d92d20;color:#fff;font:600 .8em/1.5 system-ui}:host([hidden]){display:none!important}`);
 
 customElements.define("campanile-badge", class extends HTMLElement {
 	static observedAttributes = attributes;
-	pill = Object.assign(this.attachShadow({ mode: "open" }), { innerHTML: "<slot>", adoptedStyleSheets: [sheet] });
+	pill = Object.assign(this.attachShadow({ mode: "open" }), { adoptedStyleSheets: [sheet] });
+	constructor() {
+		super();
+		this.pill.append(document.createElement("slot"));
+	}
 	connectedCallback() { follow(this); }
 	disconnectedCallback() { follow(this); }
 	attributeChangedCallback() { follow(this); }

@@ -1,21 +1,54 @@
-"""Serves index.html at every address of http://localhost:3000, so that each tab and each link of examples/ios has a page."""
+"""Serves index.html at every address of http://localhost:3000, so that each tab and each link of examples/ios and examples/android has a page.
+
+Hotwire Native needs Turbo in the page. The first start fetches it with pip: Turbo 7.1.0 as the wheel of turbo-django 0.4.4 carries it,
+pinned by the wheel's hash. It is kept in .build/ of this repository, and no later start asks for it again.
+Campanile is at http://localhost:3001, or where CAMPANILE_URL says.
+"""
 import http.server
+import os
 import pathlib
+import subprocess
+import sys
+import tempfile
+import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-FILES = {"/native-app.js": ("native-app.js", "text/javascript")}
+WHEEL = "turbo-django==0.4.4 --hash=sha256:535b55d6922e54c9331171212b38f7294f6bfaaaa5ccdbe634fb6a54be72cace"
+KEPT = HERE.parents[2] / ".build" / "turbo-7.1.0.js"
+CAMPANILE = "http://localhost:3001"
+
+
+def turbo():
+    """The path of Turbo's file, which is fetched if it isn't there."""
+    if not KEPT.exists():
+        print(f"serve.py: fetching Turbo 7.1.0 with pip, in the wheel of {WHEEL.split()[0]}, and keeping it in {KEPT}", file=sys.stderr)
+        KEPT.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=KEPT.parent) as folder:
+            wanted, fetched = pathlib.Path(folder, "wanted.txt"), pathlib.Path(folder, "turbo.js")
+            wanted.write_text(WHEEL)
+            command = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--dest", folder, "-r", str(wanted)]
+            if subprocess.run([sys.executable, "-m", "pip", *command]).returncode:
+                sys.exit("serve.py: pip fetched no Turbo. Without pip in this Python: sudo apt-get install python3-pip, or a virtual environment.")
+            [wheel] = pathlib.Path(folder).glob("*.whl")
+            fetched.write_bytes(zipfile.ZipFile(wheel).read("turbo/static/turbo/js/turbo.min.js"))
+            fetched.replace(KEPT)
+    return KEPT
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
+    campanile = os.environ.get("CAMPANILE_URL", CAMPANILE)
+    scripts = {"/native-app.js": lambda: HERE / "native-app.js", "/turbo.js": turbo}
+
     def do_GET(self):
-        name, kind = FILES.get(self.path.partition("?")[0], ("index.html", "text/html"))
-        body = (HERE / name).read_bytes()
+        script = self.scripts.get(self.path.partition("?")[0])
+        body = script().read_bytes() if script else (HERE / "index.html").read_bytes().replace(CAMPANILE.encode(), self.campanile.encode())
         self.send_response(200)
-        self.send_header("Content-Type", f"{kind}; charset=utf-8")
+        self.send_header("Content-Type", f"text/{'javascript' if script else 'html'}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
 
 if __name__ == "__main__":
+    turbo()
     http.server.ThreadingHTTPServer(("127.0.0.1", 3000), Handler).serve_forever()

@@ -1,9 +1,13 @@
-# GET /campanile_token: who the session belongs to, and a fresh user token, for the bridge component `notification-token`.
+# POST /campanile_token: who the session belongs to, and a fresh user token. For <campanile-badge token-src="…"> in a page, and for the
+# bridge component `notification-token`.
 class CampanileTokensController < ApplicationController
-  def show
+  # It changes nothing, no other origin can read the answer, and a page that was open for hours has an old CSRF token.
+  skip_forgery_protection
+
+  def create
     response.headers["Cache-Control"] = "no-store"
     return head :unauthorized unless current_user
 
-    render json: { user_token: helpers.campanile_user_token, user_id: current_user.id.to_s }
+    render json: { token: helpers.campanile_user_token, user_id: current_user.id.to_s }
   end
 end

@@ -30,9 +30,9 @@ export default class extends BridgeComponent {
   async hand() {
     if (document.documentElement.hasAttribute("data-turbo-preview")) return;
     try {
-      const answer = await fetch(this.srcValue, { cache: "no-store", signal: AbortSignal.timeout(5000) });
+      const answer = await fetch(this.srcValue, { method: "POST", signal: AbortSignal.timeout(5000) });
       if (!answer.ok) return; // 401: nobody is signed in
-      const { user_token: userToken, user_id: userID } = await answer.json();
+      const { token: userToken, user_id: userID } = await answer.json();
       if (this.element.isConnected) this.send("connect", { userToken, userID });
     } catch (error) {
       console.warn("There is no user token for the app.", error);

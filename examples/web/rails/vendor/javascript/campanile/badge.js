@@ -1,0 +1,224 @@
+// <campanile-badge> and [data-notification-badge]: a user's number, live. See docs/realtime-pages.md.
+
+const none = { count: 0 };
+const feeds = new Map();
+
+function ownerOf(token) {
+	try {
+		return JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).sub;
+	} catch {
+		return token;
+	}
+}
+
+async function post(address, bearer) {
+	const to = new URL(address, document.baseURI);
+	const headers = bearer ? { authorization: `Bearer ${bearer}` } : {};
+	const csrf = to.origin === origin && document.querySelector("meta[name=csrf-token]");
+	if (csrf) headers["x-csrf-token"] = csrf.content;
+	let status = 0;
+	const grant = await fetch(to, { method: "POST", headers })
+		.then((answer) => (status = answer.status) < 300 && answer.json())
+		.catch(() => {});
+	return { ...grant, status };
+}
+
+function makeFeed(address) {
+	const listeners = new Set();
+	let owner, token, tokenSrc, spare, url, source, timer, ending, failures, lastID, badge;
+	const isOpen = () => source?.readyState === 1;
+	const subscribe = ({ names }) => names.forEach((name) => source?.addEventListener(name, hear));
+
+	async function open() {
+		close();
+		if (token === null) return;
+		const used = token;
+		const mine = (url = new URL(address));
+		const query = url.searchParams;
+		if (used || tokenSrc) {
+			// The page's own server knows who is signed in, also when the token of the page has ended.
+			let grant = tokenSrc ? await post(tokenSrc, used) : { token: used };
+			const fresh = grant.token;
+			const isUsers = !tokenSrc || fresh?.includes(".");
+			// Logs must not find a user's token in an address.
+			if (isUsers && mine === url) grant = await post(new URL("/stream_tokens", url), fresh);
+			if (mine !== url) return;
+			if (!grant.token) {
+				if (token !== used) return open();
+				if (grant.status === 401 && spare) [token, spare] = [spare, token];
+				return wait(grant.status);
+			}
+			spare = used;
+			if (used && isUsers && ownerOf(fresh) !== owner) {
+				tell("clear", none);
+				[owner, lastID] = [ownerOf(fresh), ""];
+			}
+			query.set("access_token", grant.token);
+		}
+		if (lastID) query.set("last_event_id", lastID);
+		source = new EventSource(url, { withCredentials: !query.has("access_token") });
+		source.onerror = () => wait(0);
+		listeners.forEach(subscribe);
+	}
+
+	function hear({ type, data, lastEventId }) {
+		if (type === "open") {
+			badge = null; // each connection counts anew
+			return tell(type, !!lastID);
+		}
+		failures = 0;
+		lastID = lastEventId;
+		const value = JSON.parse(data);
+		if (type !== "badge" || !(value.version <= badge?.version)) tell(type, value);
+	}
+
+	function tell(name, data, to = listeners) {
+		if (data.count >= 0) {
+			badge = data;
+			navigator.setAppBadge?.(data.count).catch(() => {});
+		}
+		for (const { names, listener } of [...to]) if (names.includes(name)) listener(name, data);
+	}
+
+	function wait(status) {
+		// The browser mends a broken connection, not a refused one.
+		if (!(source?.readyState < 2)) timer = setTimeout(open, Math.random() * Math.min(60_000, 1000 * 2 ** failures++));
+		tell("wait", status);
+	}
+
+	function close() {
+		clearTimeout(timer);
+		source?.close();
+		timer = url = source = null;
+	}
+
+	function join(given, givenSrc, one) {
+		listeners.add(one);
+		const whose = ownerOf(given) || givenSrc;
+		// Another user's counts at once, a fresh one when needed, null is nobody's.
+		if (owner === undefined || given === null || (whose && whose !== owner)) {
+			if (owner !== undefined) tell("clear", none);
+			[owner, token, tokenSrc, spare, lastID, failures] = [whose, given, givenSrc, "", "", 0];
+			open();
+		} else {
+			tokenSrc = givenSrc || tokenSrc;
+			if (given && given !== token) {
+				token = given;
+				if (timer) open();
+			}
+		}
+		subscribe(one);
+		if (isOpen()) tell("open", false, [one]);
+		else lastID = ""; // it missed more
+		if (badge?.version >= 0) tell("badge", badge, [one]);
+		return () => {
+			if (!listeners.delete(one)) return;
+			// Turbo replaces elements.
+			clearTimeout(ending);
+			ending = setTimeout(() => listeners.size || (close(), feeds.delete(address)), 1000);
+		};
+	}
+
+	return { isOpen, open, close, join };
+}
+
+export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
+	const address = new URL(src, document.baseURI).href;
+	if (!feeds.has(address)) feeds.set(address, makeFeed(address));
+	return feeds.get(address).join(token, tokenSrc, { listener, names: ["open", "wait", "clear", ...names] });
+}
+
+const openAll = (isDoubted) => feeds.forEach((feed) => (isDoubted || !feed.isOpen()) && feed.open());
+let hiddenAt = 0;
+addEventListener("visibilitychange", () => {
+	if (document.hidden) hiddenAt = Date.now();
+	else openAll(Date.now() - hiddenAt > 30_000); // ms
+});
+addEventListener("online", openAll);
+addEventListener("pagehide", () => feeds.forEach((feed) => feed.close()));
+addEventListener("pageshow", ({ persisted }) => persisted && openAll());
+
+const attributes = ["src", "token", "token-src", "notification-badge"];
+const followed = new Map(); // by element
+const data = (name) => `data-${name}`;
+const option = (node, name) => (node.pill && node.getAttribute(name)) || node.getAttribute(data(name)) || "";
+
+function conceal(node, isEmpty) {
+	node.classList.toggle("hidden", (node.hidden = isEmpty));
+}
+
+function draw(node, count) {
+	const most = option(node, "max") || 9;
+	const label = option(node, "label") || `{count} unread notification${count === 1 ? "" : "s"}`;
+	node.textContent = count > most ? `${most}+` : count || "";
+	conceal(node, !count);
+	node.dataset.count = count;
+	node.role = "img";
+	node.ariaLabel = label.replace("{count}", count);
+}
+
+function show(node, detail) {
+	draw(node, detail.count);
+	node.dispatchEvent(new CustomEvent("campanile:badge", { bubbles: true, detail }));
+}
+
+function follow(node) {
+	const before = followed.get(node);
+	const [src, token, tokenSrc, value] = attributes.map((name) => option(node, name));
+	const address = src || value || "/badge/stream";
+	const given = [address, token, tokenSrc].join();
+	const isSame = before?.address === address;
+	if (node.isConnected && before?.given === given) return;
+	before?.end();
+	followed.delete(node);
+	if (!node.isConnected) return;
+	if (before && !isSame) show(node, none);
+	// The bare attribute is a page's own.
+	if (!(isSame || src || value || token || tokenSrc || node.pill)) return;
+	conceal(node, !parseInt(node.textContent));
+	const by = token || tokenSrc || !isSame ? token : null;
+	const one = { address, given, count: isSame ? before.count : undefined };
+	followed.set(node, one);
+	one.end = listen(address, { token: by, tokenSrc }, ["badge"], (_, badge) => {
+		if (badge.count >= 0) {
+			one.count = badge.count;
+			show(node, badge);
+		};
+	});
+}
+
+// Turbo 8 refreshes a page by making its elements what the server printed, which knows no number or an older one.
+addEventListener("turbo:morph-element", ({ target }) => {
+	const one = followed.get(target);
+	if (!one) return;
+	if (!target.pill && !target.hasAttribute(data("notification-badge"))) {
+		one.end(); // it was taken for another element
+		followed.delete(target);
+	} else if (one.count >= 0) draw(target, one.count);
+	else conceal(target, !parseInt(target.textContent));
+});
+
+const sheet = new CSSStyleSheet();
+sheet.replaceSync(`:host{display:inline-block;padding:0 .5em;border-radius:1em;background:#d92d20;color:#fff;font:600 .8em/1.5 system-ui}:host([hidden]){display:none!important}`);
+
+customElements.define("campanile-badge", class extends HTMLElement {
+	static observedAttributes = attributes;
+	pill = Object.assign(this.attachShadow({ mode: "open" }), { adoptedStyleSheets: [sheet] });
+	constructor() {
+		super();
+		this.pill.append(document.createElement("slot"));
+	}
+	connectedCallback() { follow(this); }
+	disconnectedCallback() { follow(this); }
+	attributeChangedCallback() { follow(this); }
+});
+
+function scan() {
+	[...followed.keys(), ...document.querySelectorAll("[data-notification-badge]")].forEach(follow);
+	const node = document.querySelector("campanile-badge[document-title]");
+	if (!node) return;
+	const title = (node.hidden ? "" : `(${node.textContent}) `) + document.title.replace(/^\(\d+\+?\) /, "");
+	if (title !== document.title) document.title = title;
+}
+new MutationObserver(scan).observe(document, { childList: true, subtree: true, attributeFilter: attributes.map(data) });
+scan();
