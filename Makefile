@@ -31,7 +31,7 @@ setup: ## Install the system packages that are missing, and check that Swift is 
 setup-unit: ## Install what the Swift tests need beside: PostgreSQL
 	@SWIFT="$(SWIFT)" scripts/setup.sh unit
 
-setup-tests: ## Install what the tests need beside: Chromium, Rails' client of ActionCable, nginx, Caddy, PostgreSQL, Prometheus
+setup-tests: ## Install what the tests need beside: Chromium, Rails, nginx, Caddy, PostgreSQL, Prometheus
 	@SWIFT="$(SWIFT)" scripts/setup.sh tests
 
 build: setup ## Build the release binary
@@ -224,9 +224,10 @@ bench-short: ## Show that the benchmark runs, with the debug binary; judges no f
 	@python3 bench/retention.py --short --binary "$(DEBUG)" --results .build/bench-retention-short.md
 
 browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
-	@echo "==> browser: stock clients: Rails' ActionCable and EventSource in Chromium, curl, Python's websockets"
+	@echo "==> browser: stock clients: Rails' ActionCable, Turbo 7.1 and EventSource in Chromium, curl, Python's websockets"
 	@$(PYTHON) -m pytest contract/stock_clients.py --binary "$(DEBUG)"
-	@echo "==> browser: the pieces for pages, what the documentation shows, and pages and the console of a server that is killed and restarted"
+	@echo "==> browser: the pieces for pages, what the documentation shows, the Rails example, and pages and the console of a server"; \
+	echo "    that is killed and restarted"
 	@$(PYTHON) -m pytest browser --binary "$(DEBUG)"
 
 # A must that is missed doesn't keep the others from being measured.

@@ -5,7 +5,7 @@ import pytest
 
 from fake_server import ASSETS
 from harness import HarnessError, serving
-from world import World, page_server
+from world import World, page_server, plain_server
 
 
 def pytest_addoption(parser):
@@ -22,8 +22,11 @@ def complaints(request):
 
 @pytest.fixture(scope="session")
 def kept_world(binary, browser):
-    with page_server() as origin, serving(binary, {"CAMPANILE_CONSOLE": "true", "CAMPANILE_ALLOWED_ORIGINS": origin}) as campanile:
-        yield World(campanile, browser, origin)
+    with page_server() as origin, plain_server() as plain:
+        settings = {"CAMPANILE_CONSOLE": "true", "CAMPANILE_ALLOWED_ORIGINS": f"{origin},{plain.address}"}
+        with serving(binary, settings) as campanile:
+            plain.handler.campanile = f"http://127.0.0.1:{campanile.port}"
+            yield World(campanile, browser, origin, plain.address)
 
 
 @pytest.fixture

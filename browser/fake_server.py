@@ -10,7 +10,7 @@ import sys
 import threading
 from urllib.parse import parse_qs, urlsplit
 
-from harness.turbo import turbo_file
+from harness.hotwire import turbo_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 ASSETS = HERE.parent / "Sources" / "CampanileServer" / "web"

@@ -1,13 +1,10 @@
 """Tests: pages of another origin that show one user's number."""
 import json
-import pathlib
 from urllib.parse import urlencode
 
 import pytest
 
 from world import AWAY, REFUSED, USER, badge_is
-
-PLAIN = pathlib.Path(__file__).resolve().parent.parent / "examples/web/plain"
 
 
 def test_a_post_moves_the_badge_of_every_page(world):
@@ -85,16 +82,36 @@ def test_a_page_without_a_right_to_it_shows_nothing(world):
 
 
 def test_the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world):
-    html = (PLAIN / "index.html").read_text().replace("http://localhost:3001", world.server)
-    script = '<script type="module" src="/native-app.js"></script>'
-    assert html.count(world.server) == 1 and script in html
-    html = html.replace(script, f'<script type="module">{(PLAIN / "native-app.js").read_text()}</script>')
     shown = "getComputedStyle(document.querySelector('.native-back')).display"
     for native, agent in ((False, "Mozilla/5.0 Safari/605"), (True, "Mozilla/5.0 Shop/1.0; Hotwire Native iOS; Turbo Native iOS;")):
-        page = world.open(f"{world.origin}/pages/live.js")
+        page = world.browser.page()
+        world.pages.append(page)
         page.call("Network.setUserAgentOverride", userAgent=agent)
-        page.go(f"{world.origin}/pages/live.js")  # for its origin; the page is written in its place
-        page.evaluate(f"(() => {{ document.open(); document.write({json.dumps(html)}); document.close(); }})()")
+        page.go(f"{world.plain}/resources")
         page.wait(f"sessionStorage.getItem('campanile.native') === '{json.dumps(native)}'")
         page.wait(f"({shown} === 'none') === {json.dumps(native)} && {shown} !== ''")
         assert page.evaluate("document.documentElement.classList.contains('native-app')") is native
+
+
+def test_the_examples_page_has_turbo_and_proposes_its_visits_to_an_app(world):
+    """What Hotwire Native looks for in a page: `Turbo`, when it tells of its load, with an adapter that the app gives it."""
+    page = world.browser.page()
+    world.pages.append(page)
+    page.before_load("""window.proposed = [];
+      addEventListener("turbo:load", () => {
+        Turbo.registerAdapter({ visitProposedToLocation: (location) => proposed.push(location.pathname), pageInvalidated() {} });
+        window.isReady = true;
+      }, { once: true })""")
+    page.go(f"{world.plain}/")
+    page.wait("window.isReady")
+    page.click("a[href='/resources']")
+    page.wait("proposed.length === 1")
+    assert page.evaluate("proposed") == ["/resources"] and page.evaluate("location.pathname") == "/"
+
+
+def test_a_visit_of_turbos_to_the_examples_page_needs_no_new_document(world):
+    page = world.open(f"{world.plain}/")
+    page.evaluate("window.isTheSame = true; document.querySelector('h1').append(' before')")
+    page.click("a[href='/resources']")
+    page.wait("location.pathname === '/resources' && document.querySelector('h1').textContent === 'Shop'")
+    assert page.evaluate("isTheSame")

@@ -1,6 +1,6 @@
 """Tests: examples/web/rails in a real Rails 6.1 with Turbo 7.1 itself, in Chromium, against a real server that also stops and hangs.
 
-Debian's packages: ruby-railties, puma, ruby-jwt. Debian's Rails is older than the example's, and neither Debian nor PyPI has
+Debian's packages: ruby-railties, ruby-actioncable, puma, ruby-jwt. Debian's Rails is older than the example's, and neither Debian nor PyPI has
 importmap-rails, turbo-rails, Stimulus and the bridge: browser/rails says what stands for them. The example's own files run unchanged.
 """
 import contextlib
@@ -15,12 +15,15 @@ import time
 import pytest
 
 from harness import JWT_SECRET, HarnessError, children, die_with_parent, free_port, serving, temporary_folder
-from harness.turbo import turbo_file
+from harness.documents import documented
+from harness.hotwire import action_cable_file, turbo_file
 from world import AWAY, REFUSED
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = HERE.parent / "examples/web/rails"
 PIECES = HERE.parent / "Sources/CampanileServer/web"
+CABLE = HERE.parent / "contract/stock_clients/page.js"   # turbo-rails' element, made again
+SIGNING_KEY = "a signing key that is shared with Rails"
 START_SECONDS = 120
 # Turbo 7.1 gives the style of its progress bar no nonce, and the example's policy refuses it.
 PROGRESS_BAR = "Applying inline style"
@@ -45,11 +48,23 @@ def assemble(folder):
     shutil.copy(HERE / "pages/bridge.js", assets / "@hotwired--hotwire-native-bridge.js")
     shutil.copy(turbo_file(), assets / "turbo.js")
     pages.mkdir()
-    shutil.copy(HERE / "pages/stimulus.js", pages)
+    for script in (HERE / "pages/stimulus.js", HERE / "rails/documented.js", CABLE):
+        shutil.copy(script, pages)
+    shutil.copy(action_cable_file(), pages / "action_cable.js")
+    (folder / "app/views/layouts/documented.html.erb").write_text(documented_layout())
     # A browser asks for it by itself, and an answer of the app's would bring the session's cookie as it was before a sign-in.
     shutil.copy(HERE / "pages/icon.svg", folder / "public/favicon.ico")
     (folder / "public/stylesheets").mkdir()
     (folder / "public/stylesheets/app.css").write_text("body { font-family: system-ui }\n")
+
+
+def documented_layout():
+    """The layout of docs/realtime-pages.md, with the scripts of a page and a badge controller."""
+    scripts = "".join(f'<script src="{path}"></script>' for path in ("/assets/turbo.js", "/pages/action_cable.js", "/pages/page.js"))
+    text, span = documented("erb", "Rails with Turbo"), '<span id="notification-badge-count">'
+    assert text.count("<head>") == text.count(span) == 1
+    text = text.replace("<head>", f'<!doctype html>\n<head>{scripts}<script type="module" src="/pages/documented.js"></script>')
+    return text.replace(span, f'{span[:-1]} data-controller="badge">') + "<%= yield %>\n</body>\n"
 
 
 @contextlib.contextmanager
@@ -57,7 +72,7 @@ def rails(folder, port, campanile, environment):
     """The app, served by Puma."""
     wanted = {
         "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "RAILS_ENV": "production",
-        "CAMPANILE_URL": campanile, "CAMPANILE_JWT_SECRET": JWT_SECRET, **environment}
+        "CAMPANILE_URL": campanile, "CAMPANILE_JWT_SECRET": JWT_SECRET, "SIGNED_STREAM_KEY": SIGNING_KEY, **environment}
     log = folder / "puma.log"
     with open(log, "wb") as output:
         process = subprocess.Popen(
@@ -93,20 +108,26 @@ class Shop:
         self.key = campanile.producer_key("shop")
         self.pages, self.users, self.is_stopped = [], 0, False
 
-    def signed_in(self, unread=0):
-        """A new user with so many notifications, and a page of a native app where they are signed in, before the first visit."""
+    def new_user(self, unread=0):
         self.users += 1
         self.user = f"user-{self.users}"
         for _ in range(unread):
             self.post()
+
+    def signed_in(self, unread=0):
+        """A new user with so many notifications, and a page of a native app where they are signed in, before the first visit."""
+        self.new_user(unread)
         page = self.browser.page()
         self.pages.append(page)
         page.call("Network.setUserAgentOverride", userAgent=NATIVE)
         page.call("Network.clearBrowserCookies")
         page.before_load(AT_ONCE)
         page.go(f"{self.address}/signed_out")
-        page.evaluate(f"fetch('/session', {{ method: 'POST', body: new URLSearchParams({{ user_id: '{self.user}' }}) }}).then(() => 0)")
+        self.sign_in(page)
         return page
+
+    def sign_in(self, page):
+        page.evaluate(f"fetch('/session', {{ method: 'POST', body: new URLSearchParams({{ user_id: '{self.user}' }}) }}).then(() => 0)")
 
     def post(self):
         answer = self.campanile.connection().request(
@@ -120,6 +141,11 @@ class Shop:
     def hang(self):
         self.campanile.process.send_signal(signal.SIGSTOP)
         self.is_stopped = True
+        # Each thread stops when it next runs.
+        tasks, deadline = pathlib.Path(f"/proc/{self.campanile.process.pid}/task"), time.monotonic() + 20
+        while any((task / "stat").read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.iterdir()):
+            assert time.monotonic() < deadline, "the server doesn't stop"
+            time.sleep(0.01)
 
     def go_on(self):
         if self.is_stopped:
@@ -138,7 +164,10 @@ class Shop:
 def shop_with(binary, browser, **environment):
     port = free_port()
     address = f"http://127.0.0.1:{port}"
-    with temporary_folder("campanile-rails-") as name, serving(binary, {"CAMPANILE_ALLOWED_ORIGINS": address}) as campanile:
+    settings = {
+        "CAMPANILE_ALLOWED_ORIGINS": address,
+        "CAMPANILE_CABLE_SIGNED_STREAM_KEY": SIGNING_KEY, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"}
+    with temporary_folder("campanile-rails-") as name, serving(binary, settings) as campanile:
         folder = pathlib.Path(name)
         assemble(folder)
         with rails(folder, port, f"http://127.0.0.1:{campanile.port}", environment):
@@ -231,7 +260,7 @@ def test_while_campanile_hangs_the_page_is_painted_and_runs_its_own_javascript(s
     page.wait("window.runs === \"the app's own JavaScript\"")
     page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
     assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
-    assert page.evaluate(f"{HEARD}.length === 0")
+    assert page.evaluate(HEARD) == []
     shop.go_on()
     page.wait(is_live("3"), 60)
     assert page.evaluate(HEARD) == [3]
@@ -300,3 +329,31 @@ def test_a_token_that_ends_is_renewed_without_a_visit_also_after_the_page_was_hi
         assert tokens and all("access_token=cms_" in one for one in tokens), "a user token stands in no address"
         shop.close(complaints)
 
+
+def test_the_documented_layout_keeps_its_number_over_visits_and_a_morph_and_belongs_to_its_user(shop):
+    page = shop.signed_in(unread=3)
+    node = "document.getElementById('notification-badge-count')"
+    page.go(f"{shop.address}/documented/orders")
+    page.evaluate(f"void (window.kept = {node})")
+    for number in (1, 2, 3):
+        page.wait(f"rendered.length >= {number}", what="the present badge from the cable")
+        page.wait(f"posted.length >= {number}")
+        assert page.evaluate(f"kept === {node} && {node}.textContent") == "3"
+        if number < 3:
+            visit(page, f"/documented/orders/{number}")
+    assert page.evaluate("posted") == [3, 3, 3], "three visits at 3 tell the app 3 each and never 0"
+    page.evaluate((HERE / "pages/morph.js").read_text() + "; 0")
+    page.evaluate("""fetch(location.href).then((answer) => answer.text()).then((text) => {
+      morphBody(new DOMParser().parseFromString(text, "text/html").body.innerHTML.replace(">3</span>", "></span>")); })""")
+    assert page.evaluate(f"kept === {node} && {node}.textContent") == "3" and page.evaluate("posted") == [3, 3, 3]
+    shop.post()
+    page.wait(f"{node}.textContent === '4'")
+    shop.read_all()
+    page.wait(f"{node}.textContent === '0'")
+    assert page.evaluate("posted") == [3, 3, 3, 4, 0]
+    # Somebody else signs in without a document being loaded.
+    shop.new_user(unread=1)
+    shop.sign_in(page)
+    visit(page, "/documented/home")
+    assert page.evaluate(f"kept !== {node} && {node}.textContent") == "1"
+    page.wait("posted.at(-1) === 1")

@@ -5,7 +5,10 @@ import json
 import pathlib
 import threading
 import time
+from types import SimpleNamespace
 from urllib.parse import urlencode
+
+from harness.hotwire import plain_example
 
 HERE = pathlib.Path(__file__).resolve().parent
 USER, OPERATOR = "alice", "nora"
@@ -40,11 +43,22 @@ def page_server():
         server.shutdown()
 
 
+@contextlib.contextmanager
+def plain_server():
+    """The server of examples/web/plain, on another port than its own; `handler.campanile` is the address of Campanile."""
+    handler = type("Handler", (plain_example()["Handler"],), {"log_message": lambda *_: None})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        yield SimpleNamespace(address=f"http://127.0.0.1:{server.server_address[1]}", handler=handler)
+        server.shutdown()
+
+
 class World:
     """The server, its users' credentials, and the browser."""
 
-    def __init__(self, campanile, browser, origin):
-        self.campanile, self.browser, self.origin = campanile, browser, origin
+    def __init__(self, campanile, browser, origin, plain):
+        self.campanile, self.browser, self.origin, self.plain = campanile, browser, origin, plain
         self.server = f"http://127.0.0.1:{campanile.port}"
         self.key, self.token = campanile.producer_key("console"), campanile.user_token(USER)
         self.operate_key = campanile.command("keys", "create", OPERATOR, "--operate")[1]

@@ -105,8 +105,8 @@ class Shell:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.lines = queue.Queue()
         threading.Thread(target=self._read, daemon=True).start()
-        # An answer of 4xx or 5xx must fail, whatever the document prints of it.
-        self._write("curl() { command curl --fail-with-body \"$@\"; }\n")
+        # An answer of 4xx or 5xx must fail, whatever the document prints of it. A command may say so itself, with -f.
+        self._write("curl() { case \" $*\" in *' -f'*) command curl \"$@\";; *) command curl --fail-with-body \"$@\";; esac; }\n")
 
     def _read(self):
         for line in self.process.stdout:

@@ -1,9 +1,8 @@
-"""Clients that nobody here wrote, against the streams: Rails' own @rails/actioncable and EventSource in Chromium, curl -N,
+"""Clients that nobody here wrote, against the streams: Rails' own @rails/actioncable, Turbo 7.1 and EventSource in Chromium, curl -N,
 and Python's websockets.
 
 Names are signed by Rails' own MessageVerifier. Debian's packages: ruby-actioncable, ruby-activesupport, chromium, curl.
-Turbo's JavaScript isn't in Debian: what it documents of <turbo-stream-source> and of the action `update` is made again in
-stock_clients/page.js.
+Turbo comes out of a wheel (examples/web/plain/serve.py); stock_clients/page.js says what of newer versions is made again.
 """
 import json
 import subprocess
@@ -14,12 +13,15 @@ import websockets.exceptions
 
 from harness import serving
 from harness.documents import documented
-from stock_world import WAIT_SECONDS, Cable, Curl, Pages, World, carries, signed
+from stock_world import HERE, WAIT_SECONDS, Cable, Curl, Pages, World, carries, signed
 
 SIGNING_KEY, SECRET_KEY_BASE = "a signing key that is shared with Rails", "0123456789abcdef" * 8
 RECONNECT_SECONDS = 90   # Rails' client notices a dead connection after 6 to 18 s, and tries again later and later
+# What a browser says of what a content security policy refuses: a connection, and the icon and Turbo's style of a test's page.
+REFUSED_BY_POLICY = ("Content Security Policy", "violates the document's")
 TURBO = {"channel": "Turbo::StreamsChannel"}
-BADGE = "document.getElementById('notification-badge-count').textContent"
+BADGE_NODE = "document.getElementById('notification-badge-count')"
+BADGE = f"{BADGE_NODE}.textContent"
 
 pytestmark = pytest.mark.needs("ruby", "curl", "chromium")
 
@@ -37,7 +39,8 @@ def world(request, binary, browser, pages):
     with serving(binary, {"CAMPANILE_ALLOWED_ORIGINS": pages.address, **(marker.args[0] if marker else {})}) as server:
         world = World(server, browser, pages)
         yield world
-        world.close()
+        refused, pages.policy = (REFUSED_BY_POLICY if pages.policy else ()), None
+        world.close(refused)
 
 
 # --- Rails' @rails/actioncable in Chromium
@@ -209,11 +212,10 @@ def test_rails_client_without_a_token_is_turned_away(world):
     assert page.evaluate("one.confirmed === 0 && consumer.connection.monitor.isRunning() === false"), "it must not try again"
 
 
-# What stands for the imports of a documented snippet: Rails' own script, and what Turbo does with a message.
+# What stands for the imports of a documented snippet: Rails' own script, and Turbo's.
 IMPORTED = {
     'import { createConsumer } from "@rails/actioncable";': "const { createConsumer } = ActionCable;",
-    'import { Turbo } from "@hotwired/turbo-rails";':
-        "const Turbo = { renderStreamMessage(message) { rendered.push(message); renderStream(message); } };",
+    'import { Turbo } from "@hotwired/turbo-rails";': "",
     '"wss://push.example.com/cable"': "{cable}",
 }
 
@@ -227,22 +229,92 @@ def test_the_documented_consumer_shows_the_badge_after_every_visit(world):
     alice, bob = signed("key", SIGNING_KEY, "notifications:alice", "notifications:bob")
     page = world.page()
     page.evaluate(f"visit('{alice}')")
-    page.evaluate(f"window.rendered = []; (() => {{ {snippet} }})()")
+    page.evaluate(f"(() => {{ {snippet} }})()")
     page.wait(text_is("0"), what="the present badge")
     world.post("alice")
     page.wait(text_is("1"))
-    assert page.evaluate(f"visit('{alice}')") == "1", "the page of a visit shows the number at once"
+    page.evaluate(f"visit('{alice}')")
+    page.wait(text_is("1"), what="the number on the page of a visit, of which the server says nothing")
     world.post("alice")
     page.wait(text_is("2"))
     # Somebody else signed in without a page being loaded: the number before is nobody's business.
-    assert page.evaluate(f"rendered.length = 0, visit('{bob}')") == ""
+    page.evaluate("void (rendered.length = 0)")
+    assert page.evaluate(f"visit('{bob}')") == ""
     page.wait(text_is("0"))
     world.post("alice")
     world.post("bob")
     page.wait(text_is("1"))
     assert not page.evaluate("rendered.some((message) => /[23]</.test(message))"), page.evaluate("rendered")
     # And nobody is signed in.
+    page.evaluate("void (rendered.length = 0)")
     assert page.evaluate("visit('')") == ""
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))).then(() => 0)")
+    assert page.evaluate(f"{BADGE} === '' && rendered.length === 0")
+
+
+# --- Turbo in Chromium, with turbo-rails' element for the cable
+
+VISIT = """new Promise((done) => {{ addEventListener("turbo:load", done, {{ once: true }}); Turbo.visit("{}"); }}).then(() => 0)"""
+
+
+def layout(world, user, signed_name, printed):
+    """The documented layout as turbo-rails renders it, around the test's own head."""
+    text = (HERE / "stock_clients/page.html").read_text(encoding="utf-8")
+    address = f'<meta name="action-cable-url" content="{world.cable}">'
+    source = f'<turbo-cable-stream-source channel="Turbo::StreamsChannel" signed-stream-name="{signed_name}"></turbo-cable-stream-source>'
+    body = f'<div id="badge-{user}" data-turbo-permanent>{source}<span id="notification-badge-count">{printed}</span></div>'
+    return text.replace("</head>", f"{address}</head>").replace('<span id="notification-badge-count"></span>', body)
+
+
+@with_key
+def test_the_documented_layout_keeps_its_number_over_visits_and_belongs_to_its_user(world, pages):
+    alice, bob = signed("key", SIGNING_KEY, "notifications:alice", "notifications:bob")
+    world.post("alice")
+    pages.made.update({"/alice.html": layout(world, "alice", alice, "1"), "/bob.html": layout(world, "bob", bob, "0")})
+    page = world.page("/alice.html")
+    page.wait("rendered.length >= 1", what="the present badge of the first page")
+    world.post("alice")
+    page.wait(text_is("2"))
+    page.evaluate(f"void (window.kept = {BADGE_NODE})")
+    for number in (1, 2):
+        page.evaluate("void (rendered.length = 0)")
+        page.evaluate(VISIT.format(f"/alice.html?visit={number}"))
+        assert page.evaluate(f"kept === {BADGE_NODE} && {text_is('2')}"), "Turbo kept the element, and no older number is shown"
+        page.wait("rendered.length >= 1", what="the present badge of a visit")
+        assert page.evaluate(text_is("2"))
+    page.evaluate("void (rendered.length = 0)")
+    page.evaluate(VISIT.format("/bob.html"))
+    assert page.evaluate(f"kept !== {BADGE_NODE} && {text_is('0')}")
+    world.post("alice")
+    world.post("bob")
+    page.wait(text_is("1"))
+    assert not page.evaluate("rendered.some((message) => /[23]</.test(message))"), page.evaluate("rendered")
+
+
+# --- pages with a content security policy
+
+def hears(page, world):
+    """(whether the cable, whether the stream is let through by the page's policy)."""
+    page.evaluate("""window.refused = [];
+      document.addEventListener("securitypolicyviolation", ({ effectiveDirective, blockedURI }) => refused.push([effectiveDirective, blockedURI]))""")
+    subscribe(world, page, signed("key", SIGNING_KEY, "notifications:alice")[0])
+    url = f"{world.address}/badge/stream?access_token={world.stream_token('alice')}"
+    page.evaluate(f"void (window.two = listen({json.dumps(url)}, 'badge'))")
+    connections = "refused.filter(([directive]) => directive === 'connect-src').map(([, address]) => new URL(address).protocol)"
+    page.wait(f"(one.confirmed > 0) + (two.opened > 0) + new Set({connections}).size === 2", what="both to be open or refused")
+    return page.evaluate("[one.confirmed > 0, two.opened > 0]")
+
+
+@with_key
+@pytest.mark.parametrize(("without", "expected"), [
+    ("", [True, True]), ("wss://push.example.com", [False, True]), ("https://push.example.com wss://push.example.com", [False, False]),
+], ids=["documented", "the origin alone", "self alone"])
+def test_the_documented_policy_lets_cable_and_stream_through_and_less_does_not(world, pages, without, expected):
+    header = documented("text", "Content security policy").strip().removeprefix("Content-Security-Policy: ")
+    assert without in header
+    policy = header.replace(without, "") if without else header
+    pages.policy = policy.replace("https://push.example.com", world.address).replace("wss://push.example.com", world.address.replace("http", "ws"))
+    assert hears(world.page(), world) == expected
 
 
 # --- EventSource in Chromium

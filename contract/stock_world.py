@@ -1,7 +1,6 @@
 """What stock_clients.py needs around its tests: a server, pages on another origin, names signed by Rails, and the clients
 that are programs or libraries."""
 import functools
-import glob
 import http.server
 import json
 import pathlib
@@ -9,46 +8,49 @@ import queue
 import subprocess
 import threading
 import time
+from urllib.parse import parse_qs, urlsplit
 
 from websockets.sync.client import connect
 
 from harness import HarnessError
+from harness.hotwire import action_cable_file, turbo_file
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
 
-RAILS_SCRIPT = "/usr/share/rubygems-integration/all/gems/actioncable-*/app/assets/javascripts/action*cable*.js"
 WAIT_SECONDS = 20
 # A browser writes on its console that a connection broke, and can't be kept from it.
 BROKEN = ("WebSocket connection to", "Failed to load resource", "ERR_")
 
 
-def rails_script():
-    found = sorted(glob.glob(RAILS_SCRIPT))
-    if not found:
-        raise HarnessError("Rails' @rails/actioncable isn't there: apt-get install ruby-actioncable")
-    return found[-1]
-
-
 class Pages:
     """The pages' own server, on another origin than campanile, as the Rails app is."""
 
-    FILES = {"/page.html": "text/html", "/page.js": "text/javascript", "/action_cable.js": "text/javascript"}
+    TYPES = {".html": "text/html", ".js": "text/javascript"}
 
     def __init__(self):
-        script = rails_script()
+        scripts = {"/action_cable.js": action_cable_file(), "/turbo.js": turbo_file()}
+        self.made = made = {}   # path -> text that a test wants to be served
+        self.policy = None      # the pages' content security policy
+        pages = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
             def do_GET(self):
-                kind = Pages.FILES.get(self.path)
-                if kind is None:
+                target = urlsplit(self.path)
+                kind = Pages.TYPES.get(pathlib.Path(target.path).suffix)
+                file = scripts.get(target.path) or HERE / "stock_clients" / target.path[1:]
+                if kind is None or not (target.path in made or file.is_file()):
                     self.send_error(404)
                     return
-                path = script if self.path == "/action_cable.js" else HERE / "stock_clients" / self.path[1:]
-                content = pathlib.Path(path).read_bytes()
+                text = made.get(target.path) or file.read_text(encoding="utf-8")
+                # Whose page it is; a visit of Turbo's brings another user's.
+                name = parse_qs(target.query).get("name", [""])[0]
+                content = text.replace('<meta name="badge-stream" content="">', f'<meta name="badge-stream" content="{name}">').encode()
                 self.send_response(200)
                 self.send_header("Content-Type", f"{kind}; charset=utf-8")
                 self.send_header("Content-Length", str(len(content)))
+                if pages.policy:
+                    self.send_header("Content-Security-Policy", pages.policy)
                 self.end_headers()
                 self.wfile.write(content)
 
@@ -77,8 +79,8 @@ class World:
         self.cable = f"ws://127.0.0.1:{server.port}/cable"
         self.opened = []
 
-    def page(self):
-        page = self.browser.page(f"{self.pages.address}/page.html")
+    def page(self, path="/page.html"):
+        page = self.browser.page(f"{self.pages.address}{path}")
         self.opened.append(page)
         return page
 
@@ -108,10 +110,10 @@ class World:
             self.server.command("notify", user, title, "World")
         self.server.start()
 
-    def close(self):
+    def close(self, expected=()):
         complaints = []
         for page in self.opened:
-            complaints += page.take_complaints(BROKEN)
+            complaints += page.take_complaints((*BROKEN, *expected))
             page.close()
         assert not complaints, f"the pages complained: {complaints}"
 

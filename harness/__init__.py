@@ -1,7 +1,7 @@
 """What the scripts of contract/, trust/, browser/ and bench/ share: programs as children, a real campanile process and its
-connections, the simulator of Apple and Google, reports; and, imported by their own names, Chromium (`harness.chromium`), PostgreSQL
-(`harness.postgres`), where a server keeps its data (`harness.stores`), nginx (`harness.nginx`), networks whose lines can be cut
-(`harness.network`) and a cluster (`harness.cluster`).
+connections, the simulator of Apple and Google, reports; and, imported by their own names, Chromium (`harness.chromium`), Turbo and Rails'
+client (`harness.hotwire`), PostgreSQL (`harness.postgres`), where a server keeps its data (`harness.stores`), nginx (`harness.nginx`),
+networks whose lines can be cut (`harness.network`) and a cluster (`harness.cluster`).
 
 Each of those folders holds a link to this one, so that a script finds it wherever it is started from. All but
 `harness.chromium` needs nothing but the standard library of Python 3.11, as in Debian 12.

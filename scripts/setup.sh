@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
 # the word `unit` also PostgreSQL, which the Swift tests start; with `tests` also what the other tests need, which is a browser,
-# Rails' own client of ActionCable, and what stands around a server; with `generators` what a generated Ruby client runs on. Asks
+# Rails with Puma, its own client of ActionCable, and what stands around a server; with `generators` what a generated Ruby client runs on. Asks
 # nothing; does nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
 set -euo pipefail
 

@@ -239,3 +239,12 @@ def test_a_page_that_comes_back_from_the_cache_is_right(world):
     world.server.change_unheard(4, 21)
     page.evaluate("dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
     page.wait(text_is("#one", "4"))
+
+
+def test_a_page_may_require_trusted_types(world):
+    world.server.tell(3, 2)
+    policy = '<meta http-equiv="Content-Security-Policy" content="require-trusted-types-for &#39;script&#39;">'
+    world.server.made["/pages/trusted.html"] = PAGE.replace("<script", policy + "<script") % '<campanile-badge id="one"></campanile-badge>'
+    page = world.open("trusted.html")
+    page.wait(text_is("#one", "3"))
+    assert page.evaluate("document.getElementById('one').getBoundingClientRect().width > 0")

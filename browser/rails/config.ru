@@ -1,5 +1,6 @@
 # A small Rails app around the files of examples/web/rails, on Debian's Rails 6.1. rails_example.py puts those files, public/ and this one
 # into a folder. Here stands what the example leaves to the app, and what the gems importmap-rails and turbo-rails would bring.
+require "action_cable/engine"
 require "action_controller/railtie"
 
 class Shop < Rails::Application
@@ -11,6 +12,7 @@ class Shop < Rails::Application
   config.hosts.clear
   config.session_store :cookie_store, key: "shop"
   config.public_file_server.enabled = true
+  config.action_cable.url = "#{ENV.fetch("CAMPANILE_URL").sub(/\Ahttp/, "ws")}/cable"
 end
 
 # importmap-rails: config/importmap.rb, and the tags that its helper renders.
@@ -37,10 +39,16 @@ module RailsGems
 
   # turbo-rails
   def hotwire_native_app? = request.user_agent.to_s.match?(/(Turbo|Hotwire) Native/)
+
+  def turbo_stream_from(name)
+    signed = ActiveSupport::MessageVerifier.new(ENV.fetch("SIGNED_STREAM_KEY"), digest: "SHA256", serializer: JSON).generate(name)
+    content_tag("turbo-cable-stream-source", nil, channel: "Turbo::StreamsChannel", "signed-stream-name": signed)
+  end
 end
 
 Rails.application.routes.append do
   resource :session, only: %i[create destroy]
+  get "documented/*path", to: "pages#documented"
   get "*path", to: "pages#show"
 end
 Shop.initialize!
@@ -55,6 +63,8 @@ class ApplicationController < ActionController::Base
 end
 
 class PagesController < ApplicationController
+  def documented = render(inline: "<p>Page <%= request.path %></p>", layout: "documented")
+
   def show
     render(inline: '<% content_for :title, "Orders" %><% content_for :back, "/home" %><p>Page <%= request.path %></p>', layout: "application")
   end

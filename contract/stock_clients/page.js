@@ -1,51 +1,54 @@
 "use strict";
-// What a page does with stock clients, called by stock_clients.py. `ActionCable` is Rails' own script, untouched.
-// Turbo isn't there: `renderStream` and `<turbo-stream-source>` are made after its documented behaviour.
+// What a page does with stock clients, called by stock_clients.py. `ActionCable` is Rails' own script and `Turbo` is Turbo 7.1.0, both
+// untouched. Two elements are made again from their documentation, around Turbo's own connectStreamSource: <turbo-stream-source>, which
+// came with Turbo 7.2, and <turbo-cable-stream-source>, which is turbo-rails'.
 
 const heard = [];
-
-function renderStream(html) {
-  const holder = document.createElement("template");
-  holder.innerHTML = html;
-  for (const stream of holder.content.querySelectorAll("turbo-stream")) {
-    if (stream.getAttribute("action") !== "update") throw new Error(`unknown action in ${html}`);
-    const template = stream.firstElementChild;
-    if (!(template instanceof HTMLTemplateElement)) throw new Error(`no template first in ${html}`);
-    // A missing target is passed over in silence.
-    document.getElementById(stream.getAttribute("target"))?.replaceChildren(template.content.cloneNode(true));
-  }
-}
+// Each message that Turbo renders.
+const rendered = [];
+addEventListener("turbo:before-stream-render", ({ target }) => rendered.push(target.outerHTML));
 
 customElements.define("turbo-stream-source", class extends HTMLElement {
   connectedCallback() {
     const src = this.getAttribute("src");
     this.source = /^wss?:/.test(src) ? new WebSocket(src) : new EventSource(src);
-    // Only messages without a name are listened to, and only text counts.
-    this.source.addEventListener("message", ({ data }) => {
-      heard.push(data);
-      if (typeof data === "string") renderStream(data);
-    });
+    this.source.addEventListener("message", ({ data }) => heard.push(data));
+    Turbo.connectStreamSource(this.source);
   }
   disconnectedCallback() {
+    Turbo.disconnectStreamSource(this.source);
     this.source.close();
   }
 });
 
-// A visit as Turbo Drive makes one: the head is merged, the body is another one, and an event says so. Gives the number that
-// is shown in that moment.
-function visit(signedName) {
-  document.querySelector("meta[name=badge-stream]")?.remove();
-  if (signedName) document.head.insertAdjacentHTML("beforeend", `<meta name="badge-stream" content="${signedName}">`);
-  const body = document.createElement("body");
-  body.innerHTML = '<span id="notification-badge-count"></span>';
-  document.body.replaceWith(body);
-  document.documentElement.dispatchEvent(new CustomEvent("turbo:load", { bubbles: true }));
-  return document.getElementById("notification-badge-count").textContent;
-}
-
 let consumer;
 
-// What turbo-rails' <turbo-cable-stream-source> does, with Rails' own consumer.
+customElements.define("turbo-cable-stream-source", class extends HTMLElement {
+  connectedCallback() {
+    Turbo.connectStreamSource(this);
+    // Its address stands in what action_cable_meta_tag renders.
+    consumer ??= ActionCable.createConsumer();
+    const channel = { channel: this.getAttribute("channel"), signed_stream_name: this.getAttribute("signed-stream-name") };
+    this.subscription = consumer.subscriptions.create(channel, {
+      received: (data) => this.dispatchEvent(new MessageEvent("message", { data })),
+    });
+  }
+  disconnectedCallback() {
+    Turbo.disconnectStreamSource(this);
+    this.subscription.unsubscribe();
+  }
+});
+
+let visits = 0;
+
+// A visit of Turbo's to the page of a user. Gives the number that is shown when the page has loaded.
+function visit(signedName) {
+  const loaded = new Promise((done) => addEventListener("turbo:load", done, { once: true }));
+  Turbo.visit(`/page.html?${new URLSearchParams({ name: signedName, visit: visits += 1 })}`);
+  return loaded.then(() => document.getElementById("notification-badge-count").textContent);
+}
+
+// Subscribes with Rails' own consumer, without an element.
 function subscribe(url, channel) {
   consumer ??= ActionCable.createConsumer(url);
   const state = { confirmed: 0, rejected: false, lost: 0, messages: [] };
@@ -55,7 +58,7 @@ function subscribe(url, channel) {
     disconnected() { state.lost += 1; },
     received(message) {
       state.messages.push(message);
-      if (typeof message === "string") renderStream(message);
+      if (typeof message === "string") Turbo.renderStreamMessage(message);
     },
   });
   return state;

@@ -39,7 +39,7 @@ function makeFeed(address) {
 			// The page's own server knows who is signed in, also when the token of the page has ended.
 			let grant = tokenSrc ? await post(tokenSrc, used) : { token: used };
 			const fresh = grant.token;
-			const isUsers = !tokenSrc || fresh?.includes(".");
+			const isUsers = !tokenSrc || /\./.test(fresh);
 			// Logs must not find a user's token in an address.
 			if (isUsers && mine === url) grant = await post(new URL("/stream_tokens", url), fresh);
 			if (mine !== url) return;

@@ -1,0 +1,29 @@
+"""Turbo 7.1.0 itself, out of a pinned wheel; the example's page server, which fetches it; and Rails' own client of ActionCable."""
+import glob
+import pathlib
+import runpy
+from typing import Any
+
+from harness.children import HarnessError
+
+PAGE_SERVER = pathlib.Path(__file__).resolve().parent.parent / "examples/web/plain/serve.py"
+ACTION_CABLE = "/usr/share/rubygems-integration/all/gems/actioncable-*/app/assets/javascripts/action*cable*.js"
+
+
+def plain_example() -> dict[str, Any]:
+    """What examples/web/plain/serve.py defines."""
+    return runpy.run_path(str(PAGE_SERVER))
+
+
+def turbo_file() -> pathlib.Path:
+    """The path of Turbo's UMD file. The first call fetches the wheel with pip."""
+    path: pathlib.Path = plain_example()["turbo"]()
+    return path
+
+
+def action_cable_file() -> pathlib.Path:
+    """The path of @rails/actioncable, as Debian has it."""
+    found = sorted(glob.glob(ACTION_CABLE))
+    if not found:
+        raise HarnessError("Rails' @rails/actioncable isn't there: apt-get install ruby-actioncable")
+    return pathlib.Path(found[-1])
