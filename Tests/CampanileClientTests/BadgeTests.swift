@@ -17,17 +17,6 @@ struct BadgeTests {
         #expect(BadgeText.tab(count) == tab)
     }
 
-    @Test("a number of an older version changes nothing, one of the same or a newer version counts")
-    func versions() {
-        let store = BadgeStore(storage: .memory())
-        #expect(store.apply(count: 3, version: 20))
-        #expect(!store.apply(count: 9, version: 19))
-        #expect(store.count == 3 && store.version == 20)
-        #expect(store.apply(count: 2, version: 20))
-        #expect(store.apply(count: 0, version: 21))
-        #expect(store.count == 0)
-    }
-
     @Test("versions that come in any order end with the newest one's number")
     func overtaking() {
         var chance = SplitMix(state: 7)

@@ -155,17 +155,6 @@ struct DeepLinkRouterTests {
         #expect(below.destinations.count == 2 && below.problem == nil)
     }
 
-    @Test(
-        "what is no link of the app is refused with a sentence that says why",
-        arguments: [
-            "", "//evil.example/home", "https://evil.example/home", "javascript:alert(1)", "home/../admin", "home/%2e%2e/admin",
-            "home%2fsoptamp", "home\\soptamp", "home soptamp", "hone", "/", "home/%zz", "home\u{0}",
-        ])
-    func malformed(_ link: String) {
-        let error = #expect(throws: DeepLinkError.self) { try Self.router.chain(link) }
-        #expect(error?.description.hasPrefix("The link ") == true && error?.description.hasSuffix(".") == true)
-    }
-
     @Test("a push's link is found in its payload; a push without one leads nowhere")
     func payload() throws {
         let payload = PushPayload(userInfo: [
@@ -181,50 +170,6 @@ struct DeepLinkRouterTests {
         #expect(chain?.destinations.count == 3)
         #expect(chain?.destinations.compactMap { ($0 as? Soptamp)?.push } == [payload])
         #expect(try Self.router.chain(PushPayload(badge: 1, badgeVersion: 2)) == nil)
-    }
-
-    @Test(
-        "addresses of the app's hosts and schemes are links, others are refused",
-        arguments: [
-            ("https://www.example.com/home/soptamp", 2), ("https://WWW.example.com/home?#top", 1),
-            ("shop://home/soptamp/entire-ranking", 3), ("shop:///home/soptamp", 2), ("SHOP:home", 1),
-            ("https://www.example.com.evil.example/home", nil), ("https://www.example.com@evil.example/home", nil),
-            ("other://home", nil), ("http://evil.example/home", nil), ("/home", nil),
-        ] as [(String, Int?)])
-    func urls(_ text: String, _ count: Int?) throws {
-        let open = { try Self.router.chain(.example(text), hosts: ["www.example.com"], schemes: ["shop"]) }
-        guard let count else {
-            let error = #expect(throws: DeepLinkError.self) { try open() }
-            #expect(error?.reason == .foreign)
-            return
-        }
-        #expect(try open().destinations.count == count)
-    }
-
-    @Test(
-        "a page's address has the link's query and fragment as they were written",
-        arguments: [
-            ("notes?q=a+b&tag=%2B", "/notes?q=a+b&tag=%2B"), ("notes?q=a#top", "/notes?q=a#top"), ("/notes#a+b", "/notes#a+b"),
-            ("notes/a+b,c@d", "/notes/a+b,c@d"), ("notes?f[a]=é", "/notes?f%5Ba%5D=%C3%A9"), ("notes/é", "/notes/%C3%A9"),
-            ("notes/\u{301}x?\u{301}#\u{301}", "/notes/%CC%81x?%CC%81#%CC%81"),
-            ("old/7?q=a+b#top", "/archive/7?old=1&q=a+b#top"),
-        ])
-    func address(_ link: String, _ expected: String) throws {
-        let tree = DeepLinkTree([
-            .init(
-                "notes", query: [.init("q"), .init("tag"), .init("f[a]")], children: [.init(":id", query: [.init("\u{301}")])]),
-            .init("old", children: [.init(":id", web: "/archive/:id?old=1#there", query: [.init("q")])]),
-        ])
-        let chain = try DeepLinkRouter<Coordinator>(tree, []).chain(link)
-        #expect(chain.problem == nil)
-        #expect((chain.destinations.last as? PageDestination<Coordinator>)?.page.address == expected)
-    }
-
-    @Test("a query key that the screen doesn't know is passed over whatever it begins with, an accent say")
-    func accent() throws {
-        let tree = DeepLinkTree([.init("notes", query: [.init("tag", .integer)])])
-        let chain = try DeepLinkRouter<Coordinator>(tree, []).chain("notes?\u{301}=1&tag=2")
-        #expect(chain.destinations.count == 1 && chain.problem != nil)
     }
 
     @Test("a query key of a type that this version doesn't know is text, and the tree is read")

@@ -5,26 +5,6 @@ import Testing
 
 @Suite("Streams of events in an app")
 struct EventTests {
-    private static func parse(_ pieces: [String]) throws -> [ServerSentEvent] {
-        var parser = EventStreamParser()
-        return try pieces.flatMap { try parser.feed(Data($0.utf8)) }
-    }
-
-    @Test("events are read wherever the pieces end, with every kind of line end, past comments and unknown fields")
-    func parser() throws {
-        let text =
-            "\u{FEFF}: hello\r\nid: 7\r\nevent: badge\r\ndata: a\r\ndata:b\r\n\r\nnew: x\ndata\n\nevent: lost\n\n"
-            + "id: 8\rdata:  c\r\rdata: cut"
-        let expected = [
-            ServerSentEvent(id: "7", name: "badge", data: Data("a\nb".utf8)),
-            ServerSentEvent(id: "7", name: "message", data: Data()),
-            ServerSentEvent(id: "8", name: "message", data: Data(" c".utf8)),
-        ]
-        #expect(try Self.parse([text]) == expected)
-        var parser = EventStreamParser()
-        #expect(try Data(text.utf8).flatMap { try parser.feed(Data([$0])) } == expected)
-    }
-
     @Test("an id with a NUL and a wait that is no number are passed over")
     func fields() throws {
         var parser = EventStreamParser(lastEventID: "1")

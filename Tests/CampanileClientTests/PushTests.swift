@@ -262,21 +262,6 @@ struct PushTests {
         #expect(shown.withLock { $0.last } == 4)
     }
 
-    @Test("Firebase's messages say the same: one of data alone is a badge or shows nothing, one with a notification is an alert")
-    func firebase() {
-        #expect(
-            PushPayload(data: ["type": "badge", "count": "4", "badgeVersion": "9"], hasNotification: false)
-                == PushPayload(badge: 4, badgeVersion: 9, isAlert: false))
-        let alert = ["type": "badge", "id": "n1", "deepLink": "home", "badgeVersion": "9", "count": "7"]
-        for count in [2, nil] {
-            #expect(
-                PushPayload(data: alert, hasNotification: true, notificationCount: count)
-                    == PushPayload(id: "n1", deepLink: "home", badge: count.map { Int64($0) }, badgeVersion: 9))
-        }
-        let dismissal = PushPayload(data: ["type": "dismiss", "badgeVersion": "9"], hasNotification: false)
-        #expect(!dismissal.isAlert && !BadgeStore(storage: .memory()).apply(dismissal))
-    }
-
     @Test("values of the wrong kind in a payload count as missing")
     func wrongKinds() {
         let payload = PushPayload(userInfo: [
