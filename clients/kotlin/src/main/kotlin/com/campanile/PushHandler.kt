@@ -20,6 +20,12 @@ class PushHandler(private val api: CampanileAPI, private val badge: BadgeStore, 
      */
     fun arrived(push: PushPayload): Boolean = badge.apply(push)
 
+    /** Takes a push that arrives while the user sees the inbox: its version counts, its number doesn't. Clears the badge. */
+    fun arrivedInInbox(push: PushPayload) {
+        badge.apply(push.copy(badge = 0))
+        inboxAppeared()
+    }
+
     /**
      * Handles a tap: marks the notification as read, and takes the number of the server's answer. A link to the inbox clears
      * it. A failed mark doesn't keep the number from being asked for.
