@@ -19,9 +19,24 @@ import Testing
         try JSONValue(parsing: Array(Data(contentsOf: Self.folder.appending(path: path))))
     }
 
-    @Test("the examples' configuration loads as it stands, and the app's copy of the deep links is what the server answers")
+    @Test("the examples' configuration loads as it stands, and the apps' copies of the deep links are what the server answers")
     func deepLinks() throws {
         #expect(try json("ios/App/Resources/deep_links.json") == tree().json)
+        #expect(try json("android/app/src/main/assets/json/deep_links.json") == tree().json)
+    }
+
+    @Test("the Android app's copy of the path configuration is what the server answers, and its tabs are the server's")
+    func androidPathConfiguration() throws {
+        let version = try #require(configuration().pathConfiguration.android["v1"])
+        #expect(try json("android/app/src/main/assets/json/android_v1.json") == version.json(.android))
+        let tabs = Self.folder.appending(path: "android/app/src/main/kotlin/com/example/shop/MainTabs.kt")
+        let source = try String(contentsOf: tabs, encoding: .utf8).replacing("Addresses.INBOX", with: "\"/notifications\"")
+        let paths = source.matches(of: /[A-Z]+\("([^"]+)", R\.string/).map { JSONValue.string(String($0.1)) }
+        guard case .array(let settings)? = version.json(.android)["settings"]?["tabs"] else {
+            Issue.record("there are no tabs")
+            return
+        }
+        #expect(settings.map { $0["path"] } == paths)
     }
 
     @Test("the app's copy of the path configuration is what the server answers")

@@ -1,12 +1,10 @@
 package com.example.shop
 
+import com.campanile.PageMessages
 import dev.hotwire.core.bridge.BridgeComponent
 import dev.hotwire.core.bridge.BridgeDelegate
 import dev.hotwire.core.bridge.Message
 import dev.hotwire.navigation.destinations.HotwireDestination
-import kotlin.concurrent.thread
-import kotlinx.serialization.SerialName
-import kotlinx.serialization.Serializable
 
 /**
  * The web session and this device's pushes. A page of somebody who is signed in sends `connect` {userToken, userID}; before the
@@ -19,26 +17,14 @@ class NotificationTokenComponent(
 
     override fun onReceive(message: Message) {
         when (message.event) {
-            "connect" -> message.data<SignedIn>()?.let { Campanile.signedIn(it.userID, it.userToken) }
-            "signOut" -> thread { answer(Campanile.signOut()) }
+            "connect" -> PageMessages.signedIn(message.jsonData)?.let(Campanile::signedIn)
+            "signOut" -> Campanile.signOut(::answer)
         }
     }
 
-    private fun answer(deleted: Boolean) {
+    private fun answer(isDeleted: Boolean) {
         val text = "Notifications may go on coming to this device until somebody signs in here."
         val activity = delegate.destination.fragment.activity ?: return
-        activity.runOnUiThread { replyTo("signOut", SignedOut(deleted, if (deleted) null else text)) }
+        activity.runOnUiThread { replyTo("signOut", PageMessages.signedOut(isDeleted, if (isDeleted) null else text)) }
     }
-
-    @Serializable
-    data class SignedIn(
-        @SerialName("userToken") val userToken: String,
-        @SerialName("userID") val userID: String
-    )
-
-    @Serializable
-    data class SignedOut(
-        @SerialName("deleted") val deleted: Boolean,
-        @SerialName("message") val message: String?
-    )
 }

@@ -1,11 +1,10 @@
 package com.example.shop
 
+import com.campanile.PageMessages
 import dev.hotwire.core.bridge.BridgeComponent
 import dev.hotwire.core.bridge.BridgeDelegate
 import dev.hotwire.core.bridge.Message
 import dev.hotwire.navigation.destinations.HotwireDestination
-import kotlinx.serialization.SerialName
-import kotlinx.serialization.Serializable
 
 /**
  * The page's number: `update` {count} whenever it changes there. A page's number has no version, so it is only the reason to ask
@@ -13,15 +12,12 @@ import kotlinx.serialization.Serializable
  */
 class BadgeComponent(
     name: String,
-    private val delegate: BridgeDelegate<HotwireDestination>
+    delegate: BridgeDelegate<HotwireDestination>
 ) : BridgeComponent<HotwireDestination>(name, delegate) {
 
     override fun onReceive(message: Message) {
         if (message.event != "update") return
-        val number = message.data<Number>() ?: return
-        if (number.count != Campanile.count) Campanile.refresh()
+        val count = PageMessages.count(message.jsonData) ?: return
+        if (count != Campanile.badge.count.toLong()) Campanile.refresh()
     }
-
-    @Serializable
-    data class Number(@SerialName("count") val count: Int)
 }
