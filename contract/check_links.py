@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FOLDERS = (".", "docs", "docs/adr", "bench", "contract", "trust", "examples/*")
+FOLDERS = (".", "docs", "docs/adr", "bench", "contract", "trust", "examples/*", "clients/*")
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
 # the word `unit` also PostgreSQL, which the Swift tests start; with `tests` also what the other tests need, which is a browser,
-# Rails with Puma, its own client of ActionCable, and what stands around a server; with `generators` what a generated Ruby client runs on. Asks
+# Rails with Puma, its own client of ActionCable, Java for the Kotlin compiler, and what stands around a server; with `generators`
+# what a generated Ruby client runs on. Asks
 # nothing; does nothing when everything is there. Needs Debian 12 or a relative of it for the packages.
 set -euo pipefail
 
@@ -11,7 +12,10 @@ packages=(
     python3 python3-venv sqlite3 curl wrk git ca-certificates nghttp2-server nghttp2-client
 )
 if [[ ${1:-} == tests ]]; then
-    packages+=(chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-jwt puma nginx caddy openssl postgresql iproute2 prometheus strace systemd docker-compose)
+    packages+=(
+        chromium nodejs ruby-actioncable ruby-activesupport ruby-railties ruby-jwt puma openjdk-17-jdk-headless nginx caddy openssl
+        postgresql iproute2 prometheus strace systemd docker-compose
+    )
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
