@@ -47,7 +47,7 @@ func log(_: ClientFailure) {}
 
 @MainActor final class AppCoordinator: DeepLinkCoordinator, PushScreens {
     var isShowingInbox: Bool { false }
-    func showInbox() {}
+    func showInbox() -> Bool { true }
     func open(_: PushPayload) {}
     func prepareForDeepLink() {}
     func show(_: DeepLinkPage, animated: Bool) {}

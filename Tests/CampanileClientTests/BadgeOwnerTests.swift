@@ -52,6 +52,38 @@ struct BadgeOwnerTests {
         #expect(store.count == 2)
     }
 
+    @Test("the app is told of another user and of a sign-out, of who was there before, and of nothing else")
+    func userChange() {
+        let store = BadgeStore(storage: .memory())
+        let heard = Locked<[UserChange]>([])
+        let observation = store.onUserChange { change in heard.withLock { $0.append(change) } }
+        #expect(store.user == nil)
+        for user in ["alice", "alice"] { store.signedIn(user) }
+        #expect(store.user == "alice")
+        store.signedIn("bob")
+        for _ in 1...2 { store.signedOut() }
+        #expect(store.user == nil)
+        store.signedIn("bob")
+        store.apply(.of(3, 2_000))
+        observation.cancel()
+        store.signedOut()
+        let expected: [(String?, String?)] = [(nil, "alice"), ("alice", "bob"), ("bob", nil), (nil, "bob")]
+        #expect(heard.withLock { $0 } == expected.map { UserChange(former: $0.0, user: $0.1) })
+    }
+
+    @Test("an observer of the user may ask the store and change it, and is told of that too")
+    func userChangeNests() {
+        let store = BadgeStore(storage: .memory())
+        let heard = Locked<[String?]>([])
+        let observation = store.onUserChange { [weak store] change in
+            heard.withLock { $0.append(store?.user) }
+            if change.user == "alice" { store?.signedOut() }
+        }
+        store.signedIn("alice")
+        #expect(heard.withLock { $0 } == ["alice", nil])
+        observation.cancel()
+    }
+
     @Test("a registration that was made for the former user lets no push of theirs count")
     func lateRegistration() async throws {
         let store = alices()

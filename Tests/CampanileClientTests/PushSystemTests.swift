@@ -10,12 +10,12 @@ struct PushSystemTests {
     private let asked = Locked<[String]>([])
     private let storage = ClientStorage.memory()
 
-    private func system(_ permission: @escaping @Sendable () throws -> Bool = { true }) -> PushSystem {
+    private func system() -> PushSystem {
         let asked = asked
         return PushSystem(
-            requestAuthorization: {
+            requestAuthorization: { _ in
                 asked.withLock { $0.append("permission") }
-                return try permission()
+                return true
             },
             register: { asked.withLock { $0.append("register") } },
             unregister: { asked.withLock { $0.append("unregister") } },
@@ -36,13 +36,11 @@ struct PushSystemTests {
         }
     }
 
-    @Test("a launch asks for the token whatever the user says of alerts, and when asking them failed")
+    @Test("a launch asks for the token and not for permission, which is asked for after the sign-in")
     func start() async throws {
         let registration = try await registration { _, _ in .json("{}", status: 201) }
-        #expect(try await registration.start(system { false }) == false)
-        #expect(take() == ["register", "permission"])
-        await #expect(throws: URLError.self) { try await registration.start(system { throw URLError(.unknown) }) }
-        #expect(take() == ["register", "permission"])
+        await registration.start(system())
+        #expect(take() == ["register"])
     }
 
     @Test("after a sign-out that the server couldn't be told of, launches ask for no token until somebody signs in")
@@ -64,12 +62,12 @@ struct PushSystemTests {
                 ScriptedTransport { call, _ in
                     call.method == "GET" ? .badge(1, version: 5) : .json("{}", status: 201)
                 }), storage: storage, environment: .sandbox, appVersion: nil, locale: nil)
-        _ = try await launched.start(system())
-        #expect(take() == ["unregister", "permission"])
+        await launched.start(system())
+        #expect(take() == ["unregister"])
         try await launched.signedIn("bob", badge, on: system())
         #expect(take() == ["remove", "register"])
-        _ = try await launched.start(system())
-        #expect(take() == ["register", "permission"])
+        await launched.start(system())
+        #expect(take() == ["register"])
         try await launched.signedIn("bob", badge, on: system())
         #expect(take() == ["register"])
     }
@@ -79,8 +77,8 @@ struct PushSystemTests {
         let badge = BadgeStore(storage: storage)
         let registration = try await registration { _, _ in .json("{}", status: 201) }
         #expect(await registration.signOut(badge, of: system()) == .unregistered)
-        _ = try await registration.start(system())
-        #expect(take() == ["remove", "remove", "register", "permission"])
+        await registration.start(system())
+        #expect(take() == ["remove", "remove", "register"])
     }
 
     @Test("a sign-out that the app didn't live to end is ended by the next launch: iOS takes no pushes of who has left")
@@ -97,8 +95,8 @@ struct PushSystemTests {
         let launched = DeviceRegistration(
             api: .scripted(ScriptedTransport(), token: { _ in nil }), storage: storage, environment: .sandbox, appVersion: nil,
             locale: nil)
-        _ = try await launched.start(system())
-        #expect(take() == ["unregister", "permission"])
+        await launched.start(system())
+        #expect(take() == ["unregister"])
         signingOut.cancel()
         _ = await signingOut.value
     }

@@ -6,13 +6,17 @@ import Testing
 @MainActor
 private final class Screens: PushScreens {
     var isShowingInbox = false
+    var canShowInbox = true
     var shown: [String] = [] {
         didSet { story.withLock { $0.append("screen") } }
     }
     /// What happened, in order: screens, and the server's answers.
     let story = Locked<[String]>([])
 
-    func showInbox() { shown.append("inbox") }
+    func showInbox() -> Bool {
+        if canShowInbox { shown.append("inbox") }
+        return canShowInbox
+    }
     func open(_ payload: PushPayload) { shown.append(payload.deepLink ?? "") }
 }
 
@@ -28,7 +32,8 @@ private struct Scene {
 
     /// - Parameter isPatient: whether a tap's screen waits for the server without end, or not at all.
     init(
-        count: Int = 2, delivered: [PushPayload] = [], isPatient: Bool = true, _ script: ScriptedTransport.Script? = nil
+        count: Int = 2, delivered: [PushPayload] = [], isPatient: Bool = true, clears: PushHandler.Clearing = .inbox,
+        _ script: ScriptedTransport.Script? = nil
     ) {
         let story = screens.story
         transport = ScriptedTransport { call, number in
@@ -57,6 +62,7 @@ private struct Scene {
             } delivered: {
                 delivered
             },
+            clears: clears,
             sleep: { _ in if isPatient { try await Task.sleep(for: .seconds(3_600)) } },
             report: { failure in failures.withLock { $0.append(failure) } })
         handler.screens = screens
@@ -147,6 +153,40 @@ struct PushTests {
         #expect(scene.screens.shown == ["home/soptamp"])
         scene.handler.screens = scene.screens
         #expect(scene.screens.shown == ["home/soptamp"])
+    }
+
+    @Test("a link to the inbox clears nothing where nothing is shown, and none that waits for the screens until it is shown")
+    func inboxNotShown() async {
+        let scene = Scene()
+        scene.screens.canShowInbox = false
+        let tap = PushPayload(id: "n1", deepLink: "/notifications")
+        await scene.handler.tapped(tap)
+        scene.handler.screens = nil
+        await scene.handler.tapped(tap)
+        #expect(scene.transport.summary == ["PATCH /notifications/n1", "GET /badge", "PATCH /notifications/n1", "GET /badge"])
+        #expect(scene.screens.shown == [] && scene.store.count == 2)
+        scene.screens.canShowInbox = true
+        scene.handler.screens = scene.screens
+        #expect(scene.screens.shown == ["inbox"] && scene.store.count == 0)
+        await scene.handler.work?.value
+        #expect(scene.transport.summary.last == "DELETE /badge" && scene.icon.withLock { $0.last } == 0)
+    }
+
+    @Test("with clears: .activation the number is 0 when the app comes to the foreground, and for a push that arrives there")
+    func activation() async {
+        let scene = Scene(clears: .activation)
+        await scene.handler.cameToForeground()
+        #expect(scene.transport.summary == ["DELETE /badge"] && scene.icon.withLock { $0.last } == 0)
+        let heard = Locked<[Int]>([])
+        let observation = scene.store.observe { count in heard.withLock { $0.append(count) } }
+        #expect(scene.handler.willPresent(PushPayload(id: "n1", badge: 4, badgeVersion: 51)) == .banner)
+        await scene.handler.work?.value
+        #expect(scene.transport.summary == ["DELETE /badge", "DELETE /badge"])
+        #expect(scene.store.count == 0 && Set(heard.withLock { $0 }) == [0])
+        scene.screens.isShowingInbox = true
+        #expect(scene.handler.willPresent(PushPayload(id: "n2", badge: 5, badgeVersion: 52)) == .nothing)
+        await scene.handler.work?.value
+        observation.cancel()
     }
 
     @Test("a tap offline opens the link all the same, and says what failed")

@@ -103,9 +103,13 @@ struct ShellTests {
     }
 
     @Test(
-        "own hosts navigate, other sites open in a Safari view, and only http and https do",
+        "own sites navigate, those at other hosts and ports open in a Safari view, and only http and https do",
         arguments: [
-            ("https://x.example/a", .navigate), ("HTTPS://X.EXAMPLE/a", .navigate), ("http://x.example:8080/a", .navigate),
+            ("https://x.example/a", .navigate), ("HTTPS://X.EXAMPLE/a", .navigate), ("http://x.example/a", .navigate),
+            ("https://x.example:443/a", .navigate), ("http://x.example:80/a", .navigate),
+            ("http://x.example:8080/a", .safariView),
+            ("http://x.example:443/a", .safariView), ("https://y.example:8443/a", .navigate),
+            ("https://y.example/a", .safariView),
             ("https://www.x.example/a", .navigate), ("/a", .navigate), ("https://other.example/a", .safariView),
             ("https://x.example@evil.example/", .safariView), ("https://x.example.evil.example/", .safariView),
             ("mailto:a@x.example", .system), ("tel:112", .system), ("javascript:alert(1)", .system),
@@ -113,8 +117,16 @@ struct ShellTests {
             ("shop://x.example/a", .system), ("https:", .system),
         ] as [(String, LinkPolicy.Action)])
     func links(_ url: String, _ action: LinkPolicy.Action) {
-        let policy = LinkPolicy(BaseURL(.example("https://x.example")), others: ["WWW.x.example"])
+        let policy = LinkPolicy(BaseURL(.example("https://x.example")), others: ["WWW.x.example", "y.example:8443"])
         #expect(policy.action(for: .example(url)) == action)
+    }
+
+    @Test("on one machine the port tells the app's site from Campanile")
+    func localLinks() {
+        let policy = LinkPolicy(BaseURL(.example("http://localhost:3000")))
+        #expect(policy.action(for: .example("http://localhost:3000/a")) == .navigate)
+        #expect(policy.action(for: .example("http://localhost:3001/docs")) == .safariView)
+        #expect(policy.action(for: .example("http://localhost/a")) == .safariView)
     }
 
     @Test("a root has no back button, a modal's root closes, others have the arrow alone, and what is done isn't gone back to")
@@ -156,6 +168,17 @@ struct ShellTests {
         }
     }
 
+    @Test(
+        "VoiceOver hears a tab's title, and of a tab with an icon alone the end of its path",
+        arguments: [
+            ("Home", "/dashboard", "Home"), (nil, "/notifications?tab=1", "Notifications"),
+            ("", "/users/my_account", "My account"),
+            (nil, "/", "Home"), (nil, "/service-requests/", "Service requests"),
+        ] as [(String?, String, String)])
+    func tabLabels(_ title: String?, _ path: String, _ label: String) {
+        #expect(TabConfiguration.Tab(title: title, icon: "a", path: path).accessibilityLabel == label)
+    }
+
     // MARK: Pages that fail
 
     @Test(
@@ -171,6 +194,32 @@ struct ShellTests {
 
     // MARK: Sign-in
 
+    @Test("the pages of the sign-in are those that the server names, else the usual ones")
+    func signInPaths() throws {
+        let usual = [
+            "https://x.example/sign_in", "https://x.example/sign_in?to=/a", "https://x.example/sign_up",
+            "https://x.example/session/new",
+            "https://x.example/users/sign_in", "https://x.example/users/sign_up/step/2",
+        ]
+        for page in usual { #expect(SignInPaths().contains(.example(page)), "\(page)") }
+        for page in ["https://x.example/", "https://x.example/help/sign_in", "https://sign_in/a"] {
+            #expect(!SignInPaths().contains(.example(page)), "\(page)")
+        }
+        let text = #"{"settings":{"sign_in":["^/login(\\?|$)","(",7]},"none":{},"empty":{"sign_in":[]}}"#
+        let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: [String: Any]])
+        let own = SignInPaths(settings: settings(object["settings"]))
+        #expect(own == SignInPaths(["^/login(\\?|$)", "("]))
+        #expect(own.contains(.example("https://x.example/login?to=/a")) && own.contains(.example("https://x.example/login")))
+        #expect(!own.contains(.example("https://x.example/logins")) && !own.contains(.example("https://x.example/sign_in")))
+        #expect(SignInPaths(settings: settings(object["none"])) == SignInPaths())
+        #expect(!SignInPaths(settings: settings(object["empty"])).contains(.example("https://x.example/sign_in")))
+    }
+
+    /// As the library has them: a dictionary of what JSONSerialization gives.
+    private func settings(_ object: [String: Any]?) -> [String: AnyHashable] {
+        (object ?? [:]).compactMapValues { value in (value as? [AnyHashable]).map(AnyHashable.init) ?? value as? AnyHashable }
+    }
+
     @Test("of several tabs that are sent to sign-in the first presents it, and all are loaded again after it")
     @MainActor
     func authGate() {
@@ -183,14 +232,36 @@ struct ShellTests {
         #expect(reloaded == [1, 2, 3])
     }
 
-    @Test("a sign-in that was dismissed loads nothing, and the next tab presents it anew; so does one sent there while reloading")
+    @Test("a page that is sent to sign-in again, and one that waits as well, is loaded once, and the gate keeps neither")
+    @MainActor
+    func authGateRepeats() {
+        final class Page {}
+        let gate = AuthGate()
+        var reloaded: [String] = []
+        var pages: [Page] = [Page(), Page()]
+        #expect(gate.mayPresent(for: pages[0]) { reloaded.append("first") })
+        #expect(!gate.mayPresent(for: pages[1]) { reloaded.append("other") })
+        #expect(!gate.mayPresent(for: pages[0]) { reloaded.append("again") })
+        weak let page = pages[0]
+        pages = []
+        #expect(page == nil)
+        gate.finish(signedIn: true)
+        #expect(reloaded == ["other", "again"])
+    }
+
+    @Test(
+        "a sign-in that was dismissed loads nothing and forgets nobody, and the next page presents it anew; so does one sent there while reloading"
+    )
     @MainActor
     func dismissed() {
         let gate = AuthGate()
         var reloaded = 0
         #expect(gate.mayPresent { reloaded += 1 })
         gate.finish(signedIn: false)
-        #expect(reloaded == 0)
+        #expect(reloaded == 0 && !gate.isPresenting)
+        #expect(gate.mayPresent())
+        gate.finish(signedIn: true)
+        #expect(reloaded == 1)
         var again: [Bool] = []
         #expect(gate.mayPresent { again.append(gate.mayPresent()) })
         #expect(!gate.mayPresent { again.append(gate.mayPresent()) })

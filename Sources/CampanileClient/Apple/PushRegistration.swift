@@ -6,8 +6,10 @@ import UserNotifications
 @available(iOSApplicationExtension, unavailable)
 extension PushSystem {
     fileprivate static let ios = PushSystem(
-        requestAuthorization: {
-            try await UNUserNotificationCenter.current().requestAuthorization(options: [.alert, .badge, .sound])
+        requestAuthorization: { provisional in
+            let options: UNAuthorizationOptions = [.alert, .badge, .sound]
+            return try await UNUserNotificationCenter.current()
+                .requestAuthorization(options: provisional ? options.union(.provisional) : options)
         },
         register: { UIApplication.shared.registerForRemoteNotifications() },
         unregister: { UIApplication.shared.unregisterForRemoteNotifications() },
@@ -17,13 +19,23 @@ extension PushSystem {
 @available(iOSApplicationExtension, unavailable)
 extension DeviceRegistration {
     /// Call it at every launch. Asks iOS for the device's token, which comes to
-    /// `didRegisterForRemoteNotificationsWithDeviceToken`; pass it to `register(_:)`. Also asks for permission, which
-    /// shows an alert only the first time. The token comes whatever the user answers. After a sign-out that didn't
-    /// reach the server it asks for no token until `signedIn`, and unregisters at iOS once more.
+    /// `didRegisterForRemoteNotificationsWithDeviceToken`; pass it to `register(_:)`. The token comes whatever the user
+    /// allows, and asking for it shows nothing. After a sign-out that didn't reach the server it asks for no token until
+    /// `signedIn`, and unregisters at iOS once more.
+    @MainActor
+    public func start() async { await start(.ios) }
+
+    /// Asks the user to allow alerts, sounds and the number on the icon. iOS shows its question only the first time, so
+    /// call it when the user knows what for, such as after the sign-in.
+    /// - Parameter provisional: true shows no question: alerts come silently into the notification centre until the
+    ///   user decides there.
     /// - Returns: whether the user allows alerts.
+    /// - Throws: iOS's error.
     @MainActor
     @discardableResult
-    public func start() async throws -> Bool { try await start(.ios) }
+    public func askForAlerts(provisional: Bool = false) async throws -> Bool {
+        try await PushSystem.ios.requestAuthorization(provisional)
+    }
 
     /// `signOut(_:)`, and removes the user's notifications from the screen. If the server can't be reached, also
     /// unregisters at iOS, which needs no network: iOS takes no push for this device until somebody signs in.

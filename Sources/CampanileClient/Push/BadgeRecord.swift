@@ -11,6 +11,11 @@ struct BadgeRecord: Codable, Equatable {
         case user(String, server: String?)
         /// The user has signed out.
         case nobody
+
+        var user: String? {
+            if case .user(let user, _) = self { return user }
+            return nil
+        }
     }
 
     var owner = Owner.unknown

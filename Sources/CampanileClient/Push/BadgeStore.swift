@@ -29,6 +29,7 @@ public final class BadgeStore: Sendable {
         var isTelling = false
         /// Clearings on their way to the server.
         var clearings = 0
+        var userWatchers: [(id: Int, tell: @Sendable (UserChange) -> Void)] = []
     }
 
     private let storage: ClientStorage
@@ -45,16 +46,43 @@ public final class BadgeStore: Sendable {
 
     // MARK: - The user
 
+    /// The signed-in user; nil while nobody is, and in an app that has never said who.
+    public var user: String? { record.owner.user }
+
+    /// Calls `body` each time another user than before signs in, and at a sign-out, until the observation is cancelled or
+    /// released. What the app shows and keeps is the former user's: clear it. The call comes on the thread that makes
+    /// the change, before anything is asked of the server. At a sign-out the web session hasn't ended yet.
+    public func onUserChange(_ body: @escaping @Sendable (UserChange) -> Void) -> BadgeObservation {
+        let id = state.withLock { state in
+            state.nextID += 1
+            state.userWatchers.append((state.nextID, body))
+            return state.nextID
+        }
+        return BadgeObservation { [weak self] in self?.forget(id) }
+    }
+
     /// Sets the signed-in user, for `DeviceRegistration`. Another user than before begins with 0.
     /// - Returns: whether it is another user.
     @discardableResult
     func signedIn(_ user: String, at server: URL? = nil) -> Bool {
-        change { $0.change(owner: .user(user, server: server?.absoluteString)) }
+        change(owner: .user(user, server: server?.absoluteString))
     }
 
     /// Forgets the number. Nothing sets another one until somebody signs in, because numbers under way are the former
     /// user's.
-    func signedOut() { change { $0.change(owner: .nobody) } }
+    func signedOut() { change(owner: .nobody) }
+
+    @discardableResult
+    private func change(owner new: BadgeRecord.Owner) -> Bool {
+        var former: String?
+        let isChanged = change { record in
+            former = record.owner.user
+            return record.change(owner: new)
+        }
+        guard isChanged else { return false }
+        for watcher in state.withLock({ $0.userWatchers }) { watcher.tell(UserChange(former: former, user: new.user)) }
+        return true
+    }
 
     /// Whether the user has signed out and nobody has signed in since.
     var isSignedOut: Bool { record.owner == .nobody }
@@ -191,7 +219,10 @@ public final class BadgeStore: Sendable {
     /// Releases the observer's references without the lock: another observation may be among them.
     private func forget(_ id: Int) {
         _ = state.withLock { state in
-            state.watchers.firstIndex { $0.id == id }.map { state.watchers.remove(at: $0) }
+            (
+                state.watchers.firstIndex { $0.id == id }.map { state.watchers.remove(at: $0) },
+                state.userWatchers.firstIndex { $0.id == id }.map { state.userWatchers.remove(at: $0) }
+            )
         }
     }
 
@@ -246,6 +277,14 @@ extension BadgeRecord {
         guard let version = payload.badgeVersion, payload.badge != nil || payload.isAlert else { return false }
         return hear(payload.badge ?? 0, version)
     }
+}
+
+/// Who has left, and who has come.
+public struct UserChange: Hashable, Sendable {
+    /// nil when nobody was signed in, or the app had never said who.
+    public let former: String?
+    /// nil after a sign-out. The same as `former` for the same user at another server.
+    public let user: String?
 }
 
 /// Keeps an observer registered. Cancel it, or release it, to end that.

@@ -3,8 +3,9 @@
 public protocol PushScreens: AnyObject {
     /// Whether the user is looking at the inbox now.
     var isShowingInbox: Bool { get }
-    /// Selects the notifications tab and shows the inbox.
-    func showInbox()
+    /// Shows the inbox: selects the notifications tab, or opens the inbox's page where there is no such tab.
+    /// - Returns: false if nothing is shown; the number then stays.
+    func showInbox() -> Bool
     /// Opens a deep link other than the inbox's: `DeepLinkRouter` turns it into screens.
     func open(_ payload: PushPayload)
 }
@@ -23,33 +24,43 @@ public final class PushHandler {
         case nothing
     }
 
+    /// What clears the number.
+    public enum Clearing: Hashable, Sendable {
+        /// A look at the inbox.
+        case inbox
+        /// That, and every look at the app: it comes to the foreground, or a push arrives while it is there.
+        case activation
+    }
+
     private let api: CampanileAPI
     private let badge: BadgeStore
     private let icon: BadgeIcon
     private let inboxPath: String
+    private let clears: Clearing
     private let patience: Duration
     private let sleep: @Sendable (Duration) async throws -> Void
     private let report: @MainActor (ClientFailure) -> Void
     /// Shows the screens; until it is set, the newest tap waits.
     public weak var screens: (any PushScreens)? {
-        didSet { openWaiting() }
+        didSet { if openWaiting() { clearInTurn() } }
     }
     private var waiting: PushPayload?
     /// The number of taps so far: only the newest opens a screen.
     private var taps = 0
-    /// Tasks that `willPresent` has begun.
+    /// Tasks that `willPresent` and `screens` have begun.
     private(set) var work: Task<Void, Never>?
 
     /// - Parameters:
     ///   - icon: sets the number on the icon; `BadgeIcon.system(badge)` on Apple's systems.
     ///   - inboxPath: the inbox's deep link.
+    ///   - clears: what clears the number, here and on the user's other devices.
     ///   - patience: how long a tap's screen waits until the server has marked the notification as read, so that the
     ///     page doesn't show it as unread.
     ///   - sleep: waits. A test doesn't.
     ///   - report: gets the failures, for the log; none of them is worth an alert.
     public init(
         api: CampanileAPI, badge: BadgeStore, icon: BadgeIcon, inboxPath: String = "/notifications",
-        patience: Duration = .seconds(1),
+        clears: Clearing = .inbox, patience: Duration = .seconds(1),
         sleep: @escaping @Sendable (Duration) async throws -> Void = { try await Task.sleep(for: $0) },
         report: @escaping @MainActor (ClientFailure) -> Void = { _ in }
     ) {
@@ -57,6 +68,7 @@ public final class PushHandler {
         self.badge = badge
         self.icon = icon
         self.inboxPath = inboxPath
+        self.clears = clears
         self.patience = patience
         self.sleep = sleep
         self.report = report
@@ -64,8 +76,8 @@ public final class PushHandler {
 
     /// Handles a tap on a push, with the app open, in the background, or not running.
     ///
-    /// Marks the notification as read, waiting at most `patience`, then opens the screen. A link to the inbox selects
-    /// its tab and clears the badge. A tap at a cold start waits until `screens` is set; a newer tap replaces it.
+    /// Marks the notification as read, waiting at most `patience`, then opens the screen. A link to the inbox shows it
+    /// and clears the badge. A tap at a cold start waits until `screens` is set; a newer tap replaces it.
     /// - Parameter opened: called when the screen is open, or when the tap waits for `screens`. The server may take
     ///   longer: the method returns when it has answered, or can't be reached.
     public func tapped(_ payload: PushPayload, opened: @MainActor () -> Void = {}) async {
@@ -73,13 +85,14 @@ public final class PushHandler {
         let tap = taps
         let marking = payload.id.map { id in Task { _ = await attempt { [api] in try await api.markRead(id) } } }
         if let marking { await wait(for: marking) }
+        var isInboxShown = false
         if tap == taps {
             waiting = payload
-            openWaiting()
+            isInboxShown = openWaiting()
         }
         opened()
         await marking?.value
-        if isInbox(payload) {
+        if isInboxShown {
             await clear()
         } else {
             await refresh()
@@ -110,16 +123,21 @@ public final class PushHandler {
 
     /// Handles a push that arrives while the app is open (`willPresent`).
     public func willPresent(_ payload: PushPayload) -> Presentation {
-        guard screens?.isShowingInbox == true else {
+        let isShowingInbox = screens?.isShowingInbox == true
+        if isShowingInbox || clears == .activation {
+            clearInTurn(seenIn: payload)
+        } else {
             badge.apply(payload)
-            return .banner
         }
+        return isShowingInbox ? .nothing : .banner
+    }
+
+    private func clearInTurn(seenIn payload: PushPayload? = nil) {
         let before = work
         work = Task {
             await before?.value
             await clear(seenIn: payload)
         }
-        return .nothing
     }
 
     /// Handles a push that wakes the app (`didReceiveRemoteNotification`), even after it was killed. Returns when the
@@ -134,11 +152,12 @@ public final class PushHandler {
 
     /// Call it when the app comes to the foreground. Takes the numbers of the notifications that iOS has shown
     /// meanwhile, fetches the newest from the server, and sets the icon to that. Offline the icon keeps iOS's number,
-    /// which may be newer. While nobody is signed in it sets 0: iOS's number is the former user's.
+    /// which may be newer. While nobody is signed in it sets 0: iOS's number is the former user's. With
+    /// `clears: .activation` it clears instead.
     public func cameToForeground() async {
         guard !badge.isSignedOut else { return await icon.update() }
         await icon.notice()
-        if screens?.isShowingInbox == true {
+        if clears == .activation || screens?.isShowingInbox == true {
             await clear()
         } else {
             await refresh()
@@ -148,15 +167,17 @@ public final class PushHandler {
     /// Call it when the inbox appears, in any way: sets 0 at once, here and on the user's other devices.
     public func inboxAppeared() async { await clear() }
 
-    private func openWaiting() {
-        guard let screens, let payload = waiting else { return }
+    /// - Returns: whether the inbox is shown.
+    private func openWaiting() -> Bool {
+        guard let screens, let payload = waiting else { return false }
         waiting = nil
         if isInbox(payload) {
+            guard screens.showInbox() else { return false }
             badge.clear()
-            screens.showInbox()
-        } else if payload.deepLink != nil {
-            screens.open(payload)
+            return true
         }
+        if payload.deepLink != nil { screens.open(payload) }
+        return false
     }
 
     private func isInbox(_ payload: PushPayload) -> Bool {

@@ -1,7 +1,7 @@
 /// The system's calls for this app's pushes. `Apple/` has iOS's.
 struct PushSystem: Sendable {
-    /// Asks for permission, with an alert only the first time; returns whether the user allows alerts.
-    var requestAuthorization: @MainActor @Sendable () async throws -> Bool
+    /// Asks for permission; returns whether the user allows alerts.
+    var requestAuthorization: @MainActor @Sendable (_ provisional: Bool) async throws -> Bool
     /// Asks for the device's token.
     var register: @MainActor @Sendable () -> Void
     /// Ends pushes until `register`.
@@ -13,10 +13,9 @@ struct PushSystem: Sendable {
 /// For `start`, `signOutOfDevice` and `signedInOnDevice` in Apple/.
 extension DeviceRegistration {
     @MainActor
-    func start(_ system: PushSystem) async throws -> Bool {
+    func start(_ system: PushSystem) async {
         // Unregistered again: the app may have ended before the sign-out did.
         if await isLeft { system.unregister() } else { system.register() }
-        return try await system.requestAuthorization()
     }
 
     @MainActor

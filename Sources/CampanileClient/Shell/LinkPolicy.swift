@@ -11,20 +11,29 @@ public struct LinkPolicy: Hashable, Sendable {
         case system
     }
 
-    private let hosts: Set<String>
+    private let sites: Set<String>
 
-    /// - Parameter others: further hosts of the app's own.
+    /// - Parameters:
+    ///   - base: the app's site: its host and its port. A site without a port is reached by http and by https.
+    ///   - others: further hosts of the app's own, with their port if they have one: `shop.example`, `localhost:3001`.
     public init(_ base: BaseURL, others: Set<String> = []) {
-        hosts = Set(others.union(base.url.host.map { [$0] } ?? []).map { $0.lowercased() })
+        sites = Set(others.map { $0.lowercased() }).union(LinkPolicy.site(base.url).map { [$0] } ?? [])
     }
 
     public func action(for url: URL) -> Action {
         switch url.scheme?.lowercased() {
         case nil: return .navigate
         case "http", "https":
-            guard let host = url.host?.lowercased(), !host.isEmpty else { return .system }
-            return hosts.contains(host) ? .navigate : .safariView
+            guard let site = LinkPolicy.site(url) else { return .system }
+            return sites.contains(site) ? .navigate : .safariView
         default: return .system
         }
+    }
+
+    /// Host and port; without a port for the one of the scheme.
+    private static func site(_ url: URL) -> String? {
+        guard let host = url.host?.lowercased(), !host.isEmpty else { return nil }
+        let usual = url.scheme?.lowercased() == "http" ? 80 : 443
+        return url.port.flatMap { $0 == usual ? nil : "\(host):\($0)" } ?? host
     }
 }

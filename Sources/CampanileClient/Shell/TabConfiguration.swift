@@ -8,13 +8,23 @@ public struct TabConfiguration: Hashable, Sendable {
         public let title: String?
         /// The name of an image, such as an SF Symbol's; nil if the tab shows only its title.
         public let icon: String?
-        /// The image while the tab is selected; nil for the same.
+        /// The image while the tab is selected; nil for the same. A `UITab` has none: where Hotwire Native makes those,
+        /// from iOS 18 on in the versions after 1.3.0-beta, it is ignored.
         public let selectedIcon: String?
         public let path: String
         /// Whether this is the notifications tab, which carries the badge.
         public let isNotifications: Bool
 
         public var id: String { path }
+
+        /// The words for VoiceOver: the title; else, of a tab with an icon alone, the end of its path, `My account` for
+        /// `/users/my_account`. English like the path: for other languages give the tab a title.
+        public var accessibilityLabel: String {
+            if let title, !title.isEmpty { return title }
+            let end = path.prefix { $0 != "?" && $0 != "#" }.split(separator: "/").last.map(String.init) ?? "home"
+            let words = end.map { $0 == "_" || $0 == "-" ? " " : String($0) }.joined()
+            return words.prefix(1).uppercased() + words.dropFirst()
+        }
 
         public init(
             title: String? = nil, icon: String? = nil, selectedIcon: String? = nil, path: String,

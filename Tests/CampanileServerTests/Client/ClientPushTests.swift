@@ -16,9 +16,10 @@ private final class Screens: PushScreens, DeepLinkCoordinator {
 
     init(_ tree: DeepLinkTree) { router = DeepLinkRouter(tree, [Ranking.self]) }
 
-    func showInbox() {
+    func showInbox() -> Bool {
         isShowingInbox = true
         shown.append("inbox")
+        return true
     }
 
     func open(_ payload: PushPayload) {
