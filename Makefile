@@ -118,7 +118,7 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@python3 contract/check_schema.py
 	@python3 contract/check_links.py
 	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package.swift examples mends it"
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples bench/parts
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples bench/parts contract/ios_shell
 	@echo "==> lint: the scripts"
 	@$(PYTHON) -m ruff check --quiet
 	@$(PYTHON) -m mypy
@@ -163,6 +163,8 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
 	@echo "==> contract: the session of examples/ios, with CampanileClient"
 	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
+	@echo "==> contract: the shell of examples/ios, played; and what it once did, which must be found"
+	@python3 contract/ios_shell.py --swiftc "$(SWIFT)c"
 	@echo "==> contract: the systemd units; the rules of compose.yaml"
 	@python3 contract/unit.py --binary "$(DEBUG)"
 	@$(PYTHON) contract/stack.py

@@ -16,10 +16,11 @@ import sys
 import tempfile
 import threading
 
-from typecheck_ios import EXAMPLE, PACKAGE, ROOT, swift_files
+from typecheck_ios import EXAMPLE, HERE, PACKAGE, ROOT, swift_files
 
 MADE_UP = {
     "UIKit": "public import Foundation",
+    "os": (HERE / "ios_shell/os.swift").read_text(encoding="utf-8"),
     "HotwireNative": """public struct HotwireConfig { public let userAgent = "Example/1 Hotwire Native iOS" }
 public enum Hotwire { public static var config: HotwireConfig { HotwireConfig() } }
 """,
@@ -41,7 +42,8 @@ final class PushDelegate {
 }
 
 extension DeviceRegistration {
-    @MainActor func start() async throws {}
+    @MainActor func start() async {}
+    @MainActor func askForAlerts() async throws {}
     @MainActor func signedInOnDevice(_ user: String, _ badge: BadgeStore) async throws { try await signedIn(user, badge) }
     @MainActor func signOutOfDevice(_ badge: BadgeStore) async -> SignOut { await signOut(badge) }
 }

@@ -50,8 +50,8 @@ CONTROLS = [
             "import HotwireNative\n@MainActor func control() { _ = Navigator() }"),
     Control("a selector, which needs Objective-C", "Objective-C",
             "import UIKit\nfinal class Control: UIResponder { @objc func tapped() {} }"),
-    Control("the error's type as Hotwire Native 1.2 has it, in a method that would never be called", "NavigatorDelegate",
-            "error: any Error, retryHandler", "error: HotwireNativeError, retryHandler"),
+    Control("an error of another type than Hotwire Native's, in a method that would never be called", "NavigatorDelegate",
+            "error: TurboError, retryHandler", "error: PageError, retryHandler"),
     Control("a delegate's method whose name is nearly right", "UIApplicationDelegate",
             "didReceiveNotification userInfo", "didReceiveRemoteNotification userInfo"),
 ]

@@ -12,6 +12,7 @@ enum Addresses {
 
     static let scheme = "campanile-example"
     static let inbox = "/notifications"
+    /// The page that the app shows to whoever isn't signed in: Rails 8's own is `/session/new`, Devise's `/users/sign_in`.
     static let signIn = "/sign_in"
 
     /// What the app was built with, so that a first launch without a network has tabs; then the server's, which the library

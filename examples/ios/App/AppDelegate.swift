@@ -15,13 +15,16 @@ final class AppDelegate: UIResponder {
         // At the right stands the bell; `Shell` puts a close button at the left.
         Hotwire.config.showDoneButtonOnModals = false
         Hotwire.config.defaultViewController = { PageViewController(url: $0) }
-        #if DEBUG
-        Hotwire.config.debugLoggingEnabled = true
         Hotwire.config.makeCustomWebView = { configuration in
+            configuration.userContentController.add(BadgeMessages(), name: BadgeMessages.name)
             let view = WKWebView(frame: .zero, configuration: configuration)
+            #if DEBUG
             if #available(iOS 16.4, *) { view.isInspectable = true }  // by Safari on a Mac
+            #endif
             return view
         }
+        #if DEBUG
+        Hotwire.config.debugLoggingEnabled = true
         #endif
     }
 }

@@ -15,7 +15,9 @@ enum Bell {
         look.imagePadding = 2
         look.contentInsets = NSDirectionalEdgeInsets(top: 8, leading: 4, bottom: 8, trailing: 4)
         look.baseForegroundColor = text == nil ? .label : .systemRed
-        let item = UIBarButtonItem(customView: UIButton(configuration: look, primaryAction: UIAction { _ in tapped() }))
+        let button = UIButton(configuration: look, primaryAction: UIAction { _ in tapped() })
+        button.accessibilityLabel = count > 0 ? "Notifications, \(count) new" : "Notifications"
+        let item = UIBarButtonItem(customView: button)
         item.tag = tag
         return item
     }

@@ -21,6 +21,12 @@ extension SceneDelegate: UIWindowSceneDelegate {
         for activity in connectionOptions.userActivities { open(activity) }
     }
 
+    /// iOS has taken the window, and may give the app another one.
+    func sceneDidDisconnect(_ scene: UIScene) {
+        shell?.end()
+        (window, shell) = (nil, nil)
+    }
+
     func sceneWillEnterForeground(_ scene: UIScene) {
         Services.shared.cameToForeground()
     }

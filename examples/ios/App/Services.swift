@@ -1,6 +1,7 @@
 import CampanileClient
 import HotwireNative
 import UIKit
+import os
 
 /// What the whole app shares: the number, the calls, this device's registration. Bridge components are made by the
 /// library, so they find it here.
@@ -13,7 +14,10 @@ final class Services {
     let registration: DeviceRegistration
     let push: PushHandler
     let pushDelegate: PushDelegate
-    let gate = AuthGate()
+    /// Called when a page shows that the user whom the app knows is signed in. For another user see `BadgeStore.onUserChange`.
+    var signedInAgain: () -> Void = {}
+    // HotwireNative has a Logger too.
+    private let logger = os.Logger(subsystem: "com.example.campanile", category: "app")
     private let userToken = HandedUserToken()
     private var userID: String?
     /// Whose the newest page was.
@@ -43,15 +47,24 @@ final class Services {
         pageUserID = userID
         // A page from before, of a user who may have gone, isn't taken.
         guard await userToken.hand(token) else { return }
-        if gate.isPresenting { gate.finish(signedIn: true) }
         // A page hands a token right before it has the user signed out, and other pages may while that goes on.
-        guard departures == before, userID != leavingUserID, self.userID != userID else { return }
+        guard departures == before, userID != leavingUserID else { return }
+        if badge.user == userID { signedInAgain() }
+        guard self.userID != userID else { return }
         self.userID = userID
         await attempt {
             guard $0.departures == before else { return }
             try await $0.registration.signedInOnDevice(userID, $0.badge)
         }.value
         await push.refresh()
+        // Now the user knows what for.
+        attempt { try await $0.registration.askForAlerts() }
+    }
+
+    /// A page's number has no version, so it is only the reason to ask the server for the one that has.
+    func pageSays(_ count: Int) {
+        guard count != badge.count else { return }
+        Task { await push.refresh() }
     }
 
     /// The web session is about to end.
@@ -73,8 +86,8 @@ final class Services {
         Task { await push.cameToForeground() }
     }
 
-    /// At every launch, because tokens change. The first time it asks for permission.
-    func registerForPushes() { attempt { try await $0.registration.start() } }
+    /// At every launch, because tokens change.
+    func registerForPushes() { attempt { await $0.registration.start() } }
 
     /// Does it, and logs why it failed: nothing of this is worth an alert.
     @discardableResult
@@ -88,5 +101,5 @@ final class Services {
         }
     }
 
-    func log(_ problem: Any) { print("Campanile:", problem) }
+    func log(_ problem: Any) { logger.error("\(String(describing: problem), privacy: .public)") }
 }

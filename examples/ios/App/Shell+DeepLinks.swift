@@ -45,7 +45,7 @@ extension Shell: DeepLinkCoordinator {
 
     /// Where a chain begins, its first page decides: a tab's own selects the tab (`handle(proposal:from:)`), another
     /// stands above what is there.
-    func prepareForDeepLink() { tabBar.dismiss(animated: false) }
+    func prepareForDeepLink() { putModalsAway() }
 
     func show(_ page: DeepLinkPage, animated: Bool) {
         guard let url = Addresses.web.page(page.address) else { return }
@@ -60,16 +60,23 @@ extension Shell: DeepLinkCoordinator {
 }
 
 extension Shell: PushScreens {
-    var isShowingInbox: Bool { currentPage?.path == Addresses.inbox }
+    var isShowingInbox: Bool {
+        guard let page = currentPage, page.isSeen else { return false }
+        return page.currentVisitableURL.path == Addresses.inbox
+    }
 
-    func showInbox() {
-        guard let tab = inboxTab else { return }
-        tabBar.dismiss(animated: true)
-        select(tab)
-        let navigator = tabBar.navigator(for: tab)
-        navigator?.clearAll()
-        // The list that stands there may be older than the push.
-        navigator?.route(tab.url)
+    /// In its tab, or, where no tab is the notifications', as a page of the tab that shows.
+    func showInbox() -> Bool {
+        guard let url = Addresses.web.page(Addresses.inbox) else { return false }
+        if let index = configuration.notificationsIndex {
+            // The list that stands there may be older than the push, and one out of the cache is.
+            navigators[url].map(dropSnapshots)
+            showOwnPage(ofTab: index)
+        } else {
+            putModalsAway()
+            tabBar.activeNavigator.route(url)
+        }
+        return true
     }
 
     func open(_ payload: PushPayload) {

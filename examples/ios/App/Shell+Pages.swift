@@ -5,66 +5,41 @@ import UIKit
 extension Shell: NavigatorDelegate {
     /// A page is about to be visited.
     func handle(proposal: VisitProposal, from navigator: Navigator) -> ProposalResult {
+        meet(navigator, at: proposal.url)
         switch Addresses.links.action(for: proposal.url) {
         case .navigate: break
         case .safariView, .system:
             visit(proposal.url)
             return .reject
         }
-        if proposal.url.path == Addresses.signIn {
-            return signIn(from: navigator) { [weak navigator] in navigator?.reload() }
+        if navigator === tabBar.activeNavigator, webSessionEnded() { return .reject }
+        if signInPaths.contains(proposal.url) {
+            let page = navigator.rootViewController.topViewController as? PageViewController
+            return signIn(from: navigator, for: page) { [weak navigator] in navigator?.session.reload() }
         }
         return tabsOwnPage(proposal.url, from: navigator)
     }
 
     /// A tab's own page is shown by its tab, at the foot of its stack.
     private func tabsOwnPage(_ url: URL, from navigator: Navigator) -> ProposalResult {
-        // While the tabs are being made, the tab asks itself.
-        guard let tab = tabs.first(where: { $0.url == url }), let owner = tabBar.navigator(for: tab) else { return .accept }
-        if owner === navigator {
-            if owner.rootViewController.viewControllers.count <= 1 { return .accept }
-        } else {
-            tabBar.dismiss(animated: true)
-            select(tab)
-        }
-        owner.clearAll()
+        guard let index = tabs.firstIndex(where: { $0.url == url }) else { return .accept }
+        if navigators[url] === navigator, navigator.rootViewController.viewControllers.count <= 1 { return .accept }
+        showOwnPage(ofTab: index)
         return .reject
     }
 
-    /// A page couldn't be loaded. One whose loading was only called off isn't spoken of: iOS suspends the web views of tabs
-    /// that don't show, and their requests end with -999.
-    func visitableDidFailRequest(_ visitable: any Visitable, error: HotwireNativeError, retryHandler: RetryBlock?) {
-        guard let failure = ClientFailure(page: error) else { return }
+    /// A page couldn't be loaded.
+    func visitableDidFailRequest(_ visitable: any Visitable, error: PageError, retryHandler: RetryBlock?) {
+        guard let page = visitable as? PageViewController else { return }
+        guard let failure = ClientFailure(page: error) else { return page.wasCalledOff(retryHandler) }
         Services.shared.log(failure)
-        let retry = retryHandler ?? {}
-        // With Retry for the user who puts the sign-in away.
-        visitable.visitableViewController.presentError(
-            error, retryHandler: failure.offersRetry || failure.kind == .signedOut ? retry : nil)
-        if failure.kind == .signedOut { _ = signIn(from: nil) { retry() } }
-    }
-
-    /// However many tabs are sent to sign-in at once, one presents it: the tab that shows, since one that doesn't can't.
-    private func signIn(from navigator: Navigator?, reload: @escaping @MainActor @Sendable () -> Void) -> ProposalResult {
-        let gate = Services.shared.gate
-        if gate.isPresenting, let presenter = signInNavigator {
-            if presenter === navigator { return .accept }
-            // Put away by the user, so it may come again.
-            if presenter.rootViewController.presentedViewController == nil { gate.finish(signedIn: false) }
+        guard failure.kind == .signedOut else {
+            return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)
         }
-        guard gate.mayPresent(reload: reload) else { return .reject }
-        let presenter = tabBar.activeNavigator
-        signInNavigator = presenter
-        if presenter === navigator { return .accept }
-        if let url = Addresses.web.page(Addresses.signIn) { presenter.route(url) }
-        return .reject
+        // Nothing is shown in its place: whatever stood there would stay over the page when it is loaded again.
+        page.isMissing(.init(because: failure, until: { [weak gate] in gate?.isPresenting != true }, load: retryHandler))
+        _ = signIn(from: nil, for: page) { [weak page] in page?.loadIfMissing() }
     }
-}
 
-extension ClientFailure {
-    /// - Returns: nil for what was only called off.
-    fileprivate init?(page error: HotwireNativeError) {
-        var code: Int?
-        if case .web(let error) = error { code = error.errorCode }
-        self.init(pageStatus: error.statusCode, code: code)
-    }
+    func formSubmissionDidFinish(at url: URL) { webSessionEnded() }
 }

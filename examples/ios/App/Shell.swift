@@ -10,32 +10,57 @@ final class Shell: UIResponder {
     private(set) lazy var tabBar = HotwireTabBarController(navigatorDelegate: self)
     private(set) var tabs: [HotwireTab] = []
     private(set) var configuration = TabConfiguration([])
+    /// The navigators of the tabs that have begun to load, by the tab's address.
+    private(set) var navigators: [URL: Navigator] = [:]
     /// The screens of deep links: the app's own table, until the server's is there.
     var router = Shell.router(Addresses.deepLinks)
+    /// Of this window: when another one takes its place, a sign-in that showed here holds none up there.
+    let gate = AuthGate()
     /// Whose modal stack shows the sign-in.
     weak var signInNavigator: Navigator?
-    private var observation: BadgeObservation?
+    /// Whether the user has left, and their web session hasn't ended yet.
+    var isLeaving = false
+    private var observations: [BadgeObservation] = []
 
     /// Makes the tabs of the path configuration. New ones of the server are there at the next launch.
     func start() {
-        configuration = TabConfiguration(settings: Hotwire.config.pathConfiguration.settings) ?? Shell.withoutConfiguration
+        let given = TabConfiguration(settings: Hotwire.config.pathConfiguration.settings) ?? Shell.withoutConfiguration
+        configuration = TabConfiguration(given.tabs.filter { Addresses.web.page($0.path) != nil })
         tabs = configuration.tabs.compactMap { tab in
             Addresses.web.page(tab.path).map { url in
                 HotwireTab(
-                    id: tab.id, title: tab.title ?? "", image: image(tab.icon), selectedImage: image(tab.selectedIcon),
-                    url: url)
+                    title: tab.title ?? "", image: image(tab.icon, of: tab) ?? UIImage(),
+                    selectedImage: image(tab.selectedIcon, of: tab), url: url)
             }
         }
-        tabBar.load(tabs)
-        for navigator in navigators {
-            navigator.rootViewController.delegate = self
-            navigator.modalRootViewController.delegate = self
-        }
-        observation = Services.shared.badge.observe { [weak self] _ in
-            Task { @MainActor in self?.showBadge() }
-        }
-        Services.shared.push.screens = self
+        loadTabs()
+        observe()
         loadDeepLinks()
+    }
+
+    /// Makes the tabs, each with a navigator and web views of its own. The one that shows loads, the others when they are
+    /// selected; with Hotwire Native 1.2.2 all of them load at once.
+    func loadTabs() {
+        navigators = [:]
+        tabBar.load(tabs)
+        showBadge()
+    }
+
+    private func observe() {
+        let services = Services.shared
+        observations = [
+            services.badge.observe { [weak self] _ in Task { @MainActor in self?.showBadge() } },
+            services.badge.onUserChange { [weak self] change in Task { @MainActor in self?.userChanged(change) } },
+        ]
+        services.signedInAgain = { [weak self] in self?.signedIn() }
+        services.push.screens = self
+    }
+
+    /// The window has gone. The library's tab bar keeps its delegate, which is this, so neither would go.
+    func end() {
+        observations = []
+        navigators = [:]
+        tabBar = HotwireTabBarController()
     }
 
     private static let withoutConfiguration = TabConfiguration([
@@ -43,30 +68,36 @@ final class Shell: UIResponder {
         .init(title: "Notifications", icon: "bell", path: Addresses.inbox, isNotifications: true),
     ])
 
-    /// Of the app's own images, else of Apple's. The app's have the inset that an icon without a title needs: the picture
-    /// stands low on its canvas, where the tab bar would put a title.
-    private func image(_ name: String?) -> UIImage? {
-        name.flatMap { UIImage(named: $0) ?? UIImage(systemName: $0) }
+    /// Of the app's own images, else of Apple's. A picture without a title stands low on its canvas, where the tab bar would
+    /// put the title: the app's own are drawn so.
+    private func image(_ name: String?, of tab: TabConfiguration.Tab) -> UIImage? {
+        guard let name else { return nil }
+        if let own = UIImage(named: name) { return own }
+        guard let symbol = UIImage(systemName: name), tab.title?.isEmpty ?? true else { return UIImage(systemName: name) }
+        let canvas = CGSize(width: symbol.size.width, height: symbol.size.height + 12)
+        return UIGraphicsImageRenderer(size: canvas).image { _ in symbol.draw(at: CGPoint(x: 0, y: 12)) }
+            .withRenderingMode(.alwaysTemplate)
     }
 
-    var navigators: [Navigator] { tabs.compactMap { tabBar.navigator(for: $0) } }
+    /// Keeps a tab's navigator, whose first proposal is the tab's own page.
+    func meet(_ navigator: Navigator, at url: URL) {
+        guard !navigators.values.contains(where: { $0 === navigator }) else { return }
+        navigators[url] = navigator
+        navigator.rootViewController.delegate = self
+        navigator.modalRootViewController.delegate = self
+    }
 
     /// The page that the user looks at.
-    var currentPage: URL? {
-        let top = tabBar.activeNavigator.activeNavigationController.topViewController
-        return (top as? any Visitable)?.currentVisitableURL
+    var currentPage: PageViewController? {
+        tabBar.activeNavigator.activeNavigationController.topViewController as? PageViewController
     }
 
-    var inboxTab: HotwireTab? {
-        configuration.notificationsIndex.flatMap { index in tabs.first { $0.id == configuration.tabs[index].id } }
-    }
-
-    func select(_ tab: HotwireTab) {
-        if #available(iOS 18.0, *), let shown = tabBar.tab(forIdentifier: tab.id) {
-            tabBar.selectedTab = shown
-        } else if let index = tabs.firstIndex(of: tab) {
-            tabBar.selectedIndex = index
-        }
+    /// Selects a tab and shows its own page, at the foot of its stack.
+    func showOwnPage(ofTab index: Int) {
+        putModalsAway()
+        tabBar.selectedIndex = index
+        let owner = tabBar.activeNavigator
+        if owner.rootViewController.viewControllers.isEmpty { owner.start() } else { owner.clearAll() }
     }
 
     /// Opens what somebody chose: a page in the tab that shows, another site in a Safari view, the rest by the system.
@@ -86,22 +117,22 @@ final class Shell: UIResponder {
 
     /// Where the number stands: on the notifications' tab, and on every screen's bell. (The icon's is CampanileClient's.)
     private func showBadge() {
-        if let tab = inboxTab {
-            let text = BadgeText.tab(Services.shared.badge.count)
-            // From iOS 18 on the bar shows the former, before the latter.
-            if #available(iOS 18.0, *) { tabBar.tab(forIdentifier: tab.id)?.badgeValue = text }
-            tabBar.navigator(for: tab)?.rootViewController.tabBarItem.badgeValue = text
+        let text = BadgeText.tab(Services.shared.badge.count)
+        for (index, tab) in configuration.tabs.enumerated() {
+            label(tab: index, tab.accessibilityLabel, badge: index == configuration.notificationsIndex ? text : nil)
         }
-        for navigator in navigators {
-            let screens = navigator.rootViewController.viewControllers + navigator.modalRootViewController.viewControllers
-            for screen in screens { putBell(on: screen) }
-        }
+        for screen in screens { putBell(on: screen) }
+    }
+
+    /// Of every tab that has begun, with what stands over them.
+    var screens: [UIViewController] {
+        navigators.values.flatMap { $0.rootViewController.viewControllers + $0.modalRootViewController.viewControllers }
     }
 
     /// On every screen but the sign-in, where nobody has an inbox yet.
     func putBell(on screen: UIViewController) {
-        guard (screen as? any Visitable)?.currentVisitableURL.path != Addresses.signIn else { return }
-        let item = Bell.item(count: Services.shared.badge.count) { [weak self] in self?.showInbox() }
+        if let page = screen as? any Visitable, signInPaths.contains(page.currentVisitableURL) { return }
+        let item = Bell.item(count: Services.shared.badge.count) { [weak self] in _ = self?.showInbox() }
         let others = screen.navigationItem.rightBarButtonItems ?? []
         screen.navigationItem.rightBarButtonItems = [item] + others.filter { $0.tag != Bell.tag }
     }

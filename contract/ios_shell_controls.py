@@ -1,0 +1,106 @@
+"""What examples/ios once did, for ios_shell.py: put back, it must make a scene go wrong, and with these words."""
+import dataclasses
+
+
+@dataclasses.dataclass
+class Piece:
+    """Swift of the app: what stands there now, once, and what stood there."""
+    file: str
+    now: str
+    then: str
+
+    def switched(self, name):
+        """Both, behind the switch; OLD in `then` is the switch where the piece is no statement."""
+        switch = f'old("{name}")'
+        return self.then.replace("OLD", switch) if "OLD" in self.then else f"if {switch} {{ {self.then} }} else {{ {self.now} }}"
+
+
+@dataclasses.dataclass
+class Control:
+    name: str
+    what: str
+    scene: str
+    version: str
+    wrong: str
+    pieces: list[Piece]
+
+
+REFUSED = "        // Nothing is shown in its place"
+FORGETFUL = [
+    Piece("Shell.swift", "    let gate = AuthGate()", "    var gate = OLD ? AuthGate() : AuthGate()"),
+    Piece("Shell+Pages.swift", REFUSED, "        if OLD { _ = signIn(from: nil, for: nil) { retryHandler?() }; return }\n" + REFUSED),
+    Piece("Shell+SignIn.swift", "        tabBar.dismiss(animated: false)\n        gate.finish(signedIn: false)",
+          "        tabBar.dismiss(animated: false)\n        if OLD { gate = AuthGate() } else { gate.finish(signedIn: false) }"),
+]
+CONTROLS = [
+    Control("error", "1: the error page that a refused tab shows, and keeps after the sign-in",
+            "three tabs are refused, and somebody signs in", "main", "it is error page", [
+                Piece("Shell+Pages.swift", REFUSED,
+                      "        if OLD { page.presentError(error, retryHandler: retryHandler); _ = signIn(from: nil, for: nil) "
+                      "{ retryHandler?() }; return }\n" + REFUSED)]),
+    Control("user", "2: the former user's pages in the other tabs after a sign-out",
+            "alice signs out, and bob signs in", "1.3.0-beta", "nothing of alice's is shown: it is", [
+                Piece("Shell.swift", "self?.userChanged(change)", "if OLD { self?.signedIn() } else { self?.userChanged(change) }")]),
+    Control("users", "2: the former user's pages after another one has signed in",
+            "bob signs in where alice's session has ended", "main", "it is alice", [
+                Piece("Shell+SignIn.swift", "        if change.former != nil || isLeaving { beginAnew() }",
+                      "        if OLD { } else if change.former != nil || isLeaving { beginAnew() }")]),
+    Control("snapshots", "an inbox out of Turbo's cache for a push",
+            "the page of the inbox is older than the push", "1.3.0-beta", "its list is newer than the push", [
+                Piece("Shell+SignIn.swift", "        navigator.session.clearSnapshotCache()",
+                      "        if !OLD { navigator.session.clearSnapshotCache() }")]),
+    Control("bell", "3: the bell without a notifications' tab", "no tab is the notifications'", "1.3.0-beta",
+            "the user sees alice /notifications: it is alice /dashboard", [
+                Piece("Shell+DeepLinks.swift", "            putModalsAway()\n            tabBar.activeNavigator.route(url)",
+                      "            putModalsAway()\n            if !OLD { tabBar.activeNavigator.route(url) }")]),
+    Control("dropped", "4: -999 passed over, of a tab that is selected later", "the loading of a hidden tab is called off", "1.3.0-beta",
+            "the user sees alice /account: it is nothing /account", [
+                Piece("Shell+Pages.swift", "else { return page.wasCalledOff(retryHandler) }",
+                      "else { return OLD ? () : page.wasCalledOff(retryHandler) }")]),
+    Control("early", "4: the retry before the page has appeared", "the loading of a hidden tab is called off", "1.2.2",
+            "the user sees alice /account: it is nothing /account", [
+                Piece("PageViewController.swift", "        super.viewDidAppear(animated)\n        isOnScreen = true",
+                      "        isOnScreen = true\n        if OLD { loadIfMissing() }\n        super.viewDidAppear(animated)")]),
+    Control("started", "4: a tab cleared that never started", "a push leads to the inbox, whose tab has never been shown", "1.3.0-beta",
+            "the user sees alice /notifications", [
+                Piece("Shell.swift", "{ owner.start() } else { owner.clearAll() }",
+                      "{ if OLD { owner.clearAll() } else { owner.start() } } else { owner.clearAll() }")]),
+    Control("push", "5: the gate that a push makes forget the other tabs", "a push is tapped while nobody is signed in", "main",
+            "the user sees alice /notifications: it is nothing /notifications", FORGETFUL),
+    Control("window", "5: one gate for all windows", "the scene connects again while the sign-in is up", "1.3.0-beta",
+            "the sign-in comes in the new window: it is nothing /dashboard", [
+                Piece("Shell.swift", "var gate = old(\"push\") ? AuthGate() : AuthGate()", "var gate = OLD ? gateOfAllWindows : AuthGate()"),
+                Piece("Shell+SignIn.swift", "            if signInNavigator?.modalRootViewController.presentingViewController == nil",
+                      "            if !(OLD && signInNavigator == nil), signInNavigator?.modalRootViewController.presentingViewController == nil")]),
+    Control("kept", "5: a window's shell that its tab bar keeps", "the scene connects again while the sign-in is up", "1.3.0-beta",
+            "the window that went has let its shell go", [
+                Piece("Shell.swift", "        tabBar = HotwireTabBarController()", "        if !OLD { tabBar = HotwireTabBarController() }")]),
+    Control("closed", "5: a page that stays blank when the sign-in is closed", "the sign-in is closed", "1.3.0-beta",
+            "it is nothing /dashboard", [
+                Piece("Shell+SignIn.swift", "{ page.signInWasPutAway() }", "where !OLD { page.signInWasPutAway() }")]),
+    Control("retry", "5: Retry where it leads to a blank page", "pages fail", "main", "it is error page", [
+        Piece("Shell+Pages.swift", "            return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)",
+              "            if OLD { return page.presentError(error, retryHandler: nil) }\n"
+              "            return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)")]),
+    Control("paths", "6: fixed paths of the sign-in", "the sign-in's paths are the server's", "1.3.0-beta", "the gate knows", [
+        Piece("Shell+SignIn.swift", "{ SignInPaths(settings: Hotwire.config.pathConfiguration.settings) }",
+              "{ OLD ? SignInPaths([\"^/sign_in$\"]) : SignInPaths(settings: Hotwire.config.pathConfiguration.settings) }")]),
+    Control("twice", "10: two reloads after the sign-in", "three tabs are refused, and somebody signs in", "main",
+            "a page is loaded once after the sign-in", [
+                Piece("Shell+Pages.swift", "{ [weak page] in page?.loadIfMissing() }",
+                      "{ [weak page] in if OLD { retryHandler?() } else { page?.loadIfMissing() } }")]),
+    Control("bars", "10: bars only when the page has come", "bars, tabs and words for VoiceOver", "1.3.0-beta",
+            "the bell is there before the page is", [
+                Piece("Shell+Bars.swift", "willShow viewController: UIViewController, animated: Bool\n    ) {",
+                      "willShow viewController: UIViewController, animated: Bool\n    ) {\n        if OLD { return }")]),
+    Control("asked", "10: permission asked for at the launch", "permission is asked for after the sign-in", "1.3.0-beta", "permission isn't", [
+        Piece("Services.swift", "{ await $0.registration.start() }",
+              "{ if OLD { try await $0.registration.askForAlerts() }; await $0.registration.start() }")]),
+    Control("plain", "10: no receiver for messageHandlers.badge", "a page without the bridge says its number", "1.3.0-beta",
+            "the app receives it", [
+                Piece("AppDelegate.swift", "            configuration.userContentController.add(BadgeMessages(), name: BadgeMessages.name)",
+                      "            if !OLD { configuration.userContentController.add(BadgeMessages(), name: BadgeMessages.name) }")]),
+    Control("unseen", "a number cleared by an inbox that couldn't be loaded", "the inbox fails, and then shows", "1.3.0-beta",
+            "an inbox that isn't seen clears nothing", [
+                Piece("PageViewController.swift", "        guard isSeen, currentVisitableURL", "        guard OLD || isSeen, currentVisitableURL")]),
+]
