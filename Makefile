@@ -117,8 +117,10 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@python3 contract/check_limits.py
 	@python3 contract/check_schema.py
 	@python3 contract/check_links.py
-	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package.swift examples mends it"
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package.swift examples bench/parts contract/ios_shell
+	@echo "==> lint: the privacy manifests against the sources"
+	@$(PYTHON) contract/check_privacy.py
+	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package*.swift examples mends it"
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package*.swift examples bench/parts contract/ios_shell
 	@echo "==> lint: the scripts"
 	@$(PYTHON) -m ruff check --quiet
 	@$(PYTHON) -m mypy

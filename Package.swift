@@ -53,7 +53,9 @@ let package = Package(
         .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD", "SystemSupport"], swiftSettings: strict),
         .target(name: "SQLEngine", dependencies: ["CSQLite", "CPostgres", "SystemSupport"], swiftSettings: strict),
         .target(name: "CampanileCore", swiftSettings: strict),
-        .target(name: "CampanileClient", dependencies: ["CampanileCore"], swiftSettings: strict),
+        .target(
+            name: "CampanileClient", dependencies: ["CampanileCore"], resources: [.copy("PrivacyInfo.xcprivacy")],
+            swiftSettings: strict),
         .target(
             name: "Push",
             dependencies: [

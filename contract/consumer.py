@@ -1,12 +1,17 @@
 """A package of somebody else's that depends on CampanileClient alone, with the trait `Server` switched off.
 
-It is written into a temporary folder, built and run. Neither its list of dependencies, nor `ldd` on its program, nor the
-names in its program may show anything of the server's: Swift's packages are linked statically, and `ldd` shows none of them.
-The controls are the repository's own list and the server's program, which must show all of it.
+It is written into a temporary folder, built and run: with Package.swift, and with Package@swift-6.1.swift, which an older Swift
+reads in its place and which is given that place in a copy. Neither the list of its dependencies, nor `ldd` on its program, nor the
+names in its program may show anything of the server's: Swift's packages are linked statically, and `ldd` shows none of them. The
+controls are the repository's own list and the server's program, which must show all of it. Then both manifests must say the same of
+CampanileClient; the control is a manifest without the resource.
 """
 import argparse
+import concurrent.futures
+import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -74,6 +79,60 @@ def modules(program):
     return [name for name in MODULES if f"{len(name)}{name}".encode() in content]
 
 
+def consume(options, folder, package):
+    """Builds the consumer in this folder, of the package in that one, and yields what is wrong with it."""
+    (folder / "Sources/consumer").mkdir(parents=True)
+    (folder / "Package.swift").write_text(MANIFEST % package, encoding="utf-8")
+    (folder / "Sources/consumer/main.swift").write_text(PROGRAM, encoding="utf-8")
+    dependencies = run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=folder)
+    run(options.swift, "build", cwd=folder)
+    # By itself, without the bundle of its package's resources, which only Xcode needs.
+    program = shutil.copy(folder / ".build/debug/consumer", folder / "alone")
+    shutil.rmtree(folder / ".build/debug/campanile_CampanileClient.resources")
+    libraries = run("ldd", program)
+    linked = modules(program)
+    printed = run(program)
+    fetched = sorted(path.name for path in (folder / ".build/checkouts").glob("*"))
+    for what, text in (("the list of dependencies", dependencies), ("the checkouts", " ".join(fetched))):
+        if SERVERS.search(text):
+            yield f"{what} shows the server's:\n{text}"
+    if found(LIBRARIES, libraries):
+        yield f"ldd shows the server's:\n{libraries}"
+    if linked:
+        yield f"the program holds the server's modules {linked}"
+    if f"{len('CampanileClient')}CampanileClient".encode() not in pathlib.Path(program).read_bytes():
+        yield "the program holds no names, not even CampanileClient's, so that nothing can be said of it"
+    if printed != EXPECTED:
+        yield f"the program printed {printed!r}"
+
+
+def client(swift, folder):
+    """All that a manifest says of CampanileClient, but that warnings are errors here."""
+    dumped = subprocess.run([swift, "package", "dump-package"], cwd=folder, stdout=subprocess.PIPE, check=True)
+    package = json.loads(dumped.stdout)
+    targets = {target["name"]: target for target in package["targets"]}
+    for target in targets.values():
+        target["settings"] = [setting for setting in target["settings"] if "treatAllWarnings" not in setting["kind"]]
+    return {
+        "its name": package["name"], "its platforms": package["platforms"], "its traits": sorted(package["traits"], key=str),
+        "its language modes": package["swiftLanguageVersions"],
+        "its product": [product for product in package["products"] if product["name"] == "CampanileClient"],
+        **{f"the target {name}": targets.get(name) for name in ("CampanileCore", "CampanileClient")}}
+
+
+def older(folder, text):
+    """A copy of the package with this text as its manifest: as a Swift reads it that is older than Package.swift asks for."""
+    folder.mkdir(parents=True)
+    (folder / "Package.swift").write_text(text, encoding="utf-8")
+    for name in ("CampanileCore", "CampanileClient"):
+        shutil.copytree(ROOT / "Sources" / name, folder / "Sources" / name)
+    return folder
+
+
+def differences(one, other):
+    return [what for what in one if one[what] != other[what]]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--swift", default="swift", help="the swift command (default swift)")
@@ -81,29 +140,18 @@ def main():
     options = parser.parse_args()
     problems = []
     with tempfile.TemporaryDirectory(prefix="campanile-consumer-") as name:
-        folder = pathlib.Path(name)
-        (folder / "Sources/consumer").mkdir(parents=True)
-        (folder / "Package.swift").write_text(MANIFEST % ROOT, encoding="utf-8")
-        (folder / "Sources/consumer/main.swift").write_text(PROGRAM, encoding="utf-8")
-        dependencies = run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=folder)
-        run(options.swift, "build", cwd=folder)
-        program = folder / ".build/debug/consumer"
-        libraries = run("ldd", program)
-        linked = modules(program)
-        own = f"{len('CampanileClient')}CampanileClient".encode() in program.read_bytes()
-        printed = run(program)
-        fetched = sorted(path.name for path in (folder / ".build/checkouts").glob("*"))
-    for what, text in (("the list of dependencies", dependencies), ("the checkouts", " ".join(fetched))):
-        if SERVERS.search(text):
-            problems.append(f"{what} shows the server's:\n{text}")
-    if found(LIBRARIES, libraries):
-        problems.append(f"ldd shows the server's:\n{libraries}")
-    if linked:
-        problems.append(f"the program holds the server's modules {linked}")
-    if not own:
-        problems.append("the program holds no names, not even CampanileClient's, so that nothing can be said of it")
-    if printed != EXPECTED:
-        problems.append(f"the program printed {printed!r}")
+        folder, text = pathlib.Path(name), (ROOT / "Package@swift-6.1.swift").read_text(encoding="utf-8")
+        copy = older(folder / "6.1/campanile", text)
+        with concurrent.futures.ThreadPoolExecutor() as both:
+            packages = (("newest", ROOT), ("older", copy))
+            done = [both.submit(list, consume(options, folder / place, package)) for place, package in packages]
+        problems += [*done[0].result(), *(f"with Package@swift-6.1.swift: {problem}" for problem in done[1].result())]
+        newest = client(options.swift, ROOT)
+        problems += (f"Package@swift-6.1.swift and Package.swift differ in {what}" for what in
+                     differences(newest, client(options.swift, copy)))
+        without = older(folder / "control/campanile", re.sub(r" resources: \[[^]]*\],", "", text))
+        if differences(newest, client(options.swift, without)) != ["the target CampanileClient"]:
+            problems.append("the control, a manifest without the privacy manifest, isn't found")
     if not SERVERS.search(run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=ROOT)):
         problems.append("the control, the repository's own list, shows nothing of the server's")
     if options.binary:
@@ -114,7 +162,7 @@ def main():
                 problems.append(f"the control, {what}, doesn't show {missing}")
     for problem in problems:
         print(f"consumer: {problem}")
-    print(f"consumer: CampanileClient alone, {'WRONG' if problems else 'nothing of the server comes with it'}")
+    print(f"consumer: CampanileClient alone, by both manifests, {'WRONG' if problems else 'nothing of the server comes with it'}")
     return 1 if problems else 0
 
 

@@ -12,7 +12,7 @@ named() { tr -d '\n ' <Package.swift | grep -oiE "$1\"[A-Za-z._-]+\"" | cut -d '
 for target in $(named 'target\(name:'); do
     mkdir -p "Sources/$target" "Tests/$target"
     touch "Sources/$target/empty.swift" "Tests/$target/empty.swift"
-    for resource in $(named 'embedInCode\('); do touch "Sources/$target/$resource"; done
+    for resource in $(named '(embedInCode|copy)\('); do touch "Sources/$target/$resource"; done
 done
 for library in $(named 'systemLibrary\(name:'); do
     mkdir -p "Sources/$library"
