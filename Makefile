@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin test-docs contract trust-short \
+.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin check-stubs test-docs contract trust-short \
 	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults jitter \
 	restarts backups imports cluster retention metrics-cost fuzz generators clean
 
@@ -117,8 +117,9 @@ lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the document
 	@python3 contract/check_limits.py
 	@python3 contract/check_schema.py
 	@python3 contract/check_links.py
-	@echo "==> lint: the privacy manifests against the sources"
+	@echo "==> lint: the privacy manifests against the sources; the comparison of declarations, and differences that it must find"
 	@$(PYTHON) contract/check_privacy.py
+	@python3 contract/test_check_stubs.py
 	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package*.swift examples mends it"
 	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package*.swift examples bench/parts contract/ios_shell
 	@echo "==> lint: the scripts"
@@ -136,6 +137,12 @@ kotlin: setup-tests ## Compile clients/kotlin and the example Android app, and r
 	@echo "==> kotlin: clients/kotlin against a server; examples/android against the declarations of Android and Hotwire Native; mistakes that must"
 	@echo "    be refused; the cases of clients/vectors, changed, with Kotlin's tests and Swift's. (The first time pip fetches the compiler, 84 MB.)"
 	@$(PYTHON) contract/kotlin_clients.py --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
+
+check-stubs: ## Find our declarations of Hotwire Native in its sources; HOTWIRE_IOS and HOTWIRE_ANDROID: git repositories of both
+	@test -d "$(HOTWIRE_IOS)" -a -d "$(HOTWIRE_ANDROID)" || { \
+		echo "check-stubs: set HOTWIRE_IOS and HOTWIRE_ANDROID to clones of hotwire-native-ios and hotwire-native-android" >&2; exit 2; }
+	@echo "==> check-stubs: our declarations of Hotwire Native in the sources of the versions that they stand for"
+	@python3 contract/check_stubs.py --ios "$(HOTWIRE_IOS)" --android "$(HOTWIRE_ANDROID)"
 
 test-docs: setup-tests ## Run what README.md and docs/ show with the debug binary: commands, producers; and check their Swift
 	@echo "==> test-docs: the commands of README.md and docs/, and what they print; what isn't run, with the reason"
