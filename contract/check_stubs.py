@@ -8,8 +8,10 @@ library doesn't have. What the library demands of an app beside, requirements of
 declared here too. Prints a line a declaration; exit code 1 if one differs and EXPLAINED has no reason for it, or has one for nothing.
 """
 import argparse
+import dataclasses
 import io
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -19,9 +21,25 @@ import swift_declarations
 from comparison import Comparison, Library
 
 HERE = pathlib.Path(__file__).resolve().parent
-# A version of Hotwire Native for iOS by its tag or commit, and the word that chooses it in HotwireNative.swiftinterface.
-IOS_VERSIONS = {
-    "1.2.2": "HOTWIRE_1_2_2", "1.3.0-beta": "HOTWIRE_1_3_0_BETA", "38631e29ea991824acf9f7ac92248323a5190c6c": "HOTWIRE_MAIN"}
+INTERFACE = HERE / "apple_modules/HotwireNative.swiftinterface"
+
+
+@dataclasses.dataclass(frozen=True)
+class Version:
+    """A version of Hotwire Native for iOS."""
+    name: str
+    commit: str  # or its tag
+    word: str  # what chooses it in HotwireNative.swiftinterface
+
+    def interface(self):
+        """HotwireNative.swiftinterface for this version."""
+        return re.sub(r"-D \w+", f"-D {self.word}", INTERFACE.read_text(encoding="utf-8"), count=1)
+
+
+# The first is the one that HotwireNative.swiftinterface says by itself, and examples/ios is written for.
+IOS_VERSIONS = [
+    Version("1.3.0-beta", "1.3.0-beta", "HOTWIRE_1_3_0_BETA"), Version("1.2.2", "1.2.2", "HOTWIRE_1_2_2"),
+    Version("main", "38631e29ea991824acf9f7ac92248323a5190c6c", "HOTWIRE_MAIN")]
 ANDROID_VERSION = "1.3.1"
 # Differences that are meant: a declaration's full name, or its beginning with a star, and the reason.
 EXPLAINED_IOS = {}
@@ -49,13 +67,12 @@ def isolated_classes():
 
 def ios(repository):
     apple = set(isolated_classes())
-    file = HERE / "apple_modules/HotwireNative.swiftinterface"
-    for version, word in IOS_VERSIONS.items():
-        files = sources(repository, version, ["Source"], ".swift")
+    for version in IOS_VERSIONS:
+        files = sources(repository, version.commit, ["Source"], ".swift")
         library = Library(
             [found for path, text in files.items() for found in swift_declarations.read(text, path)], apple)
-        declared = Library(swift_declarations.read(file.read_text(encoding="utf-8"), file.name, {word}), apple)
-        yield f"Hotwire Native for iOS {version[:10]}", Comparison(declared, library, EXPLAINED_IOS)
+        declared = Library(swift_declarations.read(version.interface(), INTERFACE.name, {version.word}), apple)
+        yield f"Hotwire Native for iOS {version.name}", Comparison(declared, library, EXPLAINED_IOS)
 
 
 def android(repository):
