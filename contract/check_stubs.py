@@ -41,9 +41,15 @@ IOS_VERSIONS = [
     Version("1.3.0-beta", "1.3.0-beta", "HOTWIRE_1_3_0_BETA"), Version("1.2.2", "1.2.2", "HOTWIRE_1_2_2"),
     Version("main", "38631e29ea991824acf9f7ac92248323a5190c6c", "HOTWIRE_MAIN")]
 ANDROID_VERSION = "1.3.1"
-# Differences that are meant: a declaration's full name, or its beginning with a star, and the reason.
-EXPLAINED_IOS = {}
-EXPLAINED_ANDROID = {}
+# Differences that are meant: "a declaration's full name: what differs" and the reason.
+INHERITED = "a screen of examples/android has it from HotwireWebFragment or HotwireWebBottomSheetFragment"
+EXPLAINED = {
+    "dev.hotwire.navigation.navigator.Navigator.session: type": "createNewSession() makes it, which returns a Session",
+    "dev.hotwire.core.turbo.errors.*: demanded": "examples/android asks for one error, and has no `when` over all of them",
+    "dev.hotwire.core.bridge.BridgeDestination.*: demanded": INHERITED,
+    "dev.hotwire.navigation.destinations.*: demanded": INHERITED,
+    "dev.hotwire.navigation.fragments.HotwireWebFragmentCallback.*: demanded": INHERITED,
+}
 
 
 def sources(repository, version, folder, ending):
@@ -72,7 +78,7 @@ def ios(repository):
         library = Library(
             [found for path, text in files.items() for found in swift_declarations.read(text, path)], apple)
         declared = Library(swift_declarations.read(version.interface(), INTERFACE.name, {version.word}), apple)
-        yield f"Hotwire Native for iOS {version.name}", Comparison(declared, library, EXPLAINED_IOS)
+        yield f"Hotwire Native for iOS {version.name}", Comparison(declared, library, EXPLAINED)
 
 
 def android(repository):
@@ -84,7 +90,7 @@ def android(repository):
     for file in sorted((HERE / "android_modules").rglob("*.kt")):
         declared += kotlin_declarations.read(file.read_text(encoding="utf-8"), file.name)
     yield f"Hotwire Native for Android {ANDROID_VERSION}", Comparison(
-        Library([found for found in declared if found.owner.startswith("dev.hotwire.")]), library, EXPLAINED_ANDROID)
+        Library([found for found in declared if found.owner.startswith("dev.hotwire.")]), library, EXPLAINED)
 
 
 def main():
@@ -101,7 +107,7 @@ def main():
             print(line)
         print(f"check_stubs: {name}: {len(comparison.declared.declarations)} declarations, {wrong} unexplained differences")
         total += wrong
-    for name in sorted({*EXPLAINED_IOS, *EXPLAINED_ANDROID} - used):
+    for name in sorted(EXPLAINED.keys() - used):
         print(f"check_stubs: a reason that nothing needs: {name}")
         total += 1
     return 1 if total else 0

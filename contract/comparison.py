@@ -91,7 +91,8 @@ def normal(found):
 
 
 class Comparison:
-    """`declared` is what stands for `library`. `explained` has reasons for differences, by full name."""
+    """`declared` is what stands for `library`; `explained` has a reason for each difference that is meant: by
+    "full name: what differs", with * for any words."""
     def __init__(self, declared, library, explained):
         self.declared, self.library, self.explained = declared, library, explained
         self.used = set()
@@ -100,21 +101,22 @@ class Comparison:
         """A line a declaration, and how many differ without a reason."""
         lines, wrong = [], 0
         for found in self.declared.declarations:
-            differences, note = self.differences(found), self.note(found)
-            reason = self.reason(found.full_name) if differences else ""
-            wrong += bool(differences and not reason)
-            state = f"explained: {reason}" if reason else "DIFFERS" if differences else "same" + note
+            differences = self.differences(found)
+            reasons = [self.reason(found, label) for label, _ in differences]
+            wrong += not all(reasons)
+            state = "DIFFERS" if not all(reasons) else "explained" if reasons else "same" + self.note(found)
             lines.append(f"{state}: {found.text()}")
-            lines += [f"    {difference}" for difference in differences]
-        for name, demanded in self.demanded():
-            reason = self.reason(demanded.full_name)
+            lines += [f"    {label}: {words}{f'; {reason}' if reason else ''}" for (label, words), reason in zip(differences, reasons)]
+        for name, one in self.demanded():
+            reason = self.reason(one, "demanded")
             wrong += not reason
-            lines.append(f"{f'explained: {reason}' if reason else 'MISSING'}: {demanded.text()}, which {name} demands")
+            lines.append(f"{'explained' if reason else 'MISSING'}: {one.text()}")
+            lines.append(f"    demanded: by {name} in {one.file}:{one.line}{f'; {reason}' if reason else ''}")
         return lines, wrong
 
-    def reason(self, name):
+    def reason(self, found, label):
         for pattern, reason in self.explained.items():
-            if fnmatch.fnmatchcase(name, pattern):
+            if fnmatch.fnmatchcase(f"{found.full_name}: {label}", pattern):
                 self.used.add(pattern)
                 return reason
         return ""
@@ -140,7 +142,7 @@ class Comparison:
         if self.is_unwritten(found):
             return []
         if not candidates:
-            return ["the library has nothing of this name"]
+            return [("name", "the library has nothing of this name")]
         return min((self.between(found, one) for one in candidates), key=len)
 
     def between(self, found, one):
@@ -156,9 +158,11 @@ class Comparison:
             pairs.append(("main actor", self.declared.is_isolated(found.full_name), self.library.is_isolated(one.full_name)))
             more = self.declared.conformances(found.full_name) - self.library.conformances(one.full_name)
             pairs.append(("conformances", words(more), ""))
+        if found.place == "requirement" and found.has_body:
+            pairs.append(("default", True, one.has_body))
         if one.inferred:
-            pairs.append(("type", joined(found.signature), "not written"))
-        return [f"{name}: {here or 'none'} here, {there or 'none'} in {one.file}:{one.line}" for name, here, there in pairs
+            pairs = [pair for pair in pairs if pair[0] != "signature"] + [("type", joined(found.signature), "not written")]
+        return [(label, f"{here or 'none'} here, {there or 'none'} in {one.file}:{one.line}") for label, here, there in pairs
                 if here != there]
 
     def demanded(self):
@@ -166,6 +170,10 @@ class Comparison:
         for name, declared in self.declared.types.items():
             mine = {(found.key, normal(found)) for found in self.declared.declarations if found.owner == name}
             has_cases = any(key[1] == "case" for key, _ in mine)
+            if "sealed" in declared.modifiers:
+                yield from ((name, one) for one in self.library.types.values()
+                            if declared.name in map(joined, one.inherits) and one.full_name not in self.declared.types)
+                continue
             for one in self.library.declarations:
                 if one.owner != name or (one.key, normal(one)) in mine or one.kind in ("typealias", *TYPES):
                     continue

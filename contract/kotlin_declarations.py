@@ -136,7 +136,7 @@ class File:
                 name, signature = named(parameter[len(words):])
                 access = next((word for word in words if word in ACCESS), "public")
                 self.declarations.append(Declaration(
-                    kind, name, found.full_name, access, frozenset(words) - {kind, *ACCESS} - UNSEEN, signature=signature,
+                    kind, name, found.full_name, access, frozenset(words) & set(MODIFIERS) - set(ACCESS) - UNSEEN, signature=signature,
                     settable=kind == "var", file=reader.file, line=found.line))
 
     def constructor(self, common, group):

@@ -7,7 +7,7 @@ import re
 
 OPENING, CLOSING = "([{", ")]}"
 PAIRS = dict(zip(OPENING, CLOSING))
-CONDITIONS = {"os(iOS)": True, "canImport(UIKit)": True, "canImport(SwiftUI)": True}
+TRUE = {"os(iOS)", "canImport(UIKit)", "canImport(SwiftUI)"}
 WORD = re.compile(r"`[^`\n]+`|[A-Za-z_$][A-Za-z0-9_$]*|[0-9][0-9A-Za-z_]*(?:\.[0-9][0-9A-Za-z_]*)?")
 # Longest first. Nothing that could end one bracket of types and begin another is one token.
 OPERATOR = re.compile(r"->|\.\.\.|\.\.<|::|\?\.|\?:|==|!=|<=|>=|&&|\|\||[^\sA-Za-z0-9_]")
@@ -21,11 +21,6 @@ class SyntaxProblem(Exception):
 class Token:
     text: str
     line: int
-
-    @property
-    def is_word(self):
-        return bool(WORD.fullmatch(self.text))
-
 
 def skip_comment(text, at):
     """Behind a comment that begins here; comments may stand in comments. The same place if none does."""
@@ -78,13 +73,13 @@ def skip_code(text, at, closing, interpolation):
 
 def holds(condition, defined):
     """Tells if a condition of `#if` is true."""
-    text = re.sub(r"(\w+\([^)]*\))", lambda found: str(CONDITIONS.get(found.group(1), False)), condition.split("//")[0])
-    text = re.sub(r"[A-Za-z_]\w*", lambda found: found.group() if found.group() in ("True", "False") else
-                  str(found.group() in defined), text)
-    text = text.replace("&&", " and ").replace("||", " or ").replace("!", " not ")
-    if not re.fullmatch(r"(?:True|False|and|or|not|[()\s])+", text):
-        raise SyntaxProblem(f"a condition that isn't read here: {condition}")
-    return bool(eval(text))  # Only the words above are left.
+    def is_true(term):
+        name = term.strip().lstrip("!")
+        if not re.fullmatch(r"\w+(?:\(\w+\))?", name):
+            raise SyntaxProblem(f"a condition that isn't read here: {condition}")
+        return (name in TRUE or name in defined) != term.strip().startswith("!")
+
+    return any(all(is_true(term) for term in part.split("&&")) for part in condition.split("//")[0].split("||"))
 
 
 def chosen(text, defined):

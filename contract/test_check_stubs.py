@@ -182,6 +182,7 @@ KOTLIN_CONTROLS = [
     ("a class that isn't abstract", "abstract class Door", "class Door"),
     ("a constructor", "(val width: Int = 90, wall: Wall)", "(val width: Int = 90)"),
     ("a requirement left out", "    fun open()\n", ""),
+    ("a default that isn't there", "fun open()", "fun open() {}"),
     ("a case left out", "WOOD, STEEL", "WOOD"),
     ("an object that is a class", "object House", "class House"),
     ("a conformance that isn't there", "interface Opening {", "interface Opening : Wall {"),
@@ -225,6 +226,11 @@ def main():
             if right not in declarations or not differences(read(declarations.replace(right, changed, 1)), library)[0]:
                 print(f"test_check_stubs: {language}: not found as it should be: {mistake}")
                 failed += 1
+    for label, expected in (("signature", 0), ("access", 1)):
+        changed = swift(SWIFT_DECLARATIONS.replace("by angle: Int", "to angle: Int"))
+        if Comparison(changed, swift(SWIFT), {f"Door.open: {label}": "a reason"}).lines()[1] != expected:
+            print(f"test_check_stubs: a reason for the {label} doesn't count as it should")
+            failed += 1
     count = len(SWIFT_CONTROLS) + len(KOTLIN_CONTROLS) + len(EXTENSIONS_CONTROLS)
     print(f"test_check_stubs: {count} changed declarations, {failed} problems")
     return 1 if failed else 0
