@@ -2,9 +2,11 @@
 
 Apple's frameworks and Hotwire Native aren't on Linux: apple_modules/ declares what is used of them, and a use of anything
 else is an error. CampanileCore and CampanileClient are checked as the package builds them, the app and its notification
-service extension as project.yml does, for debugging and for release, warnings included. Nothing is run. Then the controls:
-each adds a mistake to the app, and the compiler must name it. And the package between the app and this one, examples/ios/AppClient,
-is resolved: nothing but this package may stand under it. Exit code 1 if the app is wrong or a control passes.
+service extension as project.yml does, for debugging and for release, warnings included. The app is written for one version of
+Hotwire Native, which project.yml pins; for the others its patch in examples/ios/versions/ is applied, and the result checked against
+that version's declarations. Nothing is run. Then the controls: each adds a mistake to the app, and the compiler must name it; without
+its patch, another version must refuse the app. And the package between the app and this one, examples/ios/AppClient, is resolved:
+nothing but this package may stand under it. Exit code 1 if the app is wrong or a control passes.
 """
 import argparse
 import dataclasses
@@ -14,6 +16,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
+
+from check_stubs import IOS_VERSIONS
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -50,6 +54,10 @@ CONTROLS = [
             "import HotwireNative\n@MainActor func control() { _ = Navigator() }"),
     Control("a selector, which needs Objective-C", "Objective-C",
             "import UIKit\nfinal class Control: UIResponder { @objc func tapped() {} }"),
+    Control("lazy tabs as 1.3.0's documentation shows them, and none of its versions here has them", "lazyLoadTabs",
+            "import HotwireNative\n@MainActor func control() { _ = HotwireTabBarController(navigatorDelegate: nil, lazyLoadTabs: true) }"),
+    Control("a tab's navigator, which main has and 1.3.0-beta hasn't", "navigator",
+            "import HotwireNative\n@MainActor func control(bar: HotwireTabBarController, tab: HotwireTab) { _ = bar.navigator(for: tab) }"),
     Control("an error of another type than Hotwire Native's, in a method that would never be called", "NavigatorDelegate",
             "error: TurboError, retryHandler", "error: PageError, retryHandler"),
     Control("a delegate's method whose name is nearly right", "UIApplicationDelegate",
@@ -57,15 +65,20 @@ CONTROLS = [
 ]
 
 
+# Versions that declare all that the app uses of the one that it is written for: their patches change what no compiler sees.
+DECLARE_THE_SAME = {"1.2.2"}
+
+
 class Compiler:
-    def __init__(self, swiftc, folder):
-        self.swiftc, self.folder = swiftc, folder
+    """`modules` is a folder whose declarations go before those of apple_modules/."""
+    def __init__(self, swiftc, folder, modules=None):
+        self.swiftc, self.folder, self.modules = swiftc, folder, [modules] if modules else []
 
     def run(self, files, *options):
         """The exit code and the complaints."""
         command = [
             self.swiftc, "-parse-as-library", "-wmo", "-warnings-as-errors", "-module-cache-path", f"{self.folder}/cache",
-            "-I", str(MODULES), "-I", str(self.folder), *options, *map(str, files)]
+            *(word for folder in (*self.modules, MODULES, self.folder) for word in ("-I", str(folder))), *options, *map(str, files)]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
         return done.returncode, done.stdout
 
@@ -79,6 +92,36 @@ class Compiler:
 
     def program(self, name, files, *options):
         return self.run(files, "-typecheck", "-swift-version", "5", "-module-name", name, *options)
+
+
+def app_files(example):
+    return [*swift_files(example / "App"), *swift_files(example / "Shared")]
+
+
+def check_version(version, swiftc, folder):
+    """Checks the app against another version than the one it is written for, with its patch and without it."""
+    patch = EXAMPLE / f"versions/{version.name}.patch"
+    modules, example = folder / version.name, folder / version.name / EXAMPLE.relative_to(ROOT)
+    modules.mkdir()
+    (modules / "HotwireNative.swiftinterface").write_text(version.interface(), encoding="utf-8")
+    compiler = Compiler(swiftc, folder, modules)
+    is_refused = compiler.program("CampanileExample", app_files(EXAMPLE))[0] != 0
+    if is_refused == (version.name in DECLARE_THE_SAME):
+        sys.exit(f"typecheck_ios: {version.name} {'refuses' if is_refused else 'takes'} the app without {patch.name}")
+    shutil.copytree(EXAMPLE, example, ignore=shutil.ignore_patterns("build", "*.xcodeproj"))
+    shutil.copy(EXAMPLE.parent / "campanile.yaml", example.parent)
+    done = subprocess.run(
+        ["git", "apply", str(patch)], cwd=modules, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    report(f"{patch.name}, applied", done.returncode, done.stdout)
+    check_pin(version, example)
+    report(f"the app for Hotwire Native {version.name}", *compiler.program("CampanileExample", app_files(example)))
+
+
+def check_pin(version, example):
+    """The version that project.yml takes must be the one that the app is checked against."""
+    line = re.search(r"^ *HotwireNative: .*$", (example / "project.yml").read_text(encoding="utf-8"), re.MULTILINE).group()
+    is_pinned = re.search(rf"(?:exactVersion|revision): {re.escape(version.commit)}\b", line)
+    report(f"project.yml, which takes {version.name}", not is_pinned, f"{line}\n")
 
 
 def swift_files(folder):
@@ -131,8 +174,8 @@ def main():
     options = parser.parse_args()
     if not shutil.which(options.swiftc):
         parser.error(f"there is no {options.swiftc}")
-    shared = swift_files(EXAMPLE / "Shared")
-    app, extension = swift_files(EXAMPLE / "App") + shared, swift_files(EXAMPLE / "NotificationService") + shared
+    pinned, *others = IOS_VERSIONS
+    app, extension = app_files(EXAMPLE), [*swift_files(EXAMPLE / "NotificationService"), *swift_files(EXAMPLE / "Shared")]
     with tempfile.TemporaryDirectory(prefix="campanile-ios-") as name:
         folder = pathlib.Path(name)
         compiler = Compiler(options.swiftc, folder)
@@ -142,9 +185,13 @@ def main():
             words = "for debugging" if configuration else "for release"
             report(f"the app {words}", *compiler.program("CampanileExample", app, *configuration))
             report(f"the extension {words}", *compiler.program("NotificationService", extension, *configuration))
+        check_pin(pinned, EXAMPLE)
         check_controls(compiler, app, folder)
+        for version in others:
+            check_version(version, options.swiftc, folder)
         check_package(options.swift, folder)
-    print(f"typecheck_ios: {len({*app, *extension})} files, nothing wrong; {len(CONTROLS)} mistakes refused")
+    print(f"typecheck_ios: {len({*app, *extension})} files for {len(IOS_VERSIONS)} versions of Hotwire Native, nothing wrong; "
+          f"{len(CONTROLS)} mistakes refused")
 
 
 def report(what, code, complaints):
