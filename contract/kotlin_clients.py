@@ -33,7 +33,7 @@ SOURCES = APP / "src/main/kotlin/com/example/shop"
 MODULES = HERE / "android_modules"
 DOCUMENT = ROOT / "docs/integration.md"
 README = ROOT / "clients/kotlin/README.md"
-# What its block speaks of and doesn't show.
+# Declares names that its block uses and doesn't show.
 README_CONTEXT = """package shown
 
 import com.campanile.*
@@ -42,7 +42,7 @@ fun shown(storage: ClientStorage, firebaseToken: String, userToken: String, show
 %s}
 """
 USERS = ("anna", "ben", "clara", "dora", "emil", "frida", "gina", "hans")
-# What ServerTests.kt asks for.
+# ServerTests.kt follows links of this tree.
 DEEP_LINKS = {"home": {"web": "/dashboard", "children": {"ranking": {"min_app_version": {"android": "2.0.0"}}}}}
 
 

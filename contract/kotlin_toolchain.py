@@ -21,7 +21,7 @@ END = "--- end "
 
 
 class KotlinError(Exception):
-    """What failed, with what was printed of it."""
+    """A failure of the tools, with their output."""
 
 
 def libraries():

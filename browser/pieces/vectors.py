@@ -27,7 +27,7 @@ def play_numbers(world, sequence):
     world.server.wait_for_streams(1)
     for step in sequence["steps"]:
         world.server.tell_late(step["push"]["badge"], step["push"]["version"])
-    # What comes after shows that nothing is only late.
+    # A last number shows that nothing is only late.
     world.server.tell_late(77, max(step["push"]["version"] for step in sequence["steps"]) + 1)
     page.wait(text_is("#two", "77"))
     expected = [*(step["count"] for step in sequence["steps"] if step["takes"]), 77]
@@ -52,7 +52,7 @@ def play_events(world, events):
 
 
 def check_change(event, data):
-    """What the event says in clients/vectors, by the members that its kind has in the data."""
+    """Compares an event with its case, by the members that its kind has in the data."""
     members = dict(event["change"])
     kind = members.pop("kind")
     assert event["name"].rpartition(".")[2] == kind, event["says"]

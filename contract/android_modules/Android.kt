@@ -1,4 +1,4 @@
-// What examples/android and docs/integration.md use of Android's own classes, from API 36's documentation: no source of it is here to
+// Declares what examples/android and docs/integration.md use of Android's own classes, from API 36's documentation: no source of it is here to
 // compare with. Java's getters and setters are Kotlin's properties. Bodies are never run.
 
 package android

@@ -1,4 +1,4 @@
-// What examples/android uses of AndroidX (activity, appcompat, core, fragment, navigation), from its documentation: no source of it is
+// Declares what examples/android uses of AndroidX (activity, appcompat, core, fragment, navigation), from its documentation: no source of it is
 // here to compare with. Bodies are never run.
 
 package androidx.activity

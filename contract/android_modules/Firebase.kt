@@ -1,4 +1,4 @@
-// What examples/android and docs/integration.md use of Firebase (firebase-common, firebase-messaging 25, play-services-tasks), from its
+// Declares what examples/android and docs/integration.md use of Firebase (firebase-common, firebase-messaging 25, play-services-tasks), from its
 // documentation: no source of it is here to compare with. Java's getters are Kotlin's properties. Bodies are never run.
 
 package com.google.firebase

@@ -1,4 +1,4 @@
-// What examples/android uses of Hotwire Native for Android 1.3.1 (dev.hotwire:core and dev.hotwire:navigation-fragments), as its sources
+// Declares what examples/android uses of Hotwire Native for Android 1.3.1 (dev.hotwire:core and dev.hotwire:navigation-fragments), as its sources
 // declare it: names, parameters with their types and whether they have a default, access, supertypes. Bodies are the compiler's wish and
 // are never run. contract/kotlin_clients.py compiles each `package` part of this file as a file of its own.
 

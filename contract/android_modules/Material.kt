@@ -1,4 +1,4 @@
-// What examples/android uses of Material Components for Android 1.12, from its documentation: no source of it is here to compare with.
+// Declares what examples/android uses of Material Components for Android 1.12, from its documentation: no source of it is here to compare with.
 // Bodies are never run.
 
 package com.google.android.material.badge

@@ -5,7 +5,7 @@ import java.util.concurrent.CopyOnWriteArrayList
 import kotlinx.serialization.json.buildJsonObject
 import kotlinx.serialization.json.put
 
-/** What is kept over launches, under short keys. On Android: `SharedPreferences`. */
+/** Keeps short texts over launches, by their keys. On Android: `SharedPreferences`. */
 interface ClientStorage {
     fun read(key: String): String?
 
@@ -23,16 +23,16 @@ internal data class BadgeRecord(
     val server: String? = null,
     /** Grows with every change of the owner: answers to earlier requests belong to another user. */
     val session: Long = 0,
-    /** Whether the server knows the device as the owner's. Before that, its pushes are the former user's. */
+    /** True if the server knows the device as the owner's. Before that, its pushes are the former user's. */
     val isRegistered: Boolean = false,
-    /** Whether the server has answered the owner since. From then on a push may set the number. */
+    /** True if the server has answered the owner since. From then on a push may set the number. */
     val isConfirmed: Boolean = false,
     val count: Int = 0,
     /** The newest version seen; 0 for none. */
     val version: Long = 0,
-    /** Whether this version's number was cleared here, and so doesn't come back. */
+    /** True if this version's number was cleared here, and so doesn't come back. */
     val isCleared: Boolean = false,
-    /** Whether the server doesn't know of the clearing yet. */
+    /** True if the server doesn't know of the clearing yet. */
     val owesClearing: Boolean = false
 ) {
     /** [UNKNOWN]: the app has never said who is signed in. [NOBODY]: the user has signed out. */
@@ -124,7 +124,7 @@ class BadgeStore(private val storage: ClientStorage) {
     /** The version of the newest number seen; 0 for none. */
     val version: Long get() = record.version
 
-    /** Whether the user has signed out and nobody has signed in since. */
+    /** True if the user has signed out and nobody has signed in since. */
     val isSignedOut: Boolean get() = record.owner == BadgeRecord.Owner.NOBODY
 
     internal val session: Long get() = record.session

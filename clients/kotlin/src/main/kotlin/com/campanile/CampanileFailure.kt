@@ -16,10 +16,10 @@ class CampanileFailure(
         /** No answer came. */
         UNREACHABLE,
 
-        /** The server is busy, or can't work for now. */
+        /** The server is busy, or can't work at the moment. */
         UNAVAILABLE,
 
-        /** Nobody is signed in, the server refuses the user's token, or the signed-in user is another one. */
+        /** No user is signed in, the server refuses the user's token, or the signed-in user is another one. */
         SIGNED_OUT,
         NOT_FOUND,
 
@@ -30,7 +30,7 @@ class CampanileFailure(
         UNREADABLE
     }
 
-    /** Whether the same call may succeed later. */
+    /** True if the same call may succeed later. */
     val mayPass: Boolean get() = kind == Kind.UNREACHABLE || kind == Kind.UNAVAILABLE
 
     internal companion object {

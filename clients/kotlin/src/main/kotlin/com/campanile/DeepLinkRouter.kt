@@ -20,7 +20,7 @@ class DeepLinkValues internal constructor(
     fun parameter(name: String): String =
         parameters[name] ?: throw DeepLinkError(link, DeepLinkError.Reason.Missing("the parameter $name"))
 
-    /** Whether the link has a value for a query key. Only the chain's last screen has a query. */
+    /** Says if the link has a value for a query key. Only the chain's last screen has a query. */
     fun has(key: String): Boolean = key in query
 
     fun string(key: String): String = value(key) as? String ?: throw wrongType(key)

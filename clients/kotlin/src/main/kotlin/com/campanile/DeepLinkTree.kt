@@ -46,7 +46,7 @@ class DeepLinkTree(val nodes: List<Node>) {
      * [Long] or [Boolean]. [fault] says why it isn't the link's screen, or which part of the query it ignores.
      */
     class Match internal constructor(val steps: List<Step>, val query: Map<String, Any>, val fault: DeepLinkError.Reason?) {
-        /** Whether this version of the app has all screens of the chain. */
+        /** True if this version of the app has all screens of the chain. */
         fun isReachedOnAndroid(version: String?): Boolean = steps.all { it.node.minimumVersion?.isMetOnAndroid(version) != false }
     }
 

@@ -26,7 +26,7 @@ class DeviceRegistration(
     private var begun = 0
     private var settled = 0
 
-    /** Whether a sign-out here didn't reach the server, and nobody has signed in since. */
+    /** True if a sign-out here didn't reach the server, and nobody has signed in since. */
     val isLeft: Boolean get() = storage.read(LEFT) != null
 
     /**
@@ -94,7 +94,7 @@ class DeviceRegistration(
     }
 
     private fun register() {
-        // Nobody is signed in yet, or not any more: the next signedIn() registers.
+        // No user is signed in yet, or not any more: the next signedIn() registers.
         val user = user ?: return
         val token = api.deviceToken ?: return
         val session = badge.session

@@ -10,7 +10,7 @@ import kotlinx.serialization.json.put
  * @param inboxPath the inbox's deep link.
  */
 class PushHandler(private val api: CampanileAPI, private val badge: BadgeStore, private val inboxPath: String = "/notifications") {
-    /** Whether a link, or the path and query of a page's address, is the inbox's. */
+    /** Says if a link, or the path and query of a page's address, is the inbox's. */
     fun isInbox(link: String?): Boolean = link?.takeWhile { it != '?' && it != '#' }?.trimStart('/') == inboxPath.trimStart('/')
 
     /**

@@ -10,7 +10,7 @@ data class PushPayload(
     /** The number; null in an alert while the number is 0, because no alert carries a 0. */
     val badge: Long? = null,
     val badgeVersion: Long? = null,
-    /** Whether the user sees it. */
+    /** True if the user sees it. */
     val isAlert: Boolean = true
 ) {
     companion object {

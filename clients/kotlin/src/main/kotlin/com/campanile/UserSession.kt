@@ -52,7 +52,7 @@ class UserSession(
         try {
             return registration.signOut()
         } finally {
-            // Whoever has signed in while the server was slow keeps their token.
+            // A user who has signed in while the server was slow keeps their token.
             leaving?.let(tokens::signedOut)
             synchronized(state) { if (state.leaving == leaving) state.leaving = null }
         }

@@ -42,7 +42,7 @@ internal fun badgeTests(tests: Tests) {
         val store = BadgeStore(MemoryStorage())
         val heard = Collections.synchronizedList(mutableListOf<Int>())
         store.observe { heard += it }
-        val threads = (1..4).map { first -> thread { for (number in first..400 step 4) store.apply(push(number.toLong(), number.toLong())) } }
+        val threads = (1L..4L).map { first -> thread { for (number in first..400 step 4) store.apply(push(number, number)) } }
         threads.forEach { it.join() }
         eventually("the newest number is told") { heard.lastOrNull() == 400 }
         expectEqual(heard.toList(), heard.sorted().distinct())
@@ -95,7 +95,8 @@ internal fun badgeTests(tests: Tests) {
     }
 
     tests.test("a tap marks read and asks for the number; one that leads to the inbox clears it") {
-        for ((link, then) in listOf("home" to "GET /badge", "notifications" to "DELETE /badge", "/notifications?a=1#b" to "DELETE /badge")) {
+        val expected = mapOf("home" to "GET /badge", "notifications" to "DELETE /badge", "/notifications?a=1#b" to "DELETE /badge")
+        for ((link, then) in expected) {
             val transport = ScriptedTransport { call, _ -> if (call.method == "PATCH") READ else badgeAnswer(0, 50) }
             PushHandler(scripted(transport), BadgeStore(MemoryStorage())).tapped(PushPayload(id = "n1", deepLink = link))
             expectEqual(transport.summary, listOf("PATCH /notifications/n1", then), link)

@@ -18,11 +18,13 @@ internal fun callTests(tests: Tests) {
 
     tests.test("identifiers and cursors are escaped in an address; a prefetch says so") {
         val transport = ScriptedTransport { call, _ ->
-            if (call.method == "DELETE") HttpAnswer(204, "") else HttpAnswer(200, """{"notifications":[{}],"badge":{"count":1,"unread_count":1,"version":1}}""")
+            val page = """{"notifications":[{}],"badge":{"count":1,"unread_count":1,"version":1}}"""
+            if (call.method == "DELETE") HttpAnswer(204, "") else HttpAnswer(200, page)
         }
         scripted(transport).deleteDevice("a/b:c%d é")
         val page = scripted(transport).notifications(cursor = "x+/=", isPrefetch = true)
-        expectEqual(transport.summary, listOf("DELETE /device_tokens/a%2Fb%3Ac%25d%20%C3%A9", "GET /notifications?limit=50&cursor=x%2B%2F%3D"))
+        val expected = listOf("DELETE /device_tokens/a%2Fb%3Ac%25d%20%C3%A9", "GET /notifications?limit=50&cursor=x%2B%2F%3D")
+        expectEqual(transport.summary, expected)
         expectEqual(transport.calls[1].headers["X-Sec-Purpose"], "prefetch")
         expectEqual(page.notifications.size, 0, "an unreadable notification spoils no other")
     }
@@ -64,7 +66,8 @@ internal fun callTests(tests: Tests) {
             expectEqual(failure.mayPass, mayPass, "${answer.status}")
             if (answer.status in 400..599) expectEqual(failure.code, json(answer.body)["code"].text)
         }
-        expect(expectFailure(CampanileFailure.Kind.UNREACHABLE) { scripted(ScriptedTransport { _, _ -> throw IOException("x") }).badge() }.mayPass) { "" }
+        val cut = ScriptedTransport { _, _ -> throw IOException("cut") }
+        expect(expectFailure(CampanileFailure.Kind.UNREACHABLE) { scripted(cut).badge() }.mayPass) { "a cut is final" }
     }
 
     tests.test("what isn't there any more counts as deleted") {
@@ -89,7 +92,9 @@ private fun handedTokenTests(tests: Tests) {
     }
 
     tests.test("a page from before doesn't replace a fresher token; without the time of issue the later end is the fresher one") {
-        for ((older, newer) in listOf(userToken("alice", 10) to userToken("alice", 20), userToken("alice", null, 10) to userToken("alice", null, 20))) {
+        val byIssue = userToken("alice", 10) to userToken("alice", 20)
+        val byEnd = userToken("alice", null, 10) to userToken("alice", null, 20)
+        for ((older, newer) in listOf(byIssue, byEnd)) {
             val handed = HandedTokens(patience = 0)
             expect(handed.hand(newer) && !handed.hand(older)) { "an older token was taken" }
             expectEqual(handed(null), newer)

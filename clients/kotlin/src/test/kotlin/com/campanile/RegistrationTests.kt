@@ -14,7 +14,11 @@ internal fun registrationTests(tests: Tests) {
     }
 
     fun answered(call: HttpCall) =
-        if (call.url.endsWith("/badge")) badgeAnswer(1, 1) else HttpAnswer(if (call.method == "DELETE") 204 else 201, if (call.method == "DELETE") "" else "{}")
+        when {
+            call.url.endsWith("/badge") -> badgeAnswer(1, 1)
+            call.method == "DELETE" -> HttpAnswer(204, "")
+            else -> HttpAnswer(201, "{}")
+        }
 
     tests.test("a device is registered with its app's version, at a sign-in and at every launch, also with an unchanged token") {
         val phone = Phone(ScriptedTransport { call, _ -> answered(call) })

@@ -38,8 +38,10 @@ internal class LiveServer(settings: JsonElement) {
     }
 
     /** The tokens of a user's devices at the server, each with its app's version. */
-    fun devices(user: String): Map<String?, String?> = (json(ask("GET", "/device_tokens", userToken(user).text))["device_tokens"].list ?: emptyList())
-        .associate { it["token"].text to it["app_version"].text }
+    fun devices(user: String): Map<String?, String?> {
+        val answer = json(ask("GET", "/device_tokens", userToken(user).text))
+        return (answer["device_tokens"].list ?: emptyList()).associate { it["token"].text to it["app_version"].text }
+    }
 
     /** The messages to a device that the simulator took, the oldest first. */
     fun messages(device: String): List<JsonElement> = record.readLines().map(::json)
@@ -72,7 +74,9 @@ private fun payload(message: JsonElement): PushPayload {
     return PushPayload.read(data, message["notification"] != null, message["android"]["notification"]["notification_count"].long?.toInt())
 }
 
-private class Device(server: LiveServer, val user: String, val token: String, appVersion: String = "2.1.0", tokens: ((String?) -> UserToken?)? = null) {
+private class Device(
+    server: LiveServer, val user: String, val token: String, appVersion: String = "2.1.0", tokens: ((String?) -> UserToken?)? = null
+) {
     val api = if (tokens == null) server.api(user) else server.api(tokens)
     val badge = BadgeStore(MemoryStorage())
     val registration = DeviceRegistration(api, MemoryStorage(), badge, appVersion)

@@ -27,7 +27,6 @@ private fun deepLinks(vectors: JsonElement) {
     val trees = (vectors["trees"] as JsonObject).mapValues { (_, json) -> DeepLinkTree.read(json) ?: throw AssertionError("no tree") }
     fun router(tree: String = "shop") = DeepLinkRouter(trees.getValue(tree)) { it.address }
     for (vector in vectors.cases("links")) {
-        // A screen of the app's own for the last node gets the values.
         val link = vector.string("link")
         val tree = trees.getValue(vector.string("tree"))
         val chain = router(vector.string("tree")).chain(link)
@@ -40,7 +39,11 @@ private fun deepLinks(vectors: JsonElement) {
             router().chain(vector.string("link"))
             "accepted"
         } catch (error: DeepLinkError) {
-            if (error.reason is DeepLinkError.Reason.Malformed) "malformed" else if (error.reason is DeepLinkError.Reason.UnknownSegment) "unknown_segment" else "$error"
+            when (error.reason) {
+                is DeepLinkError.Reason.Malformed -> "malformed"
+                is DeepLinkError.Reason.UnknownSegment -> "unknown_segment"
+                else -> "$error"
+            }
         }
         expectEqual(because, vector.string("because"), vector.string("link"))
     }
@@ -80,11 +83,16 @@ private fun expectProblem(problem: DeepLinkError?, vector: JsonElement) {
 private fun expectValues(tree: DeepLinkTree, link: String, length: Int, vector: JsonElement) {
     val path = tree.follow(DeepLink.parse(link)).steps.take(length).joinToString("/") { it.node.segment }
     lateinit var values: DeepLinkValues
-    DeepLinkRouter(tree, mapOf("/$path" to { given: DeepLinkValues -> given.also { values = it }.page.address }), { it.address }).chain(link)
+    val screens = mapOf("/$path" to { given: DeepLinkValues -> given.also { values = it }.page.address })
+    DeepLinkRouter(tree, screens) { it.address }.chain(link)
     (vector["parameters"] as? JsonObject)?.forEach { (name, value) -> expectEqual(values.parameter(name), value.text, vector.says) }
     val query = vector["query"] as? JsonObject ?: JsonObject(emptyMap())
     for ((key, value) in query) {
-        val given: Any = if (value.text != null) values.string(key) else if (value.long != null) values.integer(key) else values.boolean(key)
+        val given: Any = when {
+            value.text != null -> values.string(key)
+            value.long != null -> values.integer(key)
+            else -> values.boolean(key)
+        }
         expectEqual(given.toString(), (value as JsonPrimitive).content, vector.says)
     }
     expectEqual(tree.follow(DeepLink.parse(link)).query.keys, query.keys, vector.says)
@@ -126,8 +134,10 @@ private fun taken(step: JsonElement, record: BadgeRecord): BadgeRecord? {
     val push = step["push"]
     val answer = step["answer"]
     return when {
-        push != null ->
-            record.heard(PushPayload(badge = push["badge"].long, badgeVersion = push["version"].long, isAlert = push["is_alert"]?.isTrue ?: true))
+        push != null -> {
+            val isAlert = push["is_alert"]?.isTrue ?: true
+            record.heard(PushPayload(badge = push["badge"].long, badgeVersion = push["version"].long, isAlert = isAlert))
+        }
         answer != null -> {
             val count = answer["count"].long ?: throw AssertionError("$step")
             record.answered(Badge(count, count, answer["version"].long ?: throw AssertionError("$step")), record.session)

@@ -41,7 +41,7 @@ object Campanile {
     lateinit var pushes: PushHandler
         private set
 
-    /** Whether the user is looking at the inbox now: a push that comes then shows nothing. */
+    /** True while the user is looking at the inbox: a push that comes then shows nothing. */
     @Volatile
     var isInboxShown = false
 

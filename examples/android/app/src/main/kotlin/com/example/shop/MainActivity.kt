@@ -99,14 +99,15 @@ class MainActivity : HotwireActivity() {
      */
     private fun openWaiting() {
         val page = waiting.lastOrNull() ?: return
-        val tab = waiting.asReversed().firstNotNullOfOrNull { address -> MainTab.entries.find { it.path == address.takeWhile { letter -> letter !in "?#" } } }
+        val paths = waiting.map { address -> address.takeWhile { it !in "?#" } }
+        val tab = paths.asReversed().firstNotNullOfOrNull { path -> MainTab.entries.find { it.path == path } }
         if (tab != null && tab.ordinal != view.selectedItemId) tabs.selectTab(tab.ordinal)
         // None until the tab that was selected has its first page: onNavigatorReady comes back.
         val navigator = delegate.currentNavigator ?: return
         waiting = emptyList()
         navigator.clearAll {
             view.post {
-                // What stands there may be older than the push.
+                // The page that stands there may be older than the push.
                 if (page == tab?.path) navigator.currentDestination?.refresh(true) else navigator.route(Addresses.page(page))
             }
         }

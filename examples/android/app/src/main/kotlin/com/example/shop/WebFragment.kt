@@ -8,7 +8,7 @@ import dev.hotwire.navigation.fragments.HotwireWebFragment
 /** Every page of the site that isn't a sheet. */
 @HotwireDestinationDeepLink(uri = "hotwire://fragment/web")
 class WebFragment : HotwireWebFragment() {
-    /** Whether this page has led to the sign-in already: one that was left shows the error page, and no sign-in again. */
+    /** True if this page has led to the sign-in: one that was left shows the error page, and no sign-in again. */
     private var hasAskedForSignIn = false
 
     override fun onVisitRendered(location: String) {
