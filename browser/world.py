@@ -57,7 +57,7 @@ def plain_server():
 class World:
     """The server, its users' credentials, and the browser."""
 
-    def __init__(self, campanile, browser, origin, plain):
+    def __init__(self, campanile, browser, origin, plain=None):
         self.campanile, self.browser, self.origin, self.plain = campanile, browser, origin, plain
         self.server = f"http://127.0.0.1:{campanile.port}"
         self.key, self.token = campanile.producer_key("console"), campanile.user_token(USER)
