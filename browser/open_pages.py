@@ -94,7 +94,7 @@ def test_the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world
 
 
 def test_the_examples_page_has_turbo_and_proposes_its_visits_to_an_app(world):
-    """What Hotwire Native looks for in a page: `Turbo`, when it tells of its load, with an adapter that the app gives it."""
+    """Hotwire Native looks for `Turbo` when the page tells of its load, and gives it an adapter."""
     page = world.browser.page()
     world.pages.append(page)
     page.before_load("""window.proposed = [];

@@ -17,7 +17,7 @@ from stock_world import HERE, WAIT_SECONDS, Cable, Curl, Pages, World, carries, 
 
 SIGNING_KEY, SECRET_KEY_BASE = "a signing key that is shared with Rails", "0123456789abcdef" * 8
 RECONNECT_SECONDS = 90   # Rails' client notices a dead connection after 6 to 18 s, and tries again later and later
-# What a browser says of what a content security policy refuses: a connection, and the icon and Turbo's style of a test's page.
+# A browser's words for what a content security policy refuses: a connection, and the icon and Turbo's style of a test's page.
 REFUSED_BY_POLICY = ("Content Security Policy", "violates the document's")
 TURBO = {"channel": "Turbo::StreamsChannel"}
 BADGE_NODE = "document.getElementById('notification-badge-count')"
@@ -212,7 +212,7 @@ def test_rails_client_without_a_token_is_turned_away(world):
     assert page.evaluate("one.confirmed === 0 && consumer.connection.monitor.isRunning() === false"), "it must not try again"
 
 
-# What stands for the imports of a documented snippet: Rails' own script, and Turbo's.
+# In the place of a documented snippet's imports: Rails' own script, and Turbo's.
 IMPORTED = {
     'import { createConsumer } from "@rails/actioncable";': "const { createConsumer } = ActionCable;",
     'import { Turbo } from "@hotwired/turbo-rails";': "",

@@ -11,7 +11,7 @@ ACTION_CABLE = "/usr/share/rubygems-integration/all/gems/actioncable-*/app/asset
 
 
 def plain_example() -> dict[str, Any]:
-    """What examples/web/plain/serve.py defines."""
+    """The names that examples/web/plain/serve.py defines."""
     return runpy.run_path(str(PAGE_SERVER))
 
 

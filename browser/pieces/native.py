@@ -11,7 +11,7 @@ pytestmark = pytest.mark.complaints(PROGRESS_BAR)
 
 
 def stream(page, content, action="update"):
-    """What the server sends on a stream of Turbo's, which is rendered with the next frame."""
+    """A message of the server's on a stream of Turbo's, rendered with the next frame."""
     page.evaluate(f"""Turbo.renderStreamMessage(
         `<turbo-stream action="{action}" target="{SPAN}"><template>{content}</template></turbo-stream>`)""")
     page.wait("document.querySelector('turbo-stream') === null", what="Turbo to have rendered the stream's message")

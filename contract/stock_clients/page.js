@@ -1,5 +1,5 @@
 "use strict";
-// What a page does with stock clients, called by stock_clients.py. `ActionCable` is Rails' own script and `Turbo` is Turbo 7.1.0, both
+// A page's part with stock clients, called by stock_clients.py. `ActionCable` is Rails' own script and `Turbo` is Turbo 7.1.0, both
 // untouched. Two elements are made again from their documentation, around Turbo's own connectStreamSource: <turbo-stream-source>, which
 // came with Turbo 7.2, and <turbo-cable-stream-source>, which is turbo-rails'.
 
