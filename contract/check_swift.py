@@ -1,9 +1,9 @@
 """Type-checks the ```swift blocks of docs/integration.md and docs/client.md, each document as one program, in the language
-modes 5 and 6.
+modes 5 and 6, and that of examples/ios/README.md in the mode 5, in which Hotwire Native is written.
 
 Apple's frameworks aren't on Linux: apple_modules/ declares what the blocks use of them. So what is checked is that they fit
 together and to those declarations, warnings included; nothing is run. The blocks of client.md are held to CampanileClient as
-it stands here, and to what CLIENT_CONTEXT makes up of an app. Prints the compiler's complaints with the document's lines; exit
+it stands here, and to what CLIENT_CONTEXT makes up of an app, those of the README to the app of APP_CONTEXT. Prints the compiler's complaints with the document's lines; exit
 code 1 if there is one. typecheck_ios.py does the same for the example app.
 """
 import argparse
@@ -65,6 +65,16 @@ struct Home: DeepLinkScreen {
     func show(in _: AppCoordinator, animated: Bool) {}
 }
 """
+# The app that the README adds to.
+APP_CONTEXT = """
+import HotwireNative
+import UIKit
+
+@MainActor let campanile = URL(fileURLWithPath: "/")
+@MainActor let site = URL(fileURLWithPath: "/")
+final class AppDelegate: UIResponder {}
+final class SceneDelegate: UIResponder { let tabBar = HotwireTabBarController() }
+"""
 BLOCK = re.compile(r"^```swift\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A part of a manifest, which contract/consumer.py builds a whole of.
 MANIFEST = "// Package.swift"
@@ -72,25 +82,25 @@ MANIFEST = "// Package.swift"
 
 def program(name):
     """The document's blocks one after another, each under the document's name and lines."""
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    text = (ROOT / name).read_text(encoding="utf-8")
     parts = []
     for block in BLOCK.finditer(text):
         if block.group(1).startswith(MANIFEST):
             continue
         line = text.count("\n", 0, block.start(1)) + 1
-        parts.append(f'#sourceLocation(file: "docs/{name}", line: {line})\n{block.group(1)}')
+        parts.append(f'#sourceLocation(file: "{name}", line: {line})\n{block.group(1)}')
     return "".join([*parts, "#sourceLocation()\n"]), len(parts)
 
 
-def check(options, folder, files, *flags):
-    """Writes the files, whose names and texts these are, and checks them together in both language modes."""
+def check(options, folder, files, *flags, modes=("5", "6")):
+    """Writes the files, whose names and texts these are, and checks them together in the language modes."""
     paths = []
     for file, text in files.items():
         path = folder / file
         path.write_text(text, encoding="utf-8")
         paths.append(str(path))
     failed = False
-    for mode in ("5", "6"):
+    for mode in modes:
         failed |= subprocess.run([
             options.swiftc, "-typecheck", "-swift-version", mode, "-warnings-as-errors", *flags,
             "-module-cache-path", f"{folder}/modules", "-I", str(MODULES), "-I", str(folder), *paths]).returncode != 0
@@ -106,7 +116,7 @@ def main():
     failed = False
     with tempfile.TemporaryDirectory(prefix="campanile-swift-") as name:
         folder = pathlib.Path(name)
-        source, blocks = program("integration.md")
+        source, blocks = program("docs/integration.md")
         wrong = not blocks or check(
             options, folder, {"integration.swift": source + LEFT_OUT}, "-parse-as-library")
         print(f"check_swift: {blocks} blocks of docs/integration.md, {'WRONG' if wrong else 'nothing wrong'}")
@@ -116,12 +126,17 @@ def main():
             code, complaints = compiler.module(module, swift_files(ROOT / "Sources" / module))
             if code:
                 sys.exit(f"check_swift: {module}: WRONG\n{complaints}")
-        source, blocks = program("client.md")
+        source, blocks = program("docs/client.md")
         # As a script, whose lines run one after the other: an app has them in several places.
         head = "import CampanileClient\nimport UIKit\nimport UserNotifications\n"
         wrong = not blocks or check(
             options, folder, {"context.swift": CLIENT_CONTEXT, "main.swift": head + source})
         print(f"check_swift: {blocks} blocks of docs/client.md, {'WRONG' if wrong else 'nothing wrong'}")
+        failed |= wrong
+        source, blocks = program("examples/ios/README.md")
+        wrong = not blocks or check(
+            options, folder, {"app.swift": APP_CONTEXT, "added.swift": source}, "-parse-as-library", modes=["5"])
+        print(f"check_swift: {blocks} block of examples/ios/README.md, {'WRONG' if wrong else 'nothing wrong'}")
         failed |= wrong
     return 1 if failed else 0
 

@@ -2,8 +2,8 @@ public import Foundation
 
 /// Why a call, or the loading of a page, failed, with a message for the user and whether to offer Retry.
 ///
-/// A cancellation is no failure: `ClientFailure(error)` is nil for it. iOS suspends the web view of a hidden tab, and
-/// its request then ends with `URLError.cancelled`, -999.
+/// A cancellation is no failure: `ClientFailure(error)` is nil for it. A web view's load that was stopped, or replaced
+/// by another, ends with `URLError.cancelled`, -999.
 public struct ClientFailure: Error, Hashable, Sendable {
     public enum Kind: Hashable, Sendable {
         /// The device has no network.
