@@ -73,6 +73,10 @@ def controls(manifest, sources):
 def main():
     wrong = 0
     for path, folders in MANIFESTS.items():
+        if not (ROOT / path).exists():
+            print(f"{path}: there is no such file")
+            wrong += 1
+            continue
         manifest = plistlib.loads((ROOT / path).read_bytes())
         files = [file for folder in folders for file in sorted((ROOT / folder).rglob("*.swift"))]
         sources = {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
