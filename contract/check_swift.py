@@ -3,8 +3,8 @@ modes 5 and 6, and that of examples/ios/README.md in the mode 5, in which Hotwir
 
 Apple's frameworks aren't on Linux: apple_modules/ declares what the blocks use of them. So what is checked is that they fit
 together and to those declarations, warnings included; nothing is run. The blocks of client.md are held to CampanileClient as
-it stands here, and to what CLIENT_CONTEXT makes up of an app, those of the README to the app of APP_CONTEXT. Prints the compiler's complaints with the document's lines; exit
-code 1 if there is one. typecheck_ios.py does the same for the example app.
+it stands here, and to what CLIENT_CONTEXT makes up of an app, those of the README to the app of APP_CONTEXT. Prints the
+compiler's complaints with the document's lines; exit code 1 if there is one. typecheck_ios.py does the same for the example app.
 """
 import argparse
 import pathlib
