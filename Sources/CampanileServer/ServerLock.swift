@@ -28,7 +28,7 @@ final class ServerLock: Sendable {
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
         guard descriptor >= 0 else {
             let failure = ServerLock.failure("The database \(database)", "can't be opened")
-            close(place)
+            ServerLock.letGo(place)
             throw failure
         }
         var range = ServerLock.range
@@ -36,7 +36,7 @@ final class ServerLock: Sendable {
             let isTaken = errno == EAGAIN || errno == EACCES
             let failure = ServerLock.failure("The database \(database)", "can't be locked")
             // The other stays open: closing it would drop the locks that SQLite holds on the file for others in this process.
-            close(place)
+            ServerLock.letGo(place)
             throw isTaken ? ServerLock.taken(database) : failure
         }
         identity = FileIdentity(of: descriptor)
@@ -85,9 +85,19 @@ final class ServerLock: Sendable {
     /// Lets another server work on the database, which must be closed here.
     func release() {
         descriptors.withLock { descriptors in
-            for descriptor in descriptors { close(descriptor) }
+            for descriptor in descriptors { ServerLock.letGo(descriptor) }
             descriptors = []
         }
+    }
+
+    /// Unlocks before it closes: a program that another thread starts just then has a copy of the descriptor until it runs,
+    /// and both kinds of lock would stay with the copy.
+    private static func letGo(_ descriptor: Int32) {
+        var range = range
+        range.l_type = Int16(F_UNLCK)
+        _ = fcntl(descriptor, setLock, &range)
+        _ = flock(descriptor, LOCK_UN)
+        close(descriptor)
     }
 
     private static func taken(_ database: String) -> OperatorError {

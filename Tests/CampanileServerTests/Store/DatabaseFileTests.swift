@@ -87,6 +87,25 @@ import Testing
         #expect(!names.contains { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") }, "\(names)")
     }
 
+    @Test("a database that a server let go is free, although a program that is being started has its descriptors for a moment")
+    func inheritedDescriptors() throws {
+        let folder = TemporaryFolder()
+        try Database(path: folder.database).close()
+        let first = try ServerLock(database: folder.database)
+        let name = URL(filePath: folder.path).lastPathComponent
+        let mine = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }.filter {
+            let file = try? FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/fd/\($0)")
+            return file?.contains(name) == true
+        }
+        // As after a fork: the copies share the locks.
+        let copies = mine.map { dup($0) }
+        defer { for copy in copies { close(copy) } }
+        #expect(copies.count == 2)
+        #expect(throws: OperatorError.self) { try ServerLock(database: folder.database) }
+        first.release()
+        try ServerLock(database: folder.database).release()
+    }
+
     @Test("a database with two hard links is refused by servers and commands, under both names, until one is left")
     func hardLinks() async throws {
         let first = try await RunningServer()
