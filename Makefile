@@ -139,7 +139,7 @@ kotlin: setup-tests ## Compile clients/kotlin and the example Android app, and r
 	@$(PYTHON) contract/kotlin_clients.py --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
 
 check-stubs: ## Find our declarations of Hotwire Native in its sources; HOTWIRE_IOS and HOTWIRE_ANDROID: git repositories of both
-	@test -d "$(HOTWIRE_IOS)" -a -d "$(HOTWIRE_ANDROID)" || { \
+	@{ test -d "$(HOTWIRE_IOS)" && test -d "$(HOTWIRE_ANDROID)"; } || { \
 		echo "check-stubs: set HOTWIRE_IOS and HOTWIRE_ANDROID to clones of hotwire-native-ios and hotwire-native-android" >&2; exit 2; }
 	@echo "==> check-stubs: our declarations of Hotwire Native in the sources of the versions that they stand for"
 	@python3 contract/check_stubs.py --ios "$(HOTWIRE_IOS)" --android "$(HOTWIRE_ANDROID)"

@@ -82,6 +82,17 @@ package final class App: Sendable {
             """, metadata: ["version": "\(version)"])
     }
 
+    /// Says which path configurations have tabs and none for the inbox.
+    static func tell(withoutInboxTab versions: [String], _ logger: Logger) {
+        for version in versions {
+            logger.warning(
+                """
+                No tab has notifications: true: no tab shows the number, and the bell and a push to the inbox open its page in the \
+                tab that shows.
+                """, metadata: ["version": "\(version)"])
+        }
+    }
+
     /// - Returns: whether the work ended in time.
     private static func finish(_ work: [Task<Void, Never>], within limit: Duration) async -> Bool {
         let (ends, end) = AsyncStream.makeStream(of: Bool.self)

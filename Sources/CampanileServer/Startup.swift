@@ -268,6 +268,7 @@ struct Startup: Sendable {
             throw error
         }
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
+        App.tell(withoutInboxTab: configuration.versionsWithoutInboxTab, logger)
         return Serving(
             routes: routes, server: server, cluster: cluster, metricsServer: metricsServer, work: work(parts, cluster, unfinished)
         )

@@ -72,11 +72,6 @@ struct Serve: AsyncParsableCommand {
                 "The app has no credentials for \(missing): the sandbox records those pushes, and no device gets them.",
                 metadata: ["app": "\(name)"])
         }
-        for version in app.configuration.versionsWithoutInboxTab {
-            logger.warning(
-                "No tab has notifications: true: no tab shows the number, and the bell and a push to the inbox open its page in the tab that shows.",
-                metadata: ["version": "\(version)"])
-        }
         say("")
         say("Campanile listens on \(address)")
         if named.isEmpty {

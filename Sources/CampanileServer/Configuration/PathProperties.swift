@@ -79,7 +79,7 @@ extension Configuration.PathConfiguration.Tab {
 extension Configuration {
     /// The versions whose app has tabs and none for the inbox, by their path in the file: a bell or a push to the inbox
     /// selects no tab there, and no tab shows the number.
-    package var versionsWithoutInboxTab: [String] {
+    var versionsWithoutInboxTab: [String] {
         let own = apps.sorted { $0.key < $1.key }.map { ("apps.\($0.key).path_configuration", $0.value.pathConfiguration) }
         return ([("path_configuration", pathConfiguration)] + own).flatMap { path, paths in
             [("ios", paths?.ios), ("android", paths?.android)].flatMap { platform, versions in

@@ -151,11 +151,21 @@ import Testing
         }
     }
 
-    @Test("versions with tabs and none for the inbox are known at the start, so that it can warn of them")
-    func withoutInboxTab() throws {
+    @Test("the start warns of every version that has tabs and none for the inbox")
+    func withoutInboxTab() async throws {
         let read = try ConfigurationFolder().load(
             Self.yaml + "\n  b: { path_configuration: { ios: { v3: { settings: { tabs: [{ title: T, path: /t }] } } } } }")
-        #expect(read.versionsWithoutInboxTab == ["path_configuration.android.v2", "apps.b.path_configuration.ios.v3"])
+        let log = KeptLog()
+        let server = try await RunningServer(logger: log.logger) {
+            $0.pathConfiguration = read.pathConfiguration
+            $0.apps = read.apps
+        }
+        await server.stop()
+        let warnings = log.lines.filter { $0.contains("No tab has notifications: true") }
+        #expect(
+            warnings.map { $0.split(separator: "version=").last } == [
+                "path_configuration.android.v2", "apps.b.path_configuration.ios.v3",
+            ])
     }
 
     @Test("an app has its own configurations where it says so, in the place of the top level's")
