@@ -147,8 +147,9 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         user_token = (self.headers.get("Authorization") or "").removeprefix("Bearer ")
         with world.lock:
             world.granted += 1
-            status = 401 if user_token in world.refused else world.token_status
-            name = f"stream-token-{world.granted}"
+            is_refused = user_token in world.refused or user_token.startswith("cms_")
+            status = 401 if is_refused else world.token_status
+            name = f"cms_{world.granted}.code"   # as the server's own, which has one dot
         if status != 201:
             return self._answer(status)
         self._answer(201, json.dumps({"token": name, "expires_at": "2030-01-01T00:00:00.000Z"}).encode())

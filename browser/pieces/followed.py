@@ -231,7 +231,7 @@ def test_a_user_token_of_the_pages_own_server_stands_in_no_address(world):
     page = with_own_exchange(world, token_of("alice", 1))
     page.wait(text_is("#one", "3"))
     assert [one["authorization"] for one in world.server.requests("/own/exchange")] == [f"Bearer {token_of('alice', 1)}"]
-    assert bearers(world) == [token_of("alice", 2)] and access_tokens(world) == ["stream-token-1"]
+    assert bearers(world) == [token_of("alice", 2)] and access_tokens(world) == ["cms_1.code"]
     assert not any(".signature" in one["target"] for one in world.server.asked)
     # So it does without a token in the page.
     page.evaluate("document.body.innerHTML = '<campanile-badge id=one src=/other/stream token-src=/own/exchange></campanile-badge>'")
@@ -277,10 +277,12 @@ def test_a_token_that_ended_while_the_page_was_hidden_is_renewed(world):
     assert bearers(world) == [old, good]
 
 
-def test_when_the_session_has_become_another_users_the_number_before_goes(world):
+@pytest.mark.parametrize("attributes", ["token-src=/own/exchange", f"token={token_of('alice', 1)} token-src=/own/exchange"])
+def test_a_page_whose_session_becomes_another_users_resumes_nothing_of_the_former_ones(world, attributes):
     world.server.own_token = token_of("alice", 2)
     world.server.tell(8, 2000)
-    page = with_own_exchange(world, token_of("alice", 1))
+    page = world.open("token.html")
+    page.evaluate(f"document.body.innerHTML = '<campanile-badge id=one {attributes}></campanile-badge>'")
     page.evaluate("window.counts = []; document.addEventListener('campanile:badge', ({ detail }) => counts.push(detail.count))")
     page.wait(text_is("#one", "8"))
     world.server.own_token = token_of("bob", 3)
@@ -289,6 +291,26 @@ def test_when_the_session_has_become_another_users_the_number_before_goes(world)
     page.wait(text_is("#one", "1"))
     assert page.evaluate("counts") == [0, 1]
     assert "last_event_id" not in world.server.requests("/badge/stream")[-1]["query"], "it is nobody's to resume"
+
+
+@pytest.mark.complaints(*REFUSED)
+@pytest.mark.parametrize("attributes", ["token-src=/own/exchange", f"token={token_of('alice', 1)} token-src=/own/exchange"])
+def test_a_page_whose_session_has_ended_shows_no_number_and_says_so_once(world, attributes):
+    world.server.tell(8, 2000)
+    page = world.open("token.html")
+    page.evaluate(f"document.body.innerHTML = '<campanile-badge id=one {attributes}></campanile-badge>'")
+    page.evaluate("window.counts = []; document.addEventListener('campanile:badge', ({ detail }) => counts.push(detail.count))")
+    page.wait(text_is("#one", "8"))
+    world.server.token_status = 401
+    asked = len(world.server.requests("/own/exchange"))
+    page.evaluate("counts.length = 0; dispatchEvent(new Event('online'))")
+    page.wait("counts.length === 1")
+    page.evaluate("dispatchEvent(new Event('online'))")
+    world.server.wait(lambda server: len(server.requests("/own/exchange")) >= asked + 2, "another try")
+    world.server.token_status = 201
+    page.evaluate("dispatchEvent(new Event('online'))")
+    page.wait(text_is("#one", "8"))
+    assert page.evaluate("counts") == [0, 8]
 
 
 def test_a_later_element_brings_the_address_that_renews(world):

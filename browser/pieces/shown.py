@@ -137,7 +137,7 @@ def test_a_token_is_exchanged_and_never_in_an_address(world):
     grants = world.server.requests("/stream_tokens")
     assert {one["authorization"] for one in grants} == {"Bearer user-token-of-alice"}, grants
     tokens = [one["query"]["access_token"][0] for one in world.server.requests("/badge/stream")]
-    assert tokens[0] == "stream-token-1" and tokens[-1] == f"stream-token-{len(grants)}", (tokens, grants)
+    assert tokens[0] == "cms_1.code" and tokens[-1] == f"cms_{len(grants)}.code", (tokens, grants)
     assert not any("user-token" in one["target"] for one in world.server.asked)
 
 

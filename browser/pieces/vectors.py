@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import pathlib
+import re
 
 import pytest
 
@@ -73,12 +74,12 @@ def test_events_say_what_they_say_in_the_apps(world):
 def test_a_changed_number_is_refused(world):
     sequence = copy.deepcopy(cases("numbers", "sequences")[0])
     next(step for step in sequence["steps"] if step["takes"])["count"] += 1
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=re.escape(sequence["says"])):
         play_numbers(world, sequence)
 
 
 def test_a_changed_event_is_refused(world):
     events = copy.deepcopy(cases("stream_events", "inbox"))
     events[-1]["change"]["reason"] += "x"
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=re.escape(events[-1]["says"])):
         play_events(world, events)

@@ -25,7 +25,7 @@ async function post(address, bearer) {
 
 function makeFeed(address) {
 	const listeners = new Set();
-	let owner, token, tokenSrc, spare, url, source, timer, ending, failures, lastID, badge;
+	let owner, user, token, tokenSrc, spare, url, source, timer, ending, failures, lastID, badge;
 	const isOpen = () => source?.readyState === 1;
 	const subscribe = ({ names }) => names.forEach((name) => source?.addEventListener(name, hear));
 
@@ -39,19 +39,26 @@ function makeFeed(address) {
 			// The page's own server knows who is signed in, also when the token of the page has ended.
 			let grant = tokenSrc ? await post(tokenSrc, used) : { token: used };
 			const fresh = grant.token;
-			const isUsers = !tokenSrc || /\./.test(fresh);
+			// A stream token has one dot, a user's two.
+			const isUsers = !tokenSrc || /\..*\./.test(fresh);
 			// Logs must not find a user's token in an address.
 			if (isUsers && mine === url) grant = await post(new URL("/stream_tokens", url), fresh);
 			if (mine !== url) return;
 			if (!grant.token) {
 				if (token !== used) return open();
-				if (grant.status === 401 && spare) [token, spare] = [spare, token];
+				if (grant.status === 401) {
+					// The page's own server says that nobody is signed in.
+					if (tokenSrc && !fresh && (!spare || spare === used)) leave();
+					else if (spare) [token, spare] = [spare, token];
+				}
 				return wait(grant.status);
 			}
 			spare = used;
-			if (used && isUsers && ownerOf(fresh) !== owner) {
-				tell("clear", none);
-				[owner, lastID] = [ownerOf(fresh), ""];
+			if (isUsers) {
+				const now = ownerOf(fresh);
+				if (user && user !== now) leave();
+				user = now;
+				if (used) owner = now;
 			}
 			query.set("access_token", grant.token);
 		}
@@ -86,6 +93,12 @@ function makeFeed(address) {
 		tell("wait", status);
 	}
 
+	// The number and the place in the stream are a former user's.
+	function leave() {
+		if (badge?.count) tell("clear", none);
+		[user, lastID] = ["", ""];
+	}
+
 	function close() {
 		clearTimeout(timer);
 		source?.close();
@@ -98,7 +111,7 @@ function makeFeed(address) {
 		// Another user's counts at once, a fresh one when needed, null is nobody's.
 		if (owner === undefined || given === null || (whose && whose !== owner)) {
 			if (owner !== undefined) tell("clear", none);
-			[owner, token, tokenSrc, spare, lastID, failures] = [whose, given, givenSrc, "", "", 0];
+			[owner, user, token, tokenSrc, spare, lastID, failures] = [whose, ownerOf(given || ""), given, givenSrc, "", "", 0];
 			open();
 		} else {
 			tokenSrc = givenSrc || tokenSrc;
@@ -183,7 +196,7 @@ function follow(node) {
 		if (badge.count >= 0) {
 			one.count = badge.count;
 			show(node, badge);
-		};
+		}
 	});
 }
 

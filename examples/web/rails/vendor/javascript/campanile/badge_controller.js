@@ -24,9 +24,12 @@ export function postBadge(count) {
 // Elements with the bare attribute show the number as well; with an address or a token they are campanile-badge.js's.
 const bare = "[data-notification-badge='']:not([data-src], [data-token], [data-token-src])";
 
+const morphs = ["turbo:morph", "turbo:morph-element"];
+
 function fillBare(count, element) {
 	for (const node of document.querySelectorAll(bare)) {
 		if (node === element) continue;
+		node.dataset.count = count; // for its own controller
 		node.textContent = count > 9 ? "9+" : count || "";
 		node.classList.toggle("hidden", (node.hidden = !count));
 	}
@@ -56,10 +59,11 @@ export const badgeController = (Base) => class extends watching(Base, (count, se
 	}
 	connect() {
 		super.connect();
-		addEventListener("turbo:morph", this.#fill); // which empties them
+		// They empty it.
+		for (const name of morphs) addEventListener(name, this.#fill);
 	}
 	disconnect() {
-		removeEventListener("turbo:morph", this.#fill);
+		for (const name of morphs) removeEventListener(name, this.#fill);
 		super.disconnect();
 	}
 };
