@@ -75,12 +75,14 @@ abstract class Context {
 open class ContextWrapper : Context()
 
 open class Intent(packageContext: Context, cls: Class<*>) {
+    open val flags: Int get() = declared()
     open val dataString: String? get() = declared()
     fun addFlags(flags: Int): Intent = declared()
     fun putExtra(name: String, value: String?): Intent = declared()
     fun getStringExtra(name: String): String? = declared()
 
     companion object {
+        const val FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY: Int = 1048576
         const val FLAG_ACTIVITY_SINGLE_TOP: Int = 536870912
     }
 }

@@ -55,7 +55,9 @@ class DeviceRegistration(
     }
 
     /** Call it when the app comes to the foreground: registers if the last attempt failed. */
-    fun cameToForeground() {
+    fun cameToForeground() = tryAgain()
+
+    internal fun tryAgain() {
         if (synchronized(this) { settled < begun }) registerAgain()
     }
 

@@ -1,7 +1,9 @@
 package com.campanile
 
+import java.io.ByteArrayInputStream
 import java.io.IOException
 import java.util.concurrent.CountDownLatch
+import java.util.concurrent.Executors
 import kotlin.concurrent.thread
 
 internal fun registrationTests(tests: Tests) {
@@ -116,6 +118,7 @@ internal fun registrationTests(tests: Tests) {
     }
 
     sessionTests(tests)
+    handedTokenTests(tests)
 }
 
 private fun sessionTests(tests: Tests) {
@@ -182,5 +185,73 @@ private fun sessionTests(tests: Tests) {
         expect(!phone.session.signedIn(userToken("alice", 10))) { "a page out of the cache signed in" }
         expect(phone.session.signedIn(userToken("alice", 20))) { "not signed in" }
         expectEqual(phone.senders.count { it.startsWith("POST") }, 2)
+    }
+}
+
+private fun handedTokenTests(tests: Tests) {
+    class Phone(patience: Long, streams: (HttpCall, Int) -> HttpStream, script: (HttpCall, Int) -> HttpAnswer) {
+        val transport = ScriptedTransport(streams, script)
+        val tokens = HandedTokens(patience)
+        val api = scripted(transport, tokens)
+        val badge = BadgeStore(MemoryStorage())
+        val registration = DeviceRegistration(api, MemoryStorage(), badge, "2.1.0")
+        val follower = BadgeFollower(api, badge) { work -> thread(isDaemon = true) { runCatching(work) } }
+        val session = UserSession(tokens, registration, follower)
+        val streamed get() = transport.calls.filter { it.url.endsWith("/stream") }.map { it.headers["Authorization"]?.removePrefix("Bearer ") }
+
+        init {
+            registration.register("fcm-1")
+        }
+    }
+
+    fun answer(call: HttpCall, refused: UserToken) = when {
+        call.headers["Authorization"] == "Bearer ${refused.text}" -> problem(401, "unauthorized")
+        call.url.endsWith("/badge") -> badgeAnswer(1, 1)
+        else -> HttpAnswer(200, "{}")
+    }
+
+    val (old, fresh) = listOf(userToken("alice", 10), userToken("alice", 11))
+    val noStream = { _: HttpCall, _: Int -> throw IOException("no stream") }
+
+    tests.test("a page's token reaches a refused registration that holds the only thread") {
+        val phone = Phone(3_600_000, noStream) { call, _ -> answer(call, old) }
+        val one = Executors.newSingleThreadExecutor { thread(start = false, isDaemon = true, block = it::run) }
+        phone.session.signedIn(old) { one.execute(it) }
+        eventually("the registration was refused") { phone.transport.calls.isNotEmpty() }
+        phone.session.signedIn(fresh) { one.execute(it) }
+        eventually("the registration is made with the fresh token") { phone.badge.count == 1 }
+        expectEqual(phone.transport.summary, listOf("POST /device_tokens", "POST /device_tokens", "GET /badge"))
+        one.shutdownNow()
+    }
+
+    tests.test("a registration that was refused is made again with the next page's token, and then no more") {
+        val phone = Phone(0, noStream) { call, _ -> answer(call, old) }
+        expectFailure(CampanileFailure.Kind.SIGNED_OUT) { phone.session.signedIn(old) }
+        phone.session.signedIn(fresh)
+        phone.session.signedIn(userToken("alice", 12))
+        expectEqual(phone.transport.summary, listOf("POST /device_tokens", "POST /device_tokens", "GET /badge"))
+    }
+
+    tests.test("a stream whose token ended goes on with the next page's, and ends with the background and the sign-out") {
+        val closed = CountDownLatch(2)
+        val phone = Phone(0, { call, _ ->
+            val isOld = call.headers["Authorization"] == "Bearer ${old.text}"
+            val silence = object : ByteArrayInputStream(ByteArray(0)) {
+                override fun read(bytes: ByteArray, offset: Int, length: Int): Int = -1.also { closed.await() }
+            }
+            HttpStream(if (isOld) 401 else 200, silence) { if (!isOld) closed.countDown() }
+        }) { call, _ -> answer(call, userToken("nobody")) }
+        phone.follower.cameToForeground()
+        phone.session.signedIn(old)
+        eventually("the stream was refused") { phone.streamed == listOf(old.text) && phone.tokens(null) == null }
+        phone.session.signedIn(fresh)
+        eventually("it goes on") { phone.streamed == listOf(old.text, fresh.text) }
+        phone.session.signedIn(userToken("alice", 12))
+        phone.follower.wentToBackground()
+        eventually("the background ends it") { closed.count == 1L }
+        phone.follower.cameToForeground()
+        eventually("it is back") { phone.streamed.size == 3 }
+        phone.session.signOut()
+        eventually("the sign-out ends it") { closed.count == 0L }
     }
 }

@@ -3,6 +3,7 @@ package com.example.shop
 import android.content.Context
 import android.content.SharedPreferences
 import android.util.Log
+import com.campanile.BadgeFollower
 import com.campanile.BadgeStore
 import com.campanile.CampanileAPI
 import com.campanile.ClientStorage
@@ -10,7 +11,6 @@ import com.campanile.DeepLinkError
 import com.campanile.DeepLinkRouter
 import com.campanile.DeepLinkTree
 import com.campanile.DeviceRegistration
-import com.campanile.EventStream
 import com.campanile.HandedTokens
 import com.campanile.PushHandler
 import com.campanile.PushPayload
@@ -33,8 +33,8 @@ object Campanile {
     private lateinit var api: CampanileAPI
     private lateinit var registration: DeviceRegistration
     private lateinit var session: UserSession
-    private var stream: EventStream? = null
-    private var isInForeground = false
+    private lateinit var follower: BadgeFollower
+    private val arrivals = CopyOnWriteArraySet<() -> Unit>()
 
     lateinit var badge: BadgeStore
         private set
@@ -57,7 +57,8 @@ object Campanile {
         api = CampanileAPI(BuildConfig.CAMPANILE_URL, Hotwire.config.userAgent, userToken = tokens)
         badge = BadgeStore(storage)
         registration = DeviceRegistration(api, storage, badge, BuildConfig.VERSION_NAME, Locale.getDefault().toLanguageTag())
-        session = UserSession(tokens, registration) { user -> userChanges.forEach { it(user) } }
+        follower = BadgeFollower(api, badge) { work -> inBackground { work() } }
+        session = UserSession(tokens, registration, follower) { user -> userChanges.forEach { it(user) } }
         pushes = PushHandler(api, badge, Addresses.INBOX)
         inBackground { router = Addresses.router(api.deepLinks()) }
     }
@@ -74,7 +75,7 @@ object Campanile {
     }
 
     /** A page of somebody who is signed in was shown. */
-    fun signedIn(token: UserToken) = inBackground(inTurn) { if (session.signedIn(token)) follow() }
+    fun signedIn(token: UserToken) = session.signedIn(token) { work -> inBackground(inTurn, work) }
 
     /** Before the web session ends: it takes a user token. @param answer called with false where pushes may go on coming here. */
     fun signOut(answer: (Boolean) -> Unit) = inBackground(inTurn) {
@@ -87,30 +88,31 @@ object Campanile {
     // The number
 
     fun cameToForeground() {
-        isInForeground = true
         inBackground(inTurn) { registration.cameToForeground() }
         inBackground { pushes.cameToForeground(isInboxShown) }
-        follow()
+        follower.cameToForeground()
     }
 
-    fun wentToBackground() {
-        isInForeground = false
-        synchronized(this) { stream.also { stream = null } }?.let { inBackground { it.close() } }
-    }
+    fun wentToBackground() = follower.wentToBackground()
 
     fun inboxAppeared() = inBackground { pushes.inboxAppeared() }
 
-    fun arrivedInInbox(push: PushPayload) = inBackground { pushes.arrivedInInbox(push) }
+    /** A push came while the user looks at the inbox: clears the number, and has the page show what came. */
+    fun arrivedInInbox(push: PushPayload) {
+        inBackground { pushes.arrivedInInbox(push) }
+        arrivals.forEach { it() }
+    }
+
+    /** Calls [body], on any thread, when a push comes while the user looks at the inbox. */
+    fun onArrivalInInbox(body: () -> Unit) {
+        arrivals += body
+    }
+
+    fun forgetArrivalInInbox(body: () -> Unit) {
+        arrivals -= body
+    }
 
     fun refresh() = inBackground { badge.refresh(api) }
-
-    /** Has the number follow the server while the app is open, also without Firebase. */
-    private fun follow() {
-        if (!isInForeground) return
-        val next = api.events()
-        synchronized(this) { stream.also { stream = next } }?.let { inBackground { it.close() } }
-        inBackground { badge.follow(next) }
-    }
 
     // Links
 

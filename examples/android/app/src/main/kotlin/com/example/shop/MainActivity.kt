@@ -31,6 +31,8 @@ class MainActivity : HotwireActivity() {
     private val stale = mutableSetOf<MainTab>()
     private val userChanged: (String?) -> Unit = { user -> runOnUiThread { userChanged(user) } }
 
+    private val inboxArrival: () -> Unit = { runOnUiThread { if (Campanile.isInboxShown) refreshPage() } }
+
     override fun navigatorConfigurations(): List<NavigatorConfiguration> = MainTab.entries.map { it.configuration }
 
     override fun onCreate(savedInstanceState: Bundle?) {
@@ -44,11 +46,15 @@ class MainActivity : HotwireActivity() {
         tabs.setOnTabSelectedListener { index, _ -> tabSelected(MainTab.entries[index]) }
         observation = Campanile.badge.observe { count -> runOnUiThread { showBadge(count) } }
         Campanile.onUserChange(userChanged)
-        if (savedInstanceState == null) handle(intent) // a turned screen brings the same intent again
+        Campanile.onArrivalInInbox(inboxArrival)
+        // A turned screen brings the same intent again, and so does the list of recent apps, with a push of long ago.
+        val isOld = savedInstanceState != null || (intent.flags and Intent.FLAG_ACTIVITY_LAUNCHED_FROM_HISTORY) != 0
+        if (!isOld) handle(intent)
     }
 
     override fun onDestroy() {
         Campanile.forgetUserChange(userChanged)
+        Campanile.forgetArrivalInInbox(inboxArrival)
         observation.close()
         super.onDestroy()
     }
@@ -101,16 +107,20 @@ class MainActivity : HotwireActivity() {
         val page = waiting.lastOrNull() ?: return
         val paths = waiting.map { address -> address.takeWhile { it !in "?#" } }
         val tab = paths.asReversed().firstNotNullOfOrNull { path -> MainTab.entries.find { it.path == path } }
+        // Before the tab is selected, which would have it begin anew while the page opens.
+        val isStale = tab != null && stale.remove(tab)
         if (tab != null && tab.ordinal != view.selectedItemId) tabs.selectTab(tab.ordinal)
         // None until the tab that was selected has its first page: onNavigatorReady comes back.
         val navigator = delegate.currentNavigator ?: return
         waiting = emptyList()
-        navigator.clearAll {
-            view.post {
-                // The page that stands there may be older than the push.
-                if (page == tab?.path) navigator.currentDestination?.refresh(true) else navigator.route(Addresses.page(page))
-            }
-        }
+        val isTabsOwn = page == tab?.path
+        if (isStale) return navigator.reset { if (!isTabsOwn) navigator.route(Addresses.page(page)) }
+        // The page that stands there may be older than the push.
+        navigator.clearAll { view.post { if (isTabsOwn) refreshPage() else navigator.route(Addresses.page(page)) } }
+    }
+
+    private fun refreshPage() {
+        delegate.currentNavigator?.currentDestination?.refresh(true)
     }
 
     // The number
