@@ -2,11 +2,12 @@
 
 Hotwire Native needs Turbo in the page. The first start fetches it with pip: Turbo 7.1.0 as the wheel of turbo-django 0.4.4 carries it,
 pinned by the wheel's hash. It is kept in .build/ of this repository, and no later start asks for it again.
-Campanile is at http://localhost:3001, or where CAMPANILE_URL says.
+Campanile is at port 3001 of the host that the page was asked of (an Android emulator's is 10.0.2.2), or where CAMPANILE_URL says.
 """
 import http.server
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -36,12 +37,16 @@ def turbo():
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    campanile = os.environ.get("CAMPANILE_URL", CAMPANILE)
+    campanile = os.environ.get("CAMPANILE_URL")
     scripts = {"/native-app.js": lambda: HERE / "native-app.js", "/turbo.js": turbo}
+
+    def campanile_address(self):
+        host = re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?", self.headers.get("Host") or "")
+        return self.campanile or (f"http://{host[1]}:3001" if host else CAMPANILE)
 
     def do_GET(self):
         script = self.scripts.get(self.path.partition("?")[0])
-        body = script().read_bytes() if script else (HERE / "index.html").read_bytes().replace(CAMPANILE.encode(), self.campanile.encode())
+        body = script().read_bytes() if script else (HERE / "index.html").read_bytes().replace(CAMPANILE.encode(), self.campanile_address().encode())
         self.send_response(200)
         self.send_header("Content-Type", f"text/{'javascript' if script else 'html'}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
