@@ -6,7 +6,7 @@ them, and a use of anything else is an error. So the app is compiled and never r
 Gradle builds nothing.
 
 Then the controls. Mistakes that the compiler must name in the app; and changed cases of clients/vectors, which Kotlin's tests and, with
---swift-tests, Swift's must refuse in every file. Exit code 1 if something is wrong or a control passes.
+--swift-tests, Swift's must refuse in every list of every file. Exit code 1 if something is wrong or a control passes.
 """
 import argparse
 import dataclasses
@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -300,47 +301,61 @@ def change(value):
     return "x"
 
 
-# In each file, where an expectation stands that every client has.
+# In each list of each file, where an expectation stands. Only Swift reads Apple's payloads.
 EXPECTATIONS = {
-    "deep_links": ("links", 0, "chain"), "payloads": ("firebase", 0, "payload"), "numbers": ("sequences", 0, "steps", 0, "count"),
-    "stream_events": ("inbox", 0, "change"),
+    "deep_links": [("links", 0, "chain"), ("refused", 0, "because"), ("addresses", 0, "chain"), ("versions", 0, "is_reached")],
+    "payloads": [("firebase", 0, "payload"), ("apple", 0, "payload")],
+    "numbers": [("sequences", 0, "steps", 0, "count")],
+    "stream_events": [("texts", 0, "events"), ("inbox", 0, "change")],
 }
+SWIFT_ALONE = {("payloads", "apple")}
 SENTENCES = {"deep_links": "deep links", "payloads": "payloads", "numbers": "numbers", "stream_events": "stream events"}
 
 
 def changed_vectors(folder):
-    """A copy of clients/vectors with one wrong expectation in each file."""
-    folder.mkdir()
+    """(file, list, a copy of clients/vectors with one wrong expectation, in that list), for every list."""
     for file in sorted(VECTORS.glob("*.json")):
         vectors = json.loads(file.read_text(encoding="utf-8"))
-        *path, last = EXPECTATIONS[file.stem]
-        place = vectors
-        for step in path:
-            place = place[step]
-        place[last] = change(place[last])
-        (folder / file.name).write_text(json.dumps(vectors), encoding="utf-8")
-    return folder
+        if (lists := {key for key, value in vectors.items() if isinstance(value, list)}) != {path[0] for path in EXPECTATIONS[file.stem]}:
+            raise Wrong(f"{file.name} has the lists {sorted(lists)}; EXPECTATIONS names others")
+        for *path, last in EXPECTATIONS[file.stem]:
+            changed = json.loads(json.dumps(vectors))
+            place = changed
+            for step in path:
+                place = place[step]
+            place[last] = change(place[last])
+            copy = folder / f"changed-{file.stem}-{path[0]}"
+            shutil.copytree(VECTORS, copy)
+            (copy / file.name).write_text(json.dumps(changed), encoding="utf-8")
+            yield file.stem, path[0], copy
+
+
+def run_swift(swift_tests, vectors):
+    """(exit code, what it printed without colours)."""
+    done = subprocess.run(
+        [swift_tests, "--testing-library", "swift-testing", "--filter", "CampanileClientTests.VectorTests"], text=True, check=False,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "CAMPANILE_VECTORS": str(vectors)})
+    return done.returncode, re.sub(r"\x1b\[\d+m", "", done.stdout)
 
 
 def check_changed_vectors(kotlin, classpath, folder, swift_tests):
-    changed = changed_vectors(folder / "changed-vectors")
-    code, printed = run_tests(kotlin, classpath, "vectors", changed)
-    for name, sentence in SENTENCES.items():
-        if code == 0 or not re.search(rf"^FAILED: {sentence}: ", printed, re.MULTILINE):
-            raise Wrong(f"a changed case of {name}.json passes Kotlin's tests:\n{printed}")
-    say(f"a changed case in each of {len(SENTENCES)} files of clients/vectors fails Kotlin's tests")
+    changed = list(changed_vectors(folder))
+    for name, part, vectors in changed:
+        code, printed = run_tests(kotlin, classpath, "vectors", vectors)
+        if (name, part) not in SWIFT_ALONE and (code == 0 or not re.search(rf"^FAILED: {SENTENCES[name]}: ", printed, re.MULTILINE)):
+            raise Wrong(f"a changed case of {part} in {name}.json passes Kotlin's tests:\n{printed}")
+    say(f"a changed case in each of {len(changed) - len(SWIFT_ALONE)} lists of clients/vectors fails Kotlin's tests")
     if not swift_tests:
         return say("Swift's tests weren't asked about changed cases: --swift-tests names them")
-    for vectors, must_pass in ((VECTORS, True), (changed, False)):
-        done = subprocess.run(
-            [swift_tests, "--testing-library", "swift-testing", "--filter", "CampanileClientTests.VectorTests"], text=True, check=False,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "CAMPANILE_VECTORS": str(vectors)})
-        printed = re.sub(r"\x1b\[\d+m", "", done.stdout)   # colours
-        for name, sentence in SENTENCES.items():
-            mark = "✔" if must_pass else "✘"
-            if (done.returncode == 0) != must_pass or not re.search(rf'{mark} Test "{sentence}: .*" (passed|failed) after', printed):
-                raise Wrong(f"{name}.json, {'as it is' if must_pass else 'changed'}, with Swift's tests:\n{printed}")
-    say("and Swift's tests, which pass with the cases as they are")
+    code, printed = run_swift(swift_tests, VECTORS)
+    for sentence in SENTENCES.values():
+        if code or not re.search(rf'✔ Test "{sentence}: .*" passed after', printed):
+            raise Wrong(f"the cases as they are, with Swift's tests:\n{printed}")
+    for name, part, vectors in changed:
+        code, printed = run_swift(swift_tests, vectors)
+        if code == 0 or not re.search(rf'✘ Test "{SENTENCES[name]}: .*" failed after', printed):
+            raise Wrong(f"a changed case of {part} in {name}.json passes Swift's tests:\n{printed}")
+    say(f"and in each of {len(changed)} Swift's tests, which pass with the cases as they are")
 
 
 def main():
