@@ -241,8 +241,8 @@ private fun handedTokenTests(tests: Tests) {
             }
             HttpStream(if (isOld) 401 else 200, silence) { if (!isOld) closed.countDown() }
         }) { call, _ -> answer(call, userToken("nobody")) }
-        phone.follower.cameToForeground()
         phone.session.signedIn(old)
+        phone.follower.cameToForeground()
         eventually("the stream was refused") { phone.streamed == listOf(old.text) && phone.tokens(null) == null }
         phone.session.signedIn(fresh)
         eventually("it goes on") { phone.streamed == listOf(old.text, fresh.text) }
