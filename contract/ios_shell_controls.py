@@ -41,6 +41,10 @@ CONTROLS = [
     Control("user", "2: the former user's pages in the other tabs after a sign-out",
             "alice signs out, and bob signs in", "1.3.0-beta", "nothing of alice's is shown: it is", [
                 Piece("Shell.swift", "self?.userChanged(change)", "if OLD { self?.signedIn() } else { self?.userChanged(change) }")]),
+    Control("early", "2: the page that signs out taken away before it has ended the session",
+            "a link is followed while a sign-out waits for its answer", "1.3.0-beta", "the page that signs out stays", [
+                Piece("Shell+SignIn.swift", "        guard isLeaving, mayEndWebSession else { return false }",
+                      "        guard isLeaving, mayEndWebSession || OLD else { return false }")]),
     Control("users", "2: the former user's pages after another one has signed in",
             "bob signs in where alice's session has ended", "main", "it is alice", [
                 Piece("Shell+SignIn.swift", "        if change.former != nil || isLeaving { beginAnew() }",

@@ -135,11 +135,16 @@ final class Phone {
     }
 
     /// The button of the layout: the page has the app let the device go, and then ends the session with its form.
-    /// - Parameter isFormFirst: whether the app hears of the form's end before it hears of the redirect.
-    func signOut(to path: String = "/sign_in", isFormFirst: Bool = true) async throws {
+    /// - Parameters:
+    ///   - isFormFirst: true if the app hears of the form's end before it hears of the redirect.
+    ///   - meanwhile: done while the page waits for the app's answer.
+    func signOut(
+        to path: String = "/sign_in", isFormFirst: Bool = true, meanwhile: () async throws -> Void = {}
+    ) async throws {
         guard let page = topPage else { throw Wrong(description: "No page shows.") }
         let before = BridgeComponent.replies.filter { $0 == "signOut" }.count
         send("signOut", [:], from: page)
+        try await meanwhile()
         try await until("the app answers the page that signs out") {
             BridgeComponent.replies.filter { $0 == "signOut" }.count > before
         }

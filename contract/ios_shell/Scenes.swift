@@ -72,6 +72,18 @@ let scenes: [String: @MainActor (Phone) async throws -> Void] = [
     "alice signs out, and the redirect comes before the form's end": { phone in
         try await signOutAndIn(phone, isFormFirst: false)
     },
+    "a link is followed while a sign-out waits for its answer": { phone in
+        try await phone.useAllTabs()
+        phone.select(2)
+        try await phone.sees("alice /account")
+        try await phone.signOut(meanwhile: {
+            try await phone.until("the shell knows that the user leaves") { phone.shell?.isLeaving == true }
+            phone.follow("/account/orders")
+            try phone.check(
+                "the page that signs out stays", phone.navigator.rootViewController.viewControllers.count == 2)
+        })
+        try await phone.sees("nobody /sign_in")
+    },
     "bob signs in where alice's session has ended": { phone in
         try await phone.useAllTabs()
         phone.select(1)

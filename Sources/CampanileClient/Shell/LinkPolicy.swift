@@ -15,7 +15,7 @@ public struct LinkPolicy: Hashable, Sendable {
 
     /// - Parameters:
     ///   - base: the app's site: its host and its port. A site without a port is reached by http and by https.
-    ///   - others: further hosts of the app's own, with their port if they have one: `shop.example`, `localhost:3001`.
+    ///   - others: further hosts of the app's own, with their port where it isn't 80 or 443: `shop.example`, `localhost:3001`.
     public init(_ base: BaseURL, others: Set<String> = []) {
         sites = Set(others.map { $0.lowercased() }).union(LinkPolicy.site(base.url).map { [$0] } ?? [])
     }

@@ -16,6 +16,8 @@ final class Services {
     let pushDelegate: PushDelegate
     /// Called when a page shows that the user whom the app knows is signed in. For another user see `BadgeStore.onUserChange`.
     var signedInAgain: () -> Void = {}
+    /// Called when a sign-out has its answer, and the page goes on to end the web session.
+    var signOutAnswered: () -> Void = {}
     // HotwireNative has a Logger too.
     private let logger = os.Logger(subsystem: "com.example.campanile", category: "app")
     private let userToken = HandedUserToken()
@@ -77,6 +79,7 @@ final class Services {
         // Whoever has signed in while the server was slow keeps their token.
         if let leaving { await userToken.signedOut(leaving) } else { await userToken.hand(nil) }
         if leavingUserID == leaving { leavingUserID = nil }
+        signOutAnswered()
         return outcome
     }
 

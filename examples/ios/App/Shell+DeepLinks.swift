@@ -17,9 +17,10 @@ extension Shell: DeepLinkCoordinator {
 
     /// A universal link, or one with the app's own scheme. An address of the site that leads to no screen of the tree is a page.
     func open(_ url: URL) {
-        let hosts = Set([Addresses.web.url.host].compactMap(\.self))
+        let isOwn = Addresses.links.action(for: url) == .navigate
+        let hosts = Set(isOwn ? [Addresses.web.url.host].compactMap(\.self) : [])
         let chain = Result { try router.chain(url, hosts: hosts, schemes: [Addresses.scheme]) }
-        if Addresses.links.action(for: url) == .navigate, !leadsThere(chain) { return visit(url) }
+        if isOwn, !leadsThere(chain) { return visit(url) }
         open { try chain.get() }
     }
 

@@ -42,7 +42,7 @@ extension Shell {
 
     /// A page of the user who is signed in was shown.
     func signedIn() {
-        isLeaving = false
+        (isLeaving, mayEndWebSession) = (false, false)
         gate.finish(signedIn: true)
     }
 
@@ -50,8 +50,8 @@ extension Shell {
 
     func userChanged(_ change: UserChange) {
         guard change.user != nil else {
-            // The page that signs out has yet to end the web session.
-            isLeaving = true
+            // The page that signs out has yet to be answered, and to end the web session.
+            (isLeaving, mayEndWebSession) = (true, false)
             return
         }
         if change.former != nil || isLeaving { beginAnew() } else { loadPagesOfNobody() }
@@ -62,14 +62,14 @@ extension Shell {
     /// - Returns: whether the tabs were made anew.
     @discardableResult
     func webSessionEnded() -> Bool {
-        guard isLeaving else { return false }
+        guard isLeaving, mayEndWebSession else { return false }
         beginAnew()
         return true
     }
 
     /// Nothing of the former user's is left: the tabs have new web views, and with them no page and no cache of Turbo's.
     private func beginAnew() {
-        isLeaving = false
+        (isLeaving, mayEndWebSession) = (false, false)
         putModalsAway()
         loadTabs()
     }

@@ -18,8 +18,10 @@ final class Shell: UIResponder {
     let gate = AuthGate()
     /// Whose modal stack shows the sign-in.
     weak var signInNavigator: Navigator?
-    /// Whether the user has left, and their web session hasn't ended yet.
+    /// True from a sign-out's beginning until the tabs are made anew.
     var isLeaving = false
+    /// True from a sign-out's answer on: before, the page that is to end the web session must stay, whatever else is opened.
+    var mayEndWebSession = false
     private var observations: [BadgeObservation] = []
 
     /// Makes the tabs of the path configuration. New ones of the server are there at the next launch.
@@ -53,6 +55,7 @@ final class Shell: UIResponder {
             services.badge.onUserChange { [weak self] change in Task { @MainActor in self?.userChanged(change) } },
         ]
         services.signedInAgain = { [weak self] in self?.signedIn() }
+        services.signOutAnswered = { [weak self] in self?.mayEndWebSession = true }
         services.push.screens = self
     }
 

@@ -34,6 +34,7 @@ final class PageViewController: HotwireWebViewController {
 
     /// The page is loaded as soon as it may be and is on the screen; nil: it is there, or is loading.
     func isMissing(_ missing: Missing?) {
+        if missing != nil { isRendered = false }
         show(nil)
         self.missing = missing
     }
@@ -54,6 +55,7 @@ final class PageViewController: HotwireWebViewController {
 
     /// Says why the page isn't there, with a button only where loading it again may help.
     func show(_ failure: ClientFailure?, retry: (() -> Void)? = nil) {
+        if failure != nil { isRendered = false }
         failureView?.removeFromSuperview()
         failureView = failure.map { failure in
             FailureView(
