@@ -74,8 +74,7 @@ CONTROLS = [
     Control("window", "5: one gate for all windows", "the scene connects again while the sign-in is up", "1.3.0-beta",
             "the sign-in comes in the new window: it is nothing /dashboard", [
                 Piece("Shell.swift", "var gate = old(\"push\") ? AuthGate() : AuthGate()", "var gate = OLD ? gateOfAllWindows : AuthGate()"),
-                Piece("Shell+SignIn.swift", "            if signInNavigator?.modalRootViewController.presentingViewController == nil",
-                      "            if !(OLD && signInNavigator == nil), signInNavigator?.modalRootViewController.presentingViewController == nil")]),
+                Piece("Shell+SignIn.swift", "            if !isSignInShowing {", "            if !(OLD && signInNavigator == nil), !isSignInShowing {")]),
     Control("kept", "5: a window's shell that its tab bar keeps", "the scene connects again while the sign-in is up", "1.3.0-beta",
             "the window that went has let its shell go", [
                 Piece("Shell.swift", "        tabBar = HotwireTabBarController()", "        if !OLD { tabBar = HotwireTabBarController() }")]),

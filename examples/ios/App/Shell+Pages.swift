@@ -37,7 +37,7 @@ extension Shell: NavigatorDelegate {
             return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)
         }
         // Nothing is shown in its place: whatever stood there would stay over the page when it is loaded again.
-        page.isMissing(.init(because: failure, until: { [weak gate] in gate?.isPresenting != true }, load: retryHandler))
+        page.isMissing(.init(because: failure, until: { [weak self] in self?.isSignInShowing != true }, load: retryHandler))
         _ = signIn(from: nil, for: page) { [weak page] in page?.loadIfMissing() }
     }
 

@@ -13,8 +13,8 @@ extension Shell {
     ) -> ProposalResult {
         if gate.isPresenting {
             if let navigator, navigator === signInNavigator { return .accept }
-            // Put away by the user, so it may come again.
-            if signInNavigator?.modalRootViewController.presentingViewController == nil { gate.finish(signedIn: false) }
+            // It has gone without a sign-in, so it may come again.
+            if !isSignInShowing { gate.finish(signedIn: false) }
         }
         guard gate.mayPresent(for: page, reload: reload) else { return .reject }
         // Pages of before the sign-in come back out of no cache.
@@ -24,6 +24,11 @@ extension Shell {
         if presenter === navigator { return .accept }
         if let url = Addresses.web.page(Addresses.signIn) { presenter.route(url) }
         return .reject
+    }
+
+    /// False also where the library took the sign-in away by itself, for a link in it.
+    var isSignInShowing: Bool {
+        gate.isPresenting && signInNavigator?.modalRootViewController.presentingViewController != nil
     }
 
     /// The user has closed what stood over the tabs. Where that was the sign-in, pages say why they are blank.
