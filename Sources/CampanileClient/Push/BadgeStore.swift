@@ -279,7 +279,7 @@ extension BadgeRecord {
     }
 }
 
-/// Who has left, and who has come.
+/// The user who left, and the one who came.
 public struct UserChange: Hashable, Sendable {
     /// nil when nobody was signed in, or the app had never said who.
     public let former: String?

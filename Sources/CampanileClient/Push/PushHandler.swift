@@ -24,7 +24,7 @@ public final class PushHandler {
         case nothing
     }
 
-    /// What clears the number.
+    /// The event that clears the number.
     public enum Clearing: Hashable, Sendable {
         /// A look at the inbox.
         case inbox

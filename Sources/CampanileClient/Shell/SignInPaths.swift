@@ -16,7 +16,7 @@ public struct SignInPaths: Hashable, Sendable {
         self.init((settings["sign_in"]?.base as? [Any])?.compactMap { $0 as? String } ?? SignInPaths.standard)
     }
 
-    /// Whether a page is one of them. A pattern that is no regular expression matches none.
+    /// True for a page that is one of them. A pattern that is no regular expression matches none.
     public func contains(_ page: URL) -> Bool {
         let path = page.path + (page.query.map { "?" + $0 } ?? "")
         return patterns.contains { path.range(of: $0, options: .regularExpression) != nil }

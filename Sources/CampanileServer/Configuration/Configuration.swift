@@ -99,7 +99,7 @@ package struct Configuration: Sendable, Equatable {
     package struct App: Sendable, Equatable {
         package var apns: APNs?
         package var fcm: FCM?
-        /// Whether alerts to iOS run the app's notification service extension (`mutable-content`): `apns.mutable_content`,
+        /// True if alerts to iOS run the app's notification service extension (`mutable-content`): `apns.mutable_content`,
         /// which also counts where Firebase delivers to iOS and there are no credentials of Apple's.
         package var mutableContent = false
         package var deepLinks: DeepLinkTree?

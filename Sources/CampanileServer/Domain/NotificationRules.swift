@@ -9,7 +9,7 @@ package struct NotificationRules: Sendable {
     let categories: [ExactText: NotificationCategory]
     /// Whether a category that isn't declared is refused.
     let categoriesOnly: Bool
-    /// Whether alerts to iOS carry `mutable-content`.
+    /// True if alerts to iOS carry `mutable-content`.
     let mutableContent: Bool
 
     package init(

@@ -34,7 +34,7 @@ struct PhonePush: Sendable {
     /// The icon's new number; nil leaves it unchanged.
     var badge: Int64?
     var badgeVersion: Int64?
-    /// Whether the app's notification service extension sees it first (`mutable-content`, alerts only).
+    /// True if the app's notification service extension sees it first (`mutable-content`, alerts only).
     var isMutable = false
     /// Whether it wakes the app in the background.
     var wakesApp = false
