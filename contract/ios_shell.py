@@ -36,8 +36,8 @@ MODULES = {
 }
 APP = ["Phone.swift", "Scenes.swift"]
 VERSIONS = ["1.2.2", "1.3.0-beta", "main"]
-# Seconds for a condition to come. Only what goes wrong takes so long, so controls wait less.
-PATIENCE, CONTROLS_PATIENCE = 60, 15
+# Seconds for a condition to come. Only what goes wrong takes so long. With all old pieces much does; of a control's the scenes know.
+PATIENCE, ALL_OLD_PATIENCE = 60, 15
 ONLY = {
     # Main can load all tabs at once, and so do all before 1.3.0-beta.
     "three tabs are refused, and somebody signs in": ["1.2.2", "main"],
@@ -154,12 +154,13 @@ def sources(folder, old=()):
     return files
 
 
-def play(program, server, number, scene, version, patience, old=()):
-    """The exit code and what was said."""
+def play(program, server, number, scene, version, patience, old=(), wrong=None):
+    """The exit code and what was said. `wrong` is what a control has to find."""
     with tempfile.TemporaryDirectory(prefix="campanile-phone-") as home:
         environment = {
             **os.environ, "HOME": home, "XDG_DATA_HOME": home, "CAMPANILE_URL": f"http://127.0.0.1:{server.server_port}/{number}",
-            "WEB_URL": "https://www.example.com", "OLD": ",".join(old)}
+            "WEB_URL": "https://www.example.com", "OLD": ",".join(old),
+            **({"WRONG": wrong} if wrong else {})}
         done = subprocess.run(
             [str(program), scene, version, str(patience)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600,
             check=False, env=environment)
@@ -190,7 +191,7 @@ def main():
             if options.all_old:
                 names = [control.name for control in CONTROLS]
                 return show(pool, [
-                    (f"{scene} ({version})", switched, server, f"o{number}", scene, version, CONTROLS_PATIENCE, names)
+                    (f"{scene} ({version})", switched, server, f"o{number}", scene, version, ALL_OLD_PATIENCE, names)
                     for number, (scene, version) in enumerate(plays)])
             wrong = show(pool, [
                 (f"{scene} ({version})", app, server, f"s{number}", scene, version, PATIENCE) for number, (scene, version) in enumerate(plays)])
@@ -212,7 +213,8 @@ def show(pool, plays):
 
 def check_controls(pool, app, server):
     results = pool.map(
-        lambda each: play(app, server, f"c{each[0]}", each[1].scene, each[1].version, CONTROLS_PATIENCE, [each[1].name]), enumerate(CONTROLS))
+        lambda each: play(app, server, f"c{each[0]}", each[1].scene, each[1].version, PATIENCE, [each[1].name], each[1].wrong),
+        enumerate(CONTROLS))
     wrong = 0
     for control, (code, said) in zip(CONTROLS, results):
         is_found = code == 1 and control.wrong in said

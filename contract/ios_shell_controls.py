@@ -25,6 +25,7 @@ class Control:
     pieces: list[Piece]
 
 
+SHOWING = "        guard gate.isPresenting, let modal = signInNavigator?.modalRootViewController, modal.isPresented else { return false }"
 REFUSED = "        // Nothing is shown in its place"
 FORGETFUL = [
     Piece("Shell.swift", "    let gate = AuthGate()", "    var gate = OLD ? AuthGate() : AuthGate()"),
@@ -61,7 +62,7 @@ CONTROLS = [
             "the user sees alice /account: it is nothing /account", [
                 Piece("Shell+Pages.swift", "else { return page.wasCalledOff(retryHandler) }",
                       "else { return OLD ? () : page.wasCalledOff(retryHandler) }")]),
-    Control("early", "4: the retry before the page has appeared", "the loading of a hidden tab is called off", "1.2.2",
+    Control("unseen tab", "4: the retry before the page has appeared", "the loading of a hidden tab is called off", "1.2.2",
             "the user sees alice /account: it is nothing /account", [
                 Piece("PageViewController.swift", "        super.viewDidAppear(animated)\n        isOnScreen = true",
                       "        isOnScreen = true\n        if OLD { loadIfMissing() }\n        super.viewDidAppear(animated)")]),
@@ -71,6 +72,33 @@ CONTROLS = [
                       "{ if OLD { owner.clearAll() } else { owner.start() } } else { owner.clearAll() }")]),
     Control("push", "5: the gate that a push makes forget the other tabs", "a push is tapped while nobody is signed in", "main",
             "the user sees alice /notifications: it is nothing /notifications", FORGETFUL),
+    Control("loop", "a page that is refused to whoever is signed in, and sent to the sign-in for ever",
+            "one page is refused to somebody who is signed in", "1.3.0-beta", "it is alice /sign_in", [
+                Piece("Shell+Pages.swift", "!page.wasAtSignIn else {", "OLD || !page.wasAtSignIn else {")]),
+    Control("own", "a gate that the sign-in's own page opens", "one page is refused to somebody who is signed in", "1.3.0-beta",
+            "the refused page waits for the sign-in that shows", [
+                Piece("Shell+SignIn.swift", "        if let page = top as? any Visitable", "        if !OLD, let page = top as? any Visitable")]),
+    Control("back", "a sign-in that comes again when the user goes back from it to a modal page",
+            "the user goes back from a sign-in that stands on a modal page", "1.3.0-beta", "Retry: it is no", [
+                Piece("Shell+SignIn.swift", "        guard modal.topViewController === screen,", "        guard !OLD, modal.topViewController === screen,")]),
+    Control("public", "two loads of the page that follows a sign-in by a link", "a link on a public page leads to the sign-in", "1.3.0-beta",
+            "the page that follows isn't loaded a second time", [
+                Piece("Shell+Pages.swift", "            guard let page, page.renders",
+                      "            if OLD { session?.reload(); return }\n            guard let page, page.renders")]),
+    Control("own page", "two loads of a tab's own page that waits", "the sign-in leads to a tab's own page, which waits", "1.3.0-beta",
+            "it is loaded once", [
+                Piece("Shell.swift", "        (navigators[tabs[index].url]?.rootViewController.viewControllers.first as? PageViewController)?.isMissing(nil)",
+                      "        if !OLD { (navigators[tabs[index].url]?.rootViewController.viewControllers.first as? PageViewController)?"
+                      ".isMissing(nil) }")]),
+    Control("gone", "a sign-in that is thought to show after a link in it took it away", "a link in the sign-in takes it away", "1.3.0-beta",
+            "the sign-in comes again", [
+                Piece("Shell+SignIn.swift", SHOWING, "        if OLD { return gate.isPresenting }\n" + SHOWING)]),
+    Control("memory", "a failed page that keeps the former user's web view", "a page has failed, and its user signs out", "1.3.0-beta",
+            "the former user's web view is let go", [
+                Piece("Shell+SignIn.swift", "        forgetMissingPages()\n        loadTabs()",
+                      "        if !OLD { forgetMissingPages() }\n        loadTabs()")]),
+    Control("unanswered", "a page that got no answer, and is said to have failed for an unknown reason", "pages fail", "1.3.0-beta", "the user sees", [
+        Piece("Versions.swift", "        case .http(statusCode: 0)?, .networkFailure?:", "        case .http(statusCode: 0)? where !OLD, .networkFailure?:")]),
     Control("window", "5: one gate for all windows", "the scene connects again while the sign-in is up", "1.3.0-beta",
             "the sign-in comes in the new window: it is nothing /dashboard", [
                 Piece("Shell.swift", "var gate = old(\"push\") ? AuthGate() : AuthGate()", "var gate = OLD ? gateOfAllWindows : AuthGate()"),
@@ -82,16 +110,16 @@ CONTROLS = [
             "it is nothing /dashboard", [
                 Piece("Shell+SignIn.swift", "{ page.signInWasPutAway() }", "where !OLD { page.signInWasPutAway() }")]),
     Control("retry", "5: Retry where it leads to a blank page", "pages fail", "main", "it is error page", [
-        Piece("Shell+Pages.swift", "            return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)",
+        Piece("Shell+Pages.swift", "            return page.show(failure, retry: failure.offersRetry || page.wasAtSignIn ? retryHandler : nil)",
               "            if OLD { return page.presentError(error, retryHandler: nil) }\n"
-              "            return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)")]),
+              "            return page.show(failure, retry: failure.offersRetry || page.wasAtSignIn ? retryHandler : nil)")]),
     Control("paths", "6: fixed paths of the sign-in", "the sign-in's paths are the server's", "1.3.0-beta", "the gate knows", [
         Piece("Shell+SignIn.swift", "{ SignInPaths(settings: Hotwire.config.pathConfiguration.settings) }",
               "{ OLD ? SignInPaths([\"^/sign_in$\"]) : SignInPaths(settings: Hotwire.config.pathConfiguration.settings) }")]),
     Control("twice", "10: two reloads after the sign-in", "three tabs are refused, and somebody signs in", "main",
             "a page is loaded once after the sign-in", [
-                Piece("Shell+Pages.swift", "{ [weak page] in page?.loadIfMissing() }",
-                      "{ [weak page] in if OLD { retryHandler?() } else { page?.loadIfMissing() } }")]),
+                Piece("Shell+Pages.swift", "{ [weak page] in page?.signInIsDone() }",
+                      "{ [weak page] in if OLD { retryHandler?() } else { page?.signInIsDone() } }")]),
     Control("bars", "10: bars only when the page has come", "bars, tabs and words for VoiceOver", "1.3.0-beta",
             "the bell is there before the page is", [
                 Piece("Shell+Bars.swift", "willShow viewController: UIViewController, animated: Bool\n    ) {",

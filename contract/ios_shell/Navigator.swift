@@ -174,7 +174,7 @@ extension NavigatorDelegate {
         page?.disappearReason = .coveredByPush
         super.pushViewController(controller, animated: animated)
     }
-    // What UIKit tells during the call still sees the reasons of before it.
+    // UIKit calls the pages during the call, when they still have the reasons of the move before.
     open override func popViewController(animated: Bool) -> UIViewController? {
         let popped = super.popViewController(animated: animated)
         (popped as? VisitableViewController)?.disappearReason = .poppedFromNavigationStack

@@ -1,4 +1,4 @@
-// What the scenes do with the app, as its user, its web site and its system do, and what they see of it.
+// The scenes use the app through this, as its user, its web site and its system do, and what they see of it.
 import CampanileClient
 import Foundation
 import HotwireNative
@@ -24,6 +24,8 @@ final class Phone {
     private var issued = 0
     /// How long a condition may take to come, in seconds: only what goes wrong takes so long.
     private let patience = Double(CommandLine.arguments[3]) ?? 60
+    /// The words that a control has to find. They are waited for less long: only there it is to go wrong.
+    private let wrong = ProcessInfo.processInfo.environment["WRONG"]
     /// Holds each time that anything has moved.
     var always: (what: String, holds: () -> Bool)?
 
@@ -79,9 +81,9 @@ final class Phone {
     }
     var topPage: PageViewController? { top as? PageViewController }
 
-    /// What the user sees: `alice /dashboard`, `nothing /dashboard`, `"You are offline …" Retry`.
+    /// The screen as the user sees it: `alice /dashboard`, `nothing /dashboard`, `"You are offline …" Retry`.
     var seen: String { look(top) }
-    /// What stands in a tab, below what is presented.
+    /// The page of a tab, below what is presented.
     func behind(_ index: Int) -> String {
         look((tabBar.viewControllers?[index] as? UINavigationController)?.topViewController)
     }
@@ -188,15 +190,20 @@ final class Phone {
 
     /// Lets animations and requests go on until it is so.
     func until(_ what: String, _ holds: () async throws -> Bool) async throws {
-        let end = Date(timeIntervalSinceNow: patience)
+        let begun = Date()
         while true {
             try move()
             if try await holds() { return }
-            guard Date() < end else {
-                throw Wrong(description: "\(what): it is \(seen); asked: \(Site.asked.joined(separator: " "))")
-            }
+            let found = "\(what): it is \(seen); asked: \(Site.asked.joined(separator: " "))"
+            let isExpected = wrong.map { found.contains($0) } ?? false
+            guard Date() < begun + (isExpected ? min(patience, 15) : patience) else { throw Wrong(description: found) }
             try await Task.sleep(for: .milliseconds(1))
         }
+    }
+
+    /// The page that shows has handed its user token, and the app has done what follows from it: the nth page that did.
+    func handsToken(_ times: Int) async throws {
+        try await until("page \(times) hands its token") { BridgeComponent.replies.filter { $0 == "connect" }.count >= times }
     }
 
     func sees(_ expected: String) async throws { try await until("the user sees \(expected)") { seen == expected } }
@@ -220,12 +227,28 @@ final class Phone {
         if let always, !always.holds() { throw Wrong(description: "\(always.what): it is \(seen)") }
     }
 
-    /// What isn't answered yet.
+    /// The requests that aren't answered yet.
     var held: (URL) -> Bool = { _ in false }
 
     /// One turn of the screen and the site.
     func step() {
         Screen.settle()
         Site.deliver(holding: held)
+    }
+}
+
+extension Phone {
+    /// The pages that waited for the sign-in are there. The tab that showed it has the page of the redirect on top.
+    func seesTabsAgain() async throws {
+        for index in [1, 2] {
+            select(index)
+            try await sees("alice \(tabs[index])")
+        }
+        select(0)
+        while (navigator.rootViewController.viewControllers.count) > 1 {
+            navigator.pop()
+            try await until("it is popped") { seen.hasPrefix("alice") }
+        }
+        try await sees("alice /dashboard")
     }
 }

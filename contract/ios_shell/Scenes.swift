@@ -228,9 +228,121 @@ let scenes: [String: @MainActor (Phone) async throws -> Void] = [
         phone.tabBar.pullDown()
         try await phone.sees("\"You are signed out. Sign in to continue.\" Retry")
     },
+    "one page is refused to somebody who is signed in": { phone in
+        Site.user = "alice"
+        Site.outcome = { url in url.path == "/orders" ? .status(401) : nil }
+        phone.launch { $0["tabs"] = [["title": "Home", "path": "/dashboard"]] }
+        phone.token()
+        try await phone.sees("alice /dashboard")
+        try await phone.handsToken(1)
+        phone.follow("/orders")
+        try await phone.sees("alice /sign_in")
+        try await phone.handsToken(2)
+        phone.step()
+        try phone.check("the refused page waits for the sign-in that shows", asked("/orders") == 1)
+        for times in 1...2 {
+            phone.signIn("alice", to: "/welcome")
+            try await phone.sees("alice /welcome")
+            try await phone.handsToken(2 * times + 1)
+            if times == 2 { Site.outcome = { _ in nil } }
+            phone.navigator.pop()
+            guard times == 1 else { break }
+            try await phone.sees("\"You are signed out. Sign in to continue.\" Retry")
+            try phone.check("it isn't sent to the sign-in again", asked("/orders") == 2 && asked("/sign_in") == 1)
+            try phone.tapRetry()
+            try await phone.until("the sign-in comes again") { phone.seen == "alice /sign_in" && asked("/sign_in") == 2 }
+            try await phone.handsToken(4)
+        }
+        try await phone.sees("alice /orders")
+    },
+    "the user goes back from a sign-in that stands on a modal page": { phone in
+        Site.user = "alice"
+        refuseNobody()
+        phone.launch()
+        try await phone.sees("alice /dashboard")
+        Site.user = nil
+        phone.follow("/orders/new")
+        try await phone.sees("nobody /sign_in")
+        try phone.check("it stands on the page", phone.navigator.modalRootViewController.viewControllers.count == 2)
+        phone.navigator.pop()
+        try await phone.sees("\"You are signed out. Sign in to continue.\" Retry")
+        try phone.check("the sign-in doesn't come back by itself", asked("/sign_in") == 1)
+        try phone.tapRetry()
+        try await phone.until("the sign-in comes again") { phone.signInShows && asked("/sign_in") == 2 }
+        phone.signIn("alice", to: "/welcome")
+        try await phone.sees("alice /welcome")
+    },
+    "a link on a public page leads to the sign-in": { phone in
+        Site.user = nil
+        phone.launch { $0["tabs"] = [["title": "Home", "path": "/dashboard"]] }
+        phone.token()
+        try await phone.sees("nobody /dashboard")
+        phone.follow("/sign_in")
+        try await phone.sees("nobody /sign_in")
+        phone.signIn("alice", to: "/orders")
+        try await phone.sees("alice /orders")
+        try await phone.handsToken(1)
+        phone.step()
+        try await phone.sees("alice /orders")
+        try phone.check("the page that follows isn't loaded a second time", asked("/orders") == 0)
+        phone.navigator.pop()
+        try await phone.sees("alice /dashboard")
+    },
+    "the sign-in leads to a tab's own page, which waits": { phone in
+        refuseNobody()
+        phone.launch()
+        try await phone.sees("nobody /sign_in")
+        try phone.tapClose()
+        try await phone.until("the tab says why it is blank") { phone.seen.hasSuffix("Retry") }
+        phone.select(1)
+        try await phone.sees("nobody /sign_in")
+        let before = asked("/dashboard")
+        phone.signIn("alice")
+        try await phone.sees("alice /dashboard")
+        try await phone.handsToken(1)
+        phone.step()
+        try await phone.sees("alice /dashboard")
+        try phone.check("it is loaded once", asked("/dashboard") == before + 1)
+    },
+    "a link in the sign-in takes it away": { phone in
+        Site.user = nil
+        Site.outcome = { url in tabs.contains(url.path) && Site.user == nil ? .status(401) : nil }
+        phone.launch()
+        try await phone.sees("nobody /sign_in")
+        phone.follow("/about")
+        try await phone.sees("nobody /about")
+        let before = asked("/sign_in")
+        phone.select(1)
+        try await phone.until("the sign-in comes again") { phone.signInShows && asked("/sign_in") == before + 1 }
+        phone.signIn("alice", to: "/welcome")
+        try await phone.sees("alice /welcome")
+        phone.navigator.pop()
+        try await phone.sees("alice /notifications")
+    },
+    "a page has failed, and its user signs out": { phone in
+        try await phone.useAllTabs()
+        Site.outcome = { url in
+            url.path == "/orders" ? .status(503) : Site.user == nil && url.path != "/sign_in" ? .status(401) : nil
+        }
+        phone.select(0)
+        phone.follow("/orders")
+        try await phone.until("it is said that the server can't") { phone.seen.hasSuffix("Retry") }
+        weak let former = phone.navigator.session.webView
+        phone.select(2)
+        try await phone.sees("alice /account")
+        try await phone.signOut()
+        try await phone.sees("nobody /sign_in")
+        try await phone.until("the former user's web view is let go") { former == nil }
+    },
     "pages fail": { phone in
         Site.user = "alice"
         phone.launch()
+        try await phone.sees("alice /dashboard")
+        Site.outcome = { url in url.path == "/reports" ? .failed(NSURLErrorCannotConnectToHost) : nil }
+        phone.follow("/reports")
+        let lost = ClientFailure(pageStatus: nil, code: NSURLErrorNetworkConnectionLost)?.message ?? ""
+        try await phone.sees("\"\(lost)\" Retry")
+        phone.navigator.pop()
         try await phone.sees("alice /dashboard")
         for (status, text) in [(403, "You have no access to this."), (404, "This no longer exists.")] {
             Site.outcome = { url in url.path == "/orders" ? .status(status) : nil }
@@ -352,22 +464,6 @@ func signOutAndIn(_ phone: Phone, isFormFirst: Bool) async throws {
     try await phone.seesInEachTab("bob")
     try await phone.until("bob's device is registered") {
         try await phone.calls().last { $0.contains("/device_tokens") } == "POST /device_tokens bob"
-    }
-}
-
-extension Phone {
-    /// What waited for the sign-in is there. The tab that showed it has the page of the redirect on top.
-    func seesTabsAgain() async throws {
-        for index in [1, 2] {
-            select(index)
-            try await sees("alice \(tabs[index])")
-        }
-        select(0)
-        while (navigator.rootViewController.viewControllers.count) > 1 {
-            navigator.pop()
-            try await until("it is popped") { seen.hasPrefix("alice") }
-        }
-        try await sees("alice /dashboard")
     }
 }
 

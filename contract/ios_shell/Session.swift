@@ -23,7 +23,7 @@ public enum VisitAction { case advance, replace, restore }
 
 public struct VisitResponse {
     public let redirected: Bool
-    /// What `responseHTML` is in the library.
+    /// The library has `responseHTML` here.
     public let page: Page?
     public init(redirected: Bool, page: Page?) { (self.redirected, self.page) = (redirected, page) }
 }
@@ -41,7 +41,7 @@ public struct VisitOptions {
     fileprivate(set) public var webView: WKWebView?
     fileprivate var isCovered = false
     fileprivate var screenshot: Page?
-    /// What the user sees in it; nil for a blank page.
+    /// The page that the user sees in it; nil for a blank page.
     public var shows: Page? { isCovered ? screenshot : webView?.page }
     fileprivate func cover() { isCovered = true }
     fileprivate func photograph() { if !isCovered, let page = webView?.page { screenshot = page } }
@@ -165,9 +165,9 @@ public struct VisitOptions {
         activate(visit.visitable)
         visit.state = .started
         if let page = visit.options.response?.page {
-            visit.request = Site.later { [weak self] in self?.rendered(page, visit) }
+            visit.request = Site.later { [weak self, weak visit] in self?.rendered(page, visit) }
         } else if visit.isColdBoot {
-            visit.request = webView.load(visit.location) { [weak self] outcome in self?.answered(outcome, visit) }
+            visit.request = webView.load(visit.location) { [weak self, weak visit] outcome in self?.answered(outcome, visit) }
         } else {
             startByTurbo(visit)
         }
@@ -177,26 +177,28 @@ public struct VisitOptions {
     private func startByTurbo(_ visit: Visit) {
         if let page = webView.snapshots[visit.location] {
             guard visit.options.action == .advance else {
-                visit.request = Site.later { [weak self] in self?.rendered(page, visit) }
+                visit.request = Site.later { [weak self, weak visit] in self?.rendered(page, visit) }
                 return
             }
             webView.show(page)
             visit.visitable.visitableView.isCovered = false
         }
-        visit.request = webView.fetch(visit.location) { [weak self] outcome in self?.answered(outcome, visit) }
+        visit.request = webView.fetch(visit.location) { [weak self, weak visit] outcome in self?.answered(outcome, visit) }
     }
 
-    private func answered(_ outcome: Outcome, _ visit: Visit) {
+    /// Session/Session.swift, `resolveRedirect`: a visit of Turbo's without an answer, which redirects nowhere, fails with status 0.
+    private func answered(_ outcome: Outcome, _ visit: Visit?) {
+        guard let visit else { return }
         switch outcome {
         case .page(let page): rendered(page, visit)
         case .status(let status): failed(TurboError.http(statusCode: status), visit)
         case .failed(let code):
-            failed(visit.isColdBoot ? NSError(domain: NSURLErrorDomain, code: code) : TurboError.networkFailure, visit)
+            failed(visit.isColdBoot ? NSError(domain: NSURLErrorDomain, code: code) : TurboError.http(statusCode: 0), visit)
         }
     }
 
-    private func rendered(_ page: Page, _ visit: Visit) {
-        guard visit.state == .started else { return }
+    private func rendered(_ page: Page, _ visit: Visit?) {
+        guard let visit, visit.state == .started else { return }
         if !visit.isColdBoot, let before = webView.page { webView.snapshots[before.url] = before }
         webView.show(page, isNew: visit.isColdBoot)
         visit.visitable.visitableView.isCovered = false

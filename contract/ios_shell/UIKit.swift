@@ -206,7 +206,7 @@ public enum UIModalPresentationStyle: Int, Sendable {
 
     open func setViewControllers(_ controllers: [UIViewController], animated: Bool) { change(to: controllers, animated) }
 
-    /// What the stack showed before the changes that nobody has been told of yet.
+    /// The page that the stack showed before the changes that nobody has been told of yet.
     private var before: UIViewController?
     private var isChanging = false
 
@@ -355,7 +355,7 @@ public enum UIBackgroundFetchResult: UInt, Sendable { case newData, noData, fail
 @MainActor open class UIApplication: UIResponder {
     public struct LaunchOptionsKey: Hashable, Sendable {}
     public static let shared = UIApplication()
-    /// What the app has asked of the system.
+    /// The app's calls to the system.
     public var asked: [String] = []
     open func registerForRemoteNotifications() { asked.append("register") }
     open func unregisterForRemoteNotifications() { asked.append("unregister") }

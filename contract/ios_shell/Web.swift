@@ -1,11 +1,11 @@
 // The module WebKit: web views whose pages come from a site of the test, and Turbo's cache of pages, which goes with the view.
 @_exported public import UIKit
 
-/// What stands in a web view: a page, as the site made it for whoever was signed in then.
+/// A page in a web view, as the site made it for whoever was signed in then.
 public struct Page: Equatable, Sendable {
     public let url: URL
     public let user: String?
-    /// The how-manyeth answer of the site it was.
+    /// The site counts its answers.
     public let number: Int
 }
 
@@ -19,9 +19,9 @@ public enum Outcome {
 /// The web site. What is asked of it is answered when the scene says `deliver()`.
 @MainActor
 public enum Site {
-    /// Whose session the app's cookie is; all web views share it.
+    /// The user of the session that the app's cookie names; all web views share it.
     public static var user: String?
-    /// What becomes of a request, where it isn't a page.
+    /// The end of a request, where it isn't a page.
     public static var outcome: (URL) -> Outcome? = { _ in nil }
     /// The paths asked for, the oldest first.
     public static var asked: [String] = []
@@ -52,7 +52,7 @@ public enum Site {
         return request
     }
 
-    /// What a web view does without the network, in its own process.
+    /// Work that a web view does without the network, in its own process.
     public static func later(_ done: @escaping () -> Void) -> Request {
         let request = Request(URL(fileURLWithPath: "/")) { _ in done() }
         waiting.append(request)

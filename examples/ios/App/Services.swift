@@ -3,7 +3,7 @@ import HotwireNative
 import UIKit
 import os
 
-/// What the whole app shares: the number, the calls, this device's registration. Bridge components are made by the
+/// Shared by the whole app: the number, the calls, this device's registration. Bridge components are made by the
 /// library, so they find it here.
 @MainActor
 final class Services {
@@ -22,9 +22,9 @@ final class Services {
     private let logger = os.Logger(subsystem: "com.example.campanile", category: "app")
     private let userToken = HandedUserToken()
     private var userID: String?
-    /// Whose the newest page was.
+    /// The user of the newest page.
     private var pageUserID: String?
-    /// Who is signing out: their pages hand tokens until their session ends.
+    /// The user who is signing out: their pages hand tokens until their session ends.
     private var leavingUserID: String?
     /// Sign-outs that were begun.
     private var departures = 0

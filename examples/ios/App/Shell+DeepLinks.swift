@@ -24,7 +24,7 @@ extension Shell: DeepLinkCoordinator {
         open { try chain.get() }
     }
 
-    /// Whether a screen stands at the link's end, whatever of its query was passed over.
+    /// True if a screen stands at the link's end, whatever of its query was passed over.
     private func leadsThere(_ chain: Result<DeepLinkChain<Shell>, any Error>) -> Bool {
         guard let chain = try? chain.get() else { return false }
         switch chain.problem?.reason {

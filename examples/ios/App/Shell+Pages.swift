@@ -13,11 +13,21 @@ extension Shell: NavigatorDelegate {
             return .reject
         }
         if navigator === tabBar.activeNavigator, webSessionEnded() { return .reject }
-        if signInPaths.contains(proposal.url) {
-            let page = navigator.rootViewController.topViewController as? PageViewController
-            return signIn(from: navigator, for: page) { [weak navigator] in navigator?.session.reload() }
-        }
+        if signInPaths.contains(proposal.url) { return signIn(from: navigator) }
         return tabsOwnPage(proposal.url, from: navigator)
+    }
+
+    /// A page with a link to the sign-in shows what is for nobody. It loads afterwards, unless it was rendered since.
+    private func signIn(from navigator: Navigator) -> ProposalResult {
+        let stack = navigator.activeNavigationController
+        let session = stack === navigator.modalRootViewController ? navigator.modalSession : navigator.session
+        let page = stack.topViewController as? PageViewController
+        let renders = page?.renders
+        return signIn(from: navigator, for: page) { [weak session, weak page, weak stack] in
+            guard let page, page.renders == renders else { return }
+            // Under another page it is loaded when the user goes back to it, but not out of Turbo's cache.
+            if stack?.topViewController === page { session?.reload() } else { session?.clearSnapshotCache() }
+        }
     }
 
     /// A tab's own page is shown by its tab, at the foot of its stack.
@@ -33,12 +43,13 @@ extension Shell: NavigatorDelegate {
         guard let page = visitable as? PageViewController else { return }
         guard let failure = ClientFailure(page: error) else { return page.wasCalledOff(retryHandler) }
         Services.shared.log(failure)
-        guard failure.kind == .signedOut else {
-            return page.show(failure, retry: failure.offersRetry ? retryHandler : nil)
+        cameBack(to: page)
+        guard failure.kind == .signedOut, !page.wasAtSignIn else {
+            return page.show(failure, retry: failure.offersRetry || page.wasAtSignIn ? retryHandler : nil)
         }
         // Nothing is shown in its place: whatever stood there would stay over the page when it is loaded again.
         page.isMissing(.init(because: failure, until: { [weak self] in self?.isSignInShowing != true }, load: retryHandler))
-        _ = signIn(from: nil, for: page) { [weak page] in page?.loadIfMissing() }
+        _ = signIn(from: nil, for: page) { [weak page] in page?.signInIsDone() }
     }
 
     func formSubmissionDidFinish(at url: URL) { webSessionEnded() }

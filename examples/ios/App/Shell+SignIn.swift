@@ -21,14 +21,17 @@ extension Shell {
         for navigator in navigators.values { dropSnapshots(of: navigator) }
         let presenter = tabBar.activeNavigator
         signInNavigator = presenter
+        let modal = presenter.modalRootViewController
+        pagesBelowSignIn = modal.isPresented ? modal.viewControllers.count : 0
         if presenter === navigator { return .accept }
         if let url = Addresses.web.page(Addresses.signIn) { presenter.route(url) }
         return .reject
     }
 
-    /// False also where the library took the sign-in away by itself, for a link in it.
+    /// False also where the library took the sign-in away by itself, for a link in it, and where the user went back from it.
     var isSignInShowing: Bool {
-        gate.isPresenting && signInNavigator?.modalRootViewController.presentingViewController != nil
+        guard gate.isPresenting, let modal = signInNavigator?.modalRootViewController, modal.isPresented else { return false }
+        return modal.viewControllers.count > pagesBelowSignIn
     }
 
     /// The user has closed what stood over the tabs. Where that was the sign-in, pages say why they are blank.
@@ -38,6 +41,14 @@ extension Shell {
         for case let page as PageViewController in screens { page.signInWasPutAway() }
     }
 
+    /// A page shows, or was refused. Where the sign-in stood on it, the user went back.
+    func cameBack(to screen: UIViewController) {
+        guard gate.isPresenting, let modal = signInNavigator?.modalRootViewController, modal.isPresented else { return }
+        guard modal.topViewController === screen, !isSignInShowing else { return }
+        (screen as? PageViewController)?.signInWasLeft()
+        wasPutAway(modal)
+    }
+
     /// Something else is to be shown. What waits for the sign-in waits on. At once: UIKit presents nothing while something
     /// is on its way out, and the next page may need the sign-in.
     func putModalsAway() {
@@ -45,9 +56,11 @@ extension Shell {
         gate.finish(signedIn: false)
     }
 
-    /// A page of the user who is signed in was shown.
+    /// A page of the user who is signed in was shown. The sign-in's own says nothing of the pages that it is shown for.
     func signedIn() {
         (isLeaving, mayEndWebSession) = (false, false)
+        let top = isSignInShowing ? signInNavigator?.modalRootViewController.topViewController : nil
+        if let page = top as? any Visitable, signInPaths.contains(page.currentVisitableURL) { return }
         gate.finish(signedIn: true)
     }
 
@@ -76,7 +89,13 @@ extension Shell {
     private func beginAnew() {
         (isLeaving, mayEndWebSession) = (false, false)
         putModalsAway()
+        forgetMissingPages()
         loadTabs()
+    }
+
+    /// How the library loads a failed page keeps the page and its web view, and the page keeps that.
+    func forgetMissingPages() {
+        for case let page as PageViewController in screens { page.isMissing(nil) }
     }
 
     func dropSnapshots(of navigator: Navigator) {
@@ -84,11 +103,15 @@ extension Shell {
         navigator.modalSession.clearSnapshotCache()
     }
 
-    /// What the other tabs show was made for nobody.
+    /// Loads the other tabs' pages again: they were made for nobody.
     private func loadPagesOfNobody() {
         for navigator in navigators.values where navigator !== tabBar.activeNavigator {
             let page = navigator.rootViewController.topViewController as? PageViewController
             page?.isMissing(.init { [weak navigator] in navigator?.session.reload() })
         }
     }
+}
+
+extension UIViewController {
+    fileprivate var isPresented: Bool { presentingViewController != nil && !isBeingDismissed }
 }

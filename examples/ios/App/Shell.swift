@@ -16,8 +16,10 @@ final class Shell: UIResponder {
     var router = Shell.router(Addresses.deepLinks)
     /// Of this window: when another one takes its place, a sign-in that showed here holds none up there.
     let gate = AuthGate()
-    /// Whose modal stack shows the sign-in.
+    /// The sign-in shows in this one's modal stack.
     weak var signInNavigator: Navigator?
+    /// How many pages of that stack the sign-in stands on.
+    var pagesBelowSignIn = 0
     /// True from a sign-out's beginning until the tabs are made anew.
     var isLeaving = false
     /// True from a sign-out's answer on: before, the page that is to end the web session must stay, whatever else is opened.
@@ -62,6 +64,7 @@ final class Shell: UIResponder {
     /// The window has gone. The library's tab bar keeps its delegate, which is this, so neither would go.
     func end() {
         observations = []
+        forgetMissingPages()
         navigators = [:]
         tabBar = HotwireTabBarController()
     }
@@ -98,6 +101,8 @@ final class Shell: UIResponder {
     /// Selects a tab and shows its own page, at the foot of its stack.
     func showOwnPage(ofTab index: Int) {
         putModalsAway()
+        // It is loaded by what follows.
+        (navigators[tabs[index].url]?.rootViewController.viewControllers.first as? PageViewController)?.isMissing(nil)
         tabBar.selectedIndex = index
         let owner = tabBar.activeNavigator
         if owner.rootViewController.viewControllers.isEmpty { owner.start() } else { owner.clearAll() }

@@ -2,7 +2,7 @@ import CampanileClient
 import HotwireNative
 import UIKit
 
-// What the versions of Hotwire Native declare differently: here as 1.2.2 and 1.3.0-beta do. The other files compile with each.
+// The versions of Hotwire Native declare these differently: here as 1.2.2 and 1.3.0-beta do. The other files compile with each.
 
 /// Why a page couldn't be loaded.
 typealias PageError = any Error
@@ -13,11 +13,13 @@ extension ClientFailure {
         var status: Int?
         var code: Int?
         switch error as? TurboError {
+        // Status 0: a visit of Turbo's that got no answer.
+        case .http(statusCode: 0)?, .networkFailure?: code = NSURLErrorNetworkConnectionLost
         case .http(let statusCode)?: status = statusCode
-        case .networkFailure?: code = NSURLErrorNetworkConnectionLost
         case .timeoutFailure?: code = NSURLErrorTimedOut
         case .contentTypeMismatch?, .pageLoadFailure?: break
-        case nil: code = (error as NSError).code
+        case nil where (error as NSError).domain == NSURLErrorDomain: code = (error as NSError).code
+        case nil: break
         }
         self.init(pageStatus: status, code: code)
     }

@@ -23,11 +23,15 @@ final class PageViewController: HotwireWebViewController {
     private var missing: Missing?
     private var isOnScreen = false
     private var isRendered = false
-    /// Whether it was loaded again without having been away: if that is called off too, it waits until it is seen anew.
+    /// True after it was loaded again without having been away: if that is called off too, it waits until it is seen anew.
     private var isLoadedAgain = false
+    /// True while a page that was sent to the sign-in is loaded after it: another sign-in wouldn't help.
+    private(set) var wasAtSignIn = false
+    /// How often it was rendered.
+    private(set) var renders = 0
     private var failureView: FailureView?
 
-    /// Whether its user sees the page, and not why it isn't there.
+    /// True if the user sees the page, and not why it isn't there.
     var isSeen: Bool { isOnScreen && isRendered && failureView == nil }
 
     // MARK: A page that isn't there
@@ -62,6 +66,7 @@ final class PageViewController: HotwireWebViewController {
                 failure.message,
                 retry: retry.map { load in
                     { [weak self] in
+                        self?.wasAtSignIn = false
                         self?.isMissing(nil)
                         load()
                     }
@@ -70,7 +75,17 @@ final class PageViewController: HotwireWebViewController {
         failureView?.fill(view)
     }
 
-    /// Nobody has signed in: says so, where the page would stay blank.
+    /// Somebody has signed in, so the page loads.
+    func signInIsDone() {
+        guard missing != nil else { return }
+        wasAtSignIn = true
+        loadIfMissing()
+    }
+
+    /// The user went back to the page from the sign-in, and the library visits it again.
+    func signInWasLeft() { wasAtSignIn = true }
+
+    /// Says that nobody has signed in, where the page would stay blank.
     func signInWasPutAway() {
         guard let missing, let failure = missing.failure else { return }
         show(failure, retry: missing.load)
@@ -103,6 +118,8 @@ final class PageViewController: HotwireWebViewController {
         isMissing(nil)
         isRendered = true
         isLoadedAgain = false
+        wasAtSignIn = false
+        renders += 1
         lookedAt()
     }
 
