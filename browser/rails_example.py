@@ -16,7 +16,7 @@ import pytest
 
 from harness import JWT_SECRET, HarnessError, children, die_with_parent, free_port, serving, temporary_folder
 from harness.documents import documented
-from harness.hotwire import action_cable_file, turbo_file
+from harness.hotwire import PROGRESS_BAR, action_cable_file, turbo_file
 from world import AWAY, REFUSED
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -25,12 +25,17 @@ PIECES = HERE.parent / "Sources/CampanileServer/web"
 CABLE = HERE.parent / "contract/stock_clients/page.js"   # turbo-rails' element, made again
 SIGNING_KEY = "a signing key that is shared with Rails"
 START_SECONDS = 120
-# Turbo 7.1 gives the style of its progress bar no nonce, and the example's policy refuses it.
-PROGRESS_BAR = "Applying inline style"
+# For each step of a page's call to Campanile, which gets its answer on a busy machine too. The test in which Campanile hangs keeps the
+# example's own.
+PATIENCE_SECONDS = "60"
+# Names the layout's own rule. Where a session ends, so does its nonce, and Chromium refuses the rule in the document that Turbo parses;
+# the page keeps the one that it has.
+OWN_RULE = "sha256-lyrDhSmoe122xEOm+mcJNvs9//fe3wXRa5tAzS4DMqw="
 AT_ONCE = "Math.random = () => 0;"
 NATIVE = "Mozilla/5.0 Shop/1.0; Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge notification-token]"
 HEARD = "sent.filter(({ component }) => component === 'badge').map(({ data }) => data.count)"
 BADGE = "document.querySelector('campanile-badge')"
+LINK_BACK = "getComputedStyle(document.querySelector('.native-back')).display"
 
 pytestmark = [pytest.mark.needs("puma", "ruby", "chromium"), pytest.mark.complaints(PROGRESS_BAR, *AWAY, *REFUSED)]
 
@@ -161,7 +166,7 @@ class Shop:
 
 
 @contextlib.contextmanager
-def shop_with(binary, browser, **environment):
+def shop_with(binary, browser, patience=PATIENCE_SECONDS, **environment):
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     settings = {
@@ -170,6 +175,7 @@ def shop_with(binary, browser, **environment):
     with temporary_folder("campanile-rails-") as name, serving(binary, settings) as campanile:
         folder = pathlib.Path(name)
         assemble(folder)
+        environment |= {"SHOP_PATIENCE": patience} if patience else {}
         with rails(folder, port, f"http://127.0.0.1:{campanile.port}", environment):
             yield Shop(address, campanile, browser)
 
@@ -183,7 +189,6 @@ def kept_shop(binary, browser):
 @pytest.fixture
 def shop(kept_shop, complaints):
     yield kept_shop
-    kept_shop.go_on()
     if kept_shop.campanile.process.poll() is not None:
         kept_shop.campanile.start()
     kept_shop.close(complaints)
@@ -258,17 +263,21 @@ def test_while_campanile_is_stopped_the_page_runs_its_own_javascript_and_gets_it
     assert page.evaluate(HEARD) == [3]
 
 
-def test_while_campanile_hangs_the_page_is_painted_and_runs_its_own_javascript(shop):
-    page = shop.signed_in(unread=3)
-    shop.hang()
-    page.go(f"{shop.address}/orders")
-    page.wait("window.runs === \"the app's own JavaScript\"")
-    page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
-    assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
-    assert page.evaluate(HEARD) == []
-    shop.go_on()
-    page.wait(is_live("3"), 60)
-    assert page.evaluate(HEARD) == [3]
+def test_while_campanile_hangs_the_page_is_painted_and_runs_its_own_javascript(binary, browser, complaints):
+    with shop_with(binary, browser, patience=None) as shop:
+        page = shop.signed_in(unread=3)
+        shop.hang()
+        try:
+            page.go(f"{shop.address}/orders")
+            page.wait("window.runs === \"the app's own JavaScript\"")
+            page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
+            assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
+            assert page.evaluate(HEARD) == []
+        finally:
+            shop.go_on()
+        page.wait(is_live("3"), 60)
+        assert page.evaluate(HEARD) == [3]
+        shop.close(complaints)
 
 
 def test_a_morph_keeps_3_also_when_the_server_could_print_none(shop):
@@ -287,14 +296,14 @@ def test_a_morph_keeps_3_also_when_the_server_could_print_none(shop):
 
 def test_the_link_back_is_hidden_in_an_app_and_in_no_browser(shop):
     page = shop.signed_in()
-    shown = "getComputedStyle(document.querySelector('.native-back')).display"
     page.go(f"{shop.address}/orders")
-    assert page.evaluate(shown) == "none"
+    assert page.evaluate(LINK_BACK) == "none"
     page.call("Network.setUserAgentOverride", userAgent="Mozilla/5.0 Safari/605")
     page.go(f"{shop.address}/orders")
-    assert page.evaluate(shown) != "none"
+    assert page.evaluate(LINK_BACK) != "none"
 
 
+@pytest.mark.complaints(PROGRESS_BAR, OWN_RULE, *AWAY, *REFUSED)
 def test_a_sign_out_has_the_app_delete_its_token_and_shows_no_number_any_more(shop):
     page = shop.signed_in(unread=3)
     page.go(f"{shop.address}/orders")
@@ -306,6 +315,7 @@ def test_a_sign_out_has_the_app_delete_its_token_and_shows_no_number_any_more(sh
     page.click("form button")
     page.wait("location.pathname === '/signed_out' && document.querySelector('campanile-badge') === null")
     assert page.evaluate(f"{told}.map(({{ event }}) => event)") == ["connect", "connect", "signOut"]
+    assert page.evaluate(LINK_BACK) == "none", "the page keeps its own rule"
 
 
 def test_a_token_that_ends_is_renewed_without_a_visit_also_after_the_page_was_hidden(binary, browser, complaints):

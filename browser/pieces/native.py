@@ -1,10 +1,9 @@
 """Tests: the number that a native app hears from a page, with Turbo 7.1 itself; and what a page refresh by morphing leaves of it."""
 import pytest
 
+from harness.hotwire import PROGRESS_BAR
 from page import text_is
 
-# Turbo 7.1 gives the style of its progress bar no nonce; the strict policy of the pages refuses it.
-PROGRESS_BAR = "Applying inline style"
 SPAN = "notification-badge-count"
 
 pytestmark = pytest.mark.complaints(PROGRESS_BAR)
@@ -193,6 +192,14 @@ def test_a_morph_leaves_the_bare_pills_filled(world):
     page.wait("connected.size === 0")
     page.evaluate("morphBody('<p id=pill data-notification-badge></p>')")
     assert page.evaluate(text_is("#pill", "")), "a page without the controller is left alone"
+
+
+def test_a_stream_that_morphs_a_part_of_the_page_leaves_its_bare_pills_filled(world):
+    world.server.tell(3, 20)
+    page = world.open("live_native.html")
+    page.wait(text_is("#pill", "3"))
+    page.evaluate("morphPart(document.getElementById('pill'))")
+    assert page.evaluate(text_is("#pill", "3") + " && !document.getElementById('pill').hidden")
 
 
 def test_a_morph_before_there_is_a_number_shows_what_the_server_printed(world):
