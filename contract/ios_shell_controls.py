@@ -110,9 +110,9 @@ CONTROLS = [
             "it is nothing /dashboard", [
                 Piece("Shell+SignIn.swift", "{ page.signInWasPutAway() }", "where !OLD { page.signInWasPutAway() }")]),
     Control("retry", "5: Retry where it leads to a blank page", "pages fail", "main", "it is error page", [
-        Piece("Shell+Pages.swift", "            return page.show(failure, retry: failure.offersRetry || page.wasAtSignIn ? retryHandler : nil)",
+        Piece("Shell+Pages.swift", "            return page.show(failure, retry: failure.offersRetry || failure.kind == .signedOut ? retryHandler : nil)",
               "            if OLD { return page.presentError(error, retryHandler: nil) }\n"
-              "            return page.show(failure, retry: failure.offersRetry || page.wasAtSignIn ? retryHandler : nil)")]),
+              "            return page.show(failure, retry: failure.offersRetry || failure.kind == .signedOut ? retryHandler : nil)")]),
     Control("paths", "6: fixed paths of the sign-in", "the sign-in's paths are the server's", "1.3.0-beta", "the gate knows", [
         Piece("Shell+SignIn.swift", "{ SignInPaths(settings: Hotwire.config.pathConfiguration.settings) }",
               "{ OLD ? SignInPaths([\"^/sign_in$\"]) : SignInPaths(settings: Hotwire.config.pathConfiguration.settings) }")]),

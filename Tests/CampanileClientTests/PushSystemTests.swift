@@ -13,10 +13,6 @@ struct PushSystemTests {
     private func system() -> PushSystem {
         let asked = asked
         return PushSystem(
-            requestAuthorization: { _ in
-                asked.withLock { $0.append("permission") }
-                return true
-            },
             register: { asked.withLock { $0.append("register") } },
             unregister: { asked.withLock { $0.append("unregister") } },
             removeDelivered: { asked.withLock { $0.append("remove") } })
@@ -36,7 +32,7 @@ struct PushSystemTests {
         }
     }
 
-    @Test("a launch asks for the token and not for permission, which is asked for after the sign-in")
+    @Test("a launch asks for the token")
     func start() async throws {
         let registration = try await registration { _, _ in .json("{}", status: 201) }
         await registration.start(system())

@@ -427,6 +427,12 @@ let scenes: [String: @MainActor (Phone) async throws -> Void] = [
         }
         _ = try await Services.shared.registration.askForAlerts(provisional: true)
         try phone.check("provisional", UNUserNotificationCenter.current().asked.last?.contains(.provisional) == true)
+        UNUserNotificationCenter.current().answer = { false }
+        let isAllowed = try await Services.shared.registration.askForAlerts()
+        try phone.check("a refusal is told", !isAllowed)
+        UNUserNotificationCenter.current().answer = { throw CancellationError() }
+        let told = try? await Services.shared.registration.askForAlerts()
+        try phone.check("an error of the system's is thrown", told == nil)
     },
     "a page without the bridge says its number": { phone in
         Site.user = "alice"

@@ -63,9 +63,11 @@ open class UNUserNotificationCenter: NSObject {
     public var icon: Int { lock.withLock { kept.icon } }
     /// The permissions asked for.
     public var asked: [UNAuthorizationOptions] { lock.withLock { kept.asked } }
+    /// The user's answer, or the system's error.
+    nonisolated(unsafe) public var answer: () throws -> Bool = { true }
     open func requestAuthorization(options: UNAuthorizationOptions = []) async throws -> Bool {
         lock.withLock { kept.asked.append(options) }
-        return true
+        return try answer()
     }
     open func setBadgeCount(_ newBadgeCount: Int) async throws { lock.withLock { kept.icon = newBadgeCount } }
     open func deliveredNotifications() async -> [UNNotification] { [] }

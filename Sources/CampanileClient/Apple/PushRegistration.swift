@@ -6,11 +6,6 @@ import UserNotifications
 @available(iOSApplicationExtension, unavailable)
 extension PushSystem {
     fileprivate static let ios = PushSystem(
-        requestAuthorization: { provisional in
-            let options: UNAuthorizationOptions = [.alert, .badge, .sound]
-            return try await UNUserNotificationCenter.current()
-                .requestAuthorization(options: provisional ? options.union(.provisional) : options)
-        },
         register: { UIApplication.shared.registerForRemoteNotifications() },
         unregister: { UIApplication.shared.unregisterForRemoteNotifications() },
         removeDelivered: { UNUserNotificationCenter.current().removeAllDeliveredNotifications() })
@@ -34,7 +29,9 @@ extension DeviceRegistration {
     @MainActor
     @discardableResult
     public func askForAlerts(provisional: Bool = false) async throws -> Bool {
-        try await PushSystem.ios.requestAuthorization(provisional)
+        let options: UNAuthorizationOptions = [.alert, .badge, .sound]
+        return try await UNUserNotificationCenter.current()
+            .requestAuthorization(options: provisional ? options.union(.provisional) : options)
     }
 
     /// `signOut(_:)`, and removes the user's notifications from the screen. If the server can't be reached, also

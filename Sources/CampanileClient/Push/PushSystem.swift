@@ -1,7 +1,5 @@
 /// The system's calls for this app's pushes. `Apple/` has iOS's.
 struct PushSystem: Sendable {
-    /// Asks for permission; returns whether the user allows alerts.
-    var requestAuthorization: @MainActor @Sendable (_ provisional: Bool) async throws -> Bool
     /// Asks for the device's token.
     var register: @MainActor @Sendable () -> Void
     /// Ends pushes until `register`.

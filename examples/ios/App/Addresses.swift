@@ -15,8 +15,8 @@ enum Addresses {
     /// The page that the app shows to whoever isn't signed in: Rails 8's own is `/session/new`, Devise's `/users/sign_in`.
     static let signIn = "/sign_in"
 
-    /// First the file that the app was built with, so that a first launch without a network has tabs; then the server's, which the library
-    /// keeps for the next launch.
+    /// First the file that the app was built with, so that a first launch without a network has tabs; then the server's, which
+    /// the library keeps for the next launch.
     static var pathConfiguration: [PathConfiguration.Source] {
         var sources: [PathConfiguration.Source] = []
         if let file = Bundle.main.url(forResource: "ios_v1", withExtension: "json") { sources.append(.file(file)) }

@@ -45,7 +45,7 @@ extension Shell: NavigatorDelegate {
         Services.shared.log(failure)
         cameBack(to: page)
         guard failure.kind == .signedOut, !page.wasAtSignIn else {
-            return page.show(failure, retry: failure.offersRetry || page.wasAtSignIn ? retryHandler : nil)
+            return page.show(failure, retry: failure.offersRetry || failure.kind == .signedOut ? retryHandler : nil)
         }
         // Nothing is shown in its place: whatever stood there would stay over the page when it is loaded again.
         page.isMissing(.init(because: failure, until: { [weak self] in self?.isSignInShowing != true }, load: retryHandler))
