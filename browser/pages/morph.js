@@ -32,8 +32,8 @@ window.morphBody = (html) => {
   morphNode(document.body, fresh);
   document.documentElement.dispatchEvent(new CustomEvent("turbo:morph", { bubbles: true }));
 };
-/** Makes an element what the server printed at first, as a stream's action "replace" with method "morph" does: without turbo:morph. */
-window.morphPart = (old) => morphNode(old, new DOMParser().parseFromString(printed, "text/html").getElementById(old.id));
+/** Makes an element what the server printed at first, as a stream with method "morph" does: turbo:morph tells of pages only. */
+window.morphPart = (id) => morphNode(document.getElementById(id), new DOMParser().parseFromString(printed, "text/html").getElementById(id));
 /** Makes the body what the server printed at first. */
 window.refresh = () => morphBody(printed);
 window.printed = document.body.innerHTML;

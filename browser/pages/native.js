@@ -9,4 +9,4 @@ window.webkit = { messageHandlers: { badge: { postMessage: ({ count }) => posted
 window.badge = { postMessage: (text) => posted.android.push(text) };
 window.bridged = () => sent.map(({ data }) => data.count);
 
-window.connected = start({ badge: [badgeController(Controller), badgeBridge(BridgeComponent)] });
+window.connected = start({ badge: [badgeController(Controller), badgeBridge(BridgeComponent)], unread: [badgeController(Controller)] });

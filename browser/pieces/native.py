@@ -141,6 +141,27 @@ def test_the_controller_fills_the_bare_pills_of_a_page(world):
     assert page.evaluate("document.getElementById('other').textContent") == "7", "one with an address isn't a bare one"
 
 
+def test_a_bare_pill_with_a_badge_controller_of_its_own_keeps_its_own_number(world):
+    page = world.open("native.html")
+    page.evaluate("""document.body.insertAdjacentHTML("beforeend", `<b id=second data-controller=badge data-notification-badge>5</b>
+        <b id=third data-controller="menu bridge--badge" data-notification-badge>6</b>`)""")
+    page.wait("posted.ios.length === 1 && " + text_is("#pill", "5"))
+    stream(page, "12")
+    page.wait(text_is("#pill", "9+"))
+    assert page.evaluate("['second', 'third'].map((id) => document.getElementById(id).outerHTML)") == [
+        '<b id="second" data-controller="badge" data-notification-badge="">5</b>',
+        '<b id="third" data-controller="menu bridge--badge" data-notification-badge="">6</b>']
+    assert page.evaluate("posted.ios") == [5, 12]
+
+
+def test_a_controller_of_another_name_on_a_bare_pill_tells_the_exact_number(world):
+    page = world.open("native.html")
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<b id=other data-controller=unread data-notification-badge></b>')")
+    stream(page, "12")
+    page.wait(text_is("#other", "9+") + " && posted.ios.length === 2")
+    assert page.evaluate("posted.ios") == [12, 12] and page.evaluate("posted.android") == ['{"count":12}'] * 2
+
+
 def test_elements_with_the_attribute_toggle_the_class_hidden_too(world):
     world.server.tell(3, 20)
     page = world.open("badge.html")
@@ -194,11 +215,11 @@ def test_a_morph_leaves_the_bare_pills_filled(world):
     assert page.evaluate(text_is("#pill", "")), "a page without the controller is left alone"
 
 
-def test_a_stream_that_morphs_a_part_of_the_page_leaves_its_bare_pills_filled(world):
+def test_a_morph_of_a_part_leaves_its_bare_pills_filled(world):
     world.server.tell(3, 20)
     page = world.open("live_native.html")
     page.wait(text_is("#pill", "3"))
-    page.evaluate("morphPart(document.getElementById('pill'))")
+    page.evaluate("morphPart('pill')")
     assert page.evaluate(text_is("#pill", "3") + " && !document.getElementById('pill').hidden")
 
 

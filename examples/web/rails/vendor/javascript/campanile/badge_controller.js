@@ -21,15 +21,15 @@ export function postBadge(count) {
 	window.badge?.postMessage?.(JSON.stringify({ count }));
 }
 
-// Elements with the bare attribute show the number as well; with an address or a token they are campanile-badge.js's.
-const bare = "[data-notification-badge='']:not([data-src], [data-token], [data-token-src])";
+// Elements that show the number as well. With an address or a token they are campanile-badge.js's, with a badge controller its own.
+const bare = "[data-notification-badge='']:not([data-src], [data-token], [data-token-src], [data-controller*=badge])";
 
 const morphs = ["turbo:morph", "turbo:morph-element"];
 
 function fillBare(count, element) {
 	for (const node of document.querySelectorAll(bare)) {
 		if (node === element) continue;
-		node.dataset.count = count; // for its own controller
+		node.dataset.count = count; // for other controllers
 		node.textContent = count > 9 ? "9+" : count || "";
 		node.classList.toggle("hidden", (node.hidden = !count));
 	}
