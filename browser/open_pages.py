@@ -1,10 +1,33 @@
 """Tests: pages of another origin that show one user's number."""
+import contextlib
+import http.client
 import json
+import re
 from urllib.parse import urlencode
 
 import pytest
 
-from world import AWAY, REFUSED, USER, badge_is
+from world import AWAY, REFUSED, USER, badge_is, plain_server
+
+
+@pytest.fixture(scope="module")
+def plain_of_its_own():
+    """The example's page server without an address of Campanile, whatever the environment says."""
+    with plain_server() as plain:
+        plain.handler.campanile = None
+        yield plain.address
+
+
+def campanile_for(address, host):
+    """The address of Campanile in the page that is asked for with this Host."""
+    with contextlib.closing(http.client.HTTPConnection(address.removeprefix("http://"), timeout=20)) as connection:
+        connection.putrequest("GET", "/resources", skip_host=True)
+        if host is not None:
+            connection.putheader("Host", host)
+        connection.endheaders()
+        answer = connection.getresponse()
+        assert answer.status == 200
+        return re.search(r'<meta name="campanile" content="(.*)">', answer.read().decode())[1]
 
 
 def test_a_post_moves_the_badge_of_every_page(world):
@@ -91,6 +114,23 @@ def test_the_examples_page_hides_its_link_back_in_an_app_and_in_no_browser(world
         page.wait(f"sessionStorage.getItem('campanile.native') === '{json.dumps(native)}'")
         page.wait(f"({shown} === 'none') === {json.dumps(native)} && {shown} !== ''")
         assert page.evaluate("document.documentElement.classList.contains('native-app')") is native
+
+
+@pytest.mark.parametrize(("host", "campanile"), [
+    ("localhost:3000", "http://localhost:3001"), ("localhost", "http://localhost:3001"),
+    ("10.0.2.2:3000", "http://10.0.2.2:3001"), ("my-mac.local:3000", "http://my-mac.local:3001"), ("[::1]:3000", "http://[::1]:3001")])
+def test_the_examples_page_asks_campanile_on_the_host_that_it_was_asked_of(plain_of_its_own, host, campanile):
+    assert campanile_for(plain_of_its_own, host) == campanile
+
+
+@pytest.mark.parametrize("host", [
+    None, "", ":3000", "host:port", "a'\"><script>alert(1)</script>", "nobody@example.com:3000", "example.com/path", "example.com connect-src *", "[::1"])
+def test_a_host_that_is_none_gets_into_no_page_of_the_example(plain_of_its_own, host):
+    assert campanile_for(plain_of_its_own, host) == "http://localhost:3001"
+
+
+def test_the_examples_page_asks_campanile_where_its_setting_says(world):
+    assert campanile_for(world.plain, "10.0.2.2:3000") == world.server
 
 
 def test_the_examples_page_has_turbo_and_proposes_its_visits_to_an_app(world):
