@@ -17,7 +17,7 @@ import pytest
 from harness import JWT_SECRET, HarnessError, children, die_with_parent, free_port, serving, temporary_folder
 from harness.documents import documented
 from harness.hotwire import PROGRESS_BAR, action_cable_file, turbo_file
-from world import AWAY, REFUSED
+from world import AWAY, REFUSED, Pages
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLE = HERE.parent / "examples/web/rails"
@@ -25,11 +25,8 @@ PIECES = HERE.parent / "Sources/CampanileServer/web"
 CABLE = HERE.parent / "contract/stock_clients/page.js"   # turbo-rails' element, made again
 SIGNING_KEY = "a signing key that is shared with Rails"
 START_SECONDS = 120
-# For each step of a page's call to Campanile, which gets its answer on a busy machine too. The test in which Campanile hangs keeps the
-# example's own.
-PATIENCE_SECONDS = "60"
-# Names the layout's own rule. Where a session ends, so does its nonce, and Chromium refuses the rule in the document that Turbo parses;
-# the page keeps the one that it has.
+# Names the layout's own rule. A session that ends takes its nonce with it, and Chromium refuses the rule of the page that Turbo fetches then;
+# the document keeps the one that it has.
 OWN_RULE = "sha256-lyrDhSmoe122xEOm+mcJNvs9//fe3wXRa5tAzS4DMqw="
 AT_ONCE = "Math.random = () => 0;"
 NATIVE = "Mozilla/5.0 Shop/1.0; Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge notification-token]"
@@ -105,13 +102,14 @@ def wait_for_answer(process, port, log):
     raise HarnessError(f"the Rails app didn't answer 200:\n{log.read_text(errors='replace')[-3000:]}")
 
 
-class Shop:
+class Shop(Pages):
     """The Rails app, Campanile beside it, and the pages that are open."""
 
     def __init__(self, address, campanile, browser):
+        super().__init__()
         self.address, self.campanile, self.browser = address, campanile, browser
         self.key = campanile.producer_key("shop")
-        self.pages, self.users, self.is_stopped = [], 0, False
+        self.users, self.is_stopped = 0, False
 
     def new_user(self, unread=0):
         self.users += 1
@@ -157,16 +155,9 @@ class Shop:
             self.campanile.process.send_signal(signal.SIGCONT)
         self.is_stopped = False
 
-    def close(self, expected):
-        complaints = [one for page in self.pages for one in page.take_complaints(expected)]
-        for page in self.pages:
-            page.close()
-        self.pages = []
-        assert not complaints, f"complaints: {complaints}"
-
 
 @contextlib.contextmanager
-def shop_with(binary, browser, patience=PATIENCE_SECONDS, **environment):
+def shop_with(binary, browser, **environment):
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     settings = {
@@ -175,9 +166,12 @@ def shop_with(binary, browser, patience=PATIENCE_SECONDS, **environment):
     with temporary_folder("campanile-rails-") as name, serving(binary, settings) as campanile:
         folder = pathlib.Path(name)
         assemble(folder)
-        environment |= {"SHOP_PATIENCE": patience} if patience else {}
         with rails(folder, port, f"http://127.0.0.1:{campanile.port}", environment):
-            yield Shop(address, campanile, browser)
+            shop = Shop(address, campanile, browser)
+            try:
+                yield shop
+            finally:
+                shop.go_on()
 
 
 @pytest.fixture(scope="module")
@@ -240,15 +234,9 @@ def test_a_true_0_at_the_start_is_told_once(shop):
 def test_an_apps_own_controller_finds_the_number_in_the_page_as_it_is_printed(shop):
     page = shop.signed_in(unread=12)
     page.go(f"{shop.address}/orders")
-    # On a busy machine a page may be printed before Campanile has answered, without a number: the next one has it.
-    page.evaluate("""void (async () => {
-      while (!window.printed?.[0]) {
-        const text = await (await fetch("/orders")).text();
-        const node = new DOMParser().parseFromString(text, "text/html").querySelector("campanile-badge");
-        window.printed = [node.textContent, node.hidden];
-      } })()""")
-    page.wait("window.printed?.[0]", what="a page with a number")
-    assert page.evaluate("printed") == ["12", False]
+    assert page.evaluate("""fetch("/orders").then((answer) => answer.text()).then((text) => {
+      const node = new DOMParser().parseFromString(text, "text/html").querySelector("campanile-badge");
+      return [node.textContent, node.hidden]; })""") == ["12", False]
 
 
 def test_while_campanile_is_stopped_the_page_runs_its_own_javascript_and_gets_its_number_later(shop):
@@ -264,17 +252,15 @@ def test_while_campanile_is_stopped_the_page_runs_its_own_javascript_and_gets_it
 
 
 def test_while_campanile_hangs_the_page_is_painted_and_runs_its_own_javascript(binary, browser, complaints):
-    with shop_with(binary, browser, patience=None) as shop:
+    with shop_with(binary, browser, SHOP_PATIENCE="") as shop:
         page = shop.signed_in(unread=3)
         shop.hang()
-        try:
-            page.go(f"{shop.address}/orders")
-            page.wait("window.runs === \"the app's own JavaScript\"")
-            page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
-            assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
-            assert page.evaluate(HEARD) == []
-        finally:
-            shop.go_on()
+        page.go(f"{shop.address}/orders")
+        page.wait("window.runs === \"the app's own JavaScript\"")
+        page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
+        assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
+        assert page.evaluate(HEARD) == []
+        shop.go_on()
         page.wait(is_live("3"), 60)
         assert page.evaluate(HEARD) == [3]
         shop.close(complaints)
@@ -315,7 +301,7 @@ def test_a_sign_out_has_the_app_delete_its_token_and_shows_no_number_any_more(sh
     page.click("form button")
     page.wait("location.pathname === '/signed_out' && document.querySelector('campanile-badge') === null")
     assert page.evaluate(f"{told}.map(({{ event }}) => event)") == ["connect", "connect", "signOut"]
-    assert page.evaluate(LINK_BACK) == "none", "the page keeps its own rule"
+    assert page.evaluate(LINK_BACK) == "none", "the document keeps its own rule"
 
 
 def test_a_token_that_ends_is_renewed_without_a_visit_also_after_the_page_was_hidden(binary, browser, complaints):

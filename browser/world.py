@@ -54,15 +54,31 @@ def plain_server():
         server.shutdown()
 
 
-class World:
+class Pages:
+    """The pages that a test has opened."""
+
+    def __init__(self):
+        self.pages = []
+
+    def close(self, expected):
+        """Fails if a page complained about something else."""
+        complaints = [one for page in self.pages for one in page.take_complaints(expected)]
+        for page in self.pages:
+            page.close()
+        self.pages = []
+        assert not complaints, f"complaints: {complaints}"
+
+
+class World(Pages):
     """The server, its users' credentials, and the browser."""
 
     def __init__(self, campanile, browser, origin, plain=None):
+        super().__init__()
         self.campanile, self.browser, self.origin, self.plain = campanile, browser, origin, plain
         self.server = f"http://127.0.0.1:{campanile.port}"
         self.key, self.token = campanile.producer_key("console"), campanile.user_token(USER)
         self.operate_key = campanile.command("keys", "create", OPERATOR, "--operate")[1]
-        self.pages, self.number = [], 0
+        self.number = 0
 
     def post(self, **notification):
         self.number += 1
@@ -123,13 +139,6 @@ class World:
         while not any(all(word in line for word in words) for line in self.campanile.log_tail(1_000_000).splitlines()):
             assert time.monotonic() < deadline, f"the log has no line with {words}"
             time.sleep(0.05)
-
-    def close(self, expected):
-        complaints = [one for page in self.pages for one in page.take_complaints(expected)]
-        for page in self.pages:
-            page.close()
-        self.pages = []
-        assert not complaints, f"complaints: {complaints}"
 
 
 def keep_answers(page, which):

@@ -7,7 +7,7 @@ from typing import Any
 from harness.children import HarnessError
 
 PAGE_SERVER = pathlib.Path(__file__).resolve().parent.parent / "examples/web/plain/serve.py"
-# Names Turbo 7.1.0's style of its progress bar in Chromium's complaints: Turbo gives it no nonce, so a strict policy refuses it.
+# Names the style of Turbo 7.1.0's progress bar where Chromium says that it refused one: Turbo gives it no nonce, which a strict policy wants.
 PROGRESS_BAR = "sha256-rql2tlBWA4Hb3HHbUfw797urk+ifBd6EAovoOUGt0oI="
 ACTION_CABLE = "/usr/share/rubygems-integration/all/gems/actioncable-*/app/assets/javascripts/action*cable*.js"
 

@@ -214,11 +214,19 @@ def test_an_exchange_of_the_pages_origin_gets_its_csrf_token(world):
             world.server.asked.clear()
 
 
+OLD, GOOD = token_of("alice", 1), token_of("alice", 2)
+WITH_OR_WITHOUT_A_TOKEN = pytest.mark.parametrize("token", [OLD, None], ids=["with a token", "with token-src alone"])
+
+
 def with_own_exchange(world, token):
-    """A page with a token and the address of its own server, which answers with a user token."""
-    source = f'token="{token}" token-src="/own/exchange"'
-    world.server.made["/pages/renewed.html"] = PAGE % f'<campanile-badge id="one" {source}></campanile-badge>'
-    return world.open("renewed.html")
+    """A page that shows 3, with a token or without, and the address of its own server. It keeps in `counts` what it tells."""
+    world.server.tell(3, 20)
+    attribute = f'token="{token}"' if token else ""
+    world.server.made["/pages/renewed.html"] = PAGE % f'<campanile-badge id="one" {attribute} token-src="/own/exchange"></campanile-badge>'
+    page = world.open("renewed.html", """window.counts = [];
+      document.addEventListener("campanile:badge", ({ detail }) => counts.push(detail.count));""")
+    page.wait(text_is("#one", "3"))
+    return page
 
 
 def access_tokens(world):
@@ -226,35 +234,29 @@ def access_tokens(world):
 
 
 def test_a_user_token_of_the_pages_own_server_stands_in_no_address(world):
-    world.server.own_token = token_of("alice", 2)
-    world.server.tell(3, 20)
-    page = with_own_exchange(world, token_of("alice", 1))
-    page.wait(text_is("#one", "3"))
-    assert [one["authorization"] for one in world.server.requests("/own/exchange")] == [f"Bearer {token_of('alice', 1)}"]
-    assert bearers(world) == [token_of("alice", 2)] and access_tokens(world) == ["cms_1.code"]
+    world.server.own_token = GOOD
+    page = with_own_exchange(world, OLD)
+    assert [one["authorization"] for one in world.server.requests("/own/exchange")] == [f"Bearer {OLD}"]
+    assert bearers(world) == [GOOD] and access_tokens(world) == ["cms_1.code"]
     assert not any(".signature" in one["target"] for one in world.server.asked)
     # So it does without a token in the page.
     page.evaluate("document.body.innerHTML = '<campanile-badge id=one src=/other/stream token-src=/own/exchange></campanile-badge>'")
     page.wait(text_is("#one", "3"))
-    assert bearers(world) == [token_of("alice", 2)] * 2
+    assert bearers(world) == [GOOD] * 2
     assert not any(".signature" in one["target"] for one in world.server.asked)
 
 
 @pytest.mark.complaints(*REFUSED)
 def test_a_token_that_has_ended_is_renewed_without_a_visit(world):
-    old, good = token_of("alice", 1), token_of("alice", 2)
-    world.server.own_token = old
-    world.server.tell(3, 20)
-    page = with_own_exchange(world, old)
-    page.evaluate("window.counts = []; document.addEventListener('campanile:badge', ({ detail }) => counts.push(detail.count))")
-    page.wait(text_is("#one", "3"))
+    world.server.own_token = OLD
+    page = with_own_exchange(world, OLD)
     # The stream ends with its token, and the server refuses the old ones.
-    world.server.refused.add(old)
-    world.server.own_token = good
+    world.server.refused.add(OLD)
+    world.server.own_token = GOOD
     world.server.stream_status = 401
     world.server.change_unheard(4, 21)
     world.server.cut()
-    world.server.wait(lambda server: good in bearers(world), "an exchange of the fresh token")
+    world.server.wait(lambda server: GOOD in bearers(world), "an exchange of the fresh token")
     world.server.stream_status = 200
     page.wait(text_is("#one", "4"))
     assert 0 not in page.evaluate("counts")
@@ -262,29 +264,22 @@ def test_a_token_that_has_ended_is_renewed_without_a_visit(world):
 
 @pytest.mark.complaints(*REFUSED)
 def test_a_token_that_ended_while_the_page_was_hidden_is_renewed(world):
-    old, good = token_of("alice", 1), token_of("alice", 2)
-    world.server.own_token = old
-    world.server.tell(3, 20)
-    page = with_own_exchange(world, old)
-    page.wait(text_is("#one", "3"))
+    world.server.own_token = OLD
+    page = with_own_exchange(world, OLD)
     page.hide()
     page.evaluate("(() => { const now = Date.now; Date.now = () => now() + 900_000; })()")
-    world.server.refused.add(old)
-    world.server.own_token = good
+    world.server.refused.add(OLD)
+    world.server.own_token = GOOD
     world.server.change_unheard(4, 21)
     page.show()
     page.wait(text_is("#one", "4"))
-    assert bearers(world) == [old, good]
+    assert bearers(world) == [OLD, GOOD]
 
 
-@pytest.mark.parametrize("attributes", ["token-src=/own/exchange", f"token={token_of('alice', 1)} token-src=/own/exchange"])
-def test_a_page_whose_session_becomes_another_users_resumes_nothing_of_the_former_ones(world, attributes):
-    world.server.own_token = token_of("alice", 2)
-    world.server.tell(8, 2000)
-    page = world.open("token.html")
-    page.evaluate(f"document.body.innerHTML = '<campanile-badge id=one {attributes}></campanile-badge>'")
-    page.evaluate("window.counts = []; document.addEventListener('campanile:badge', ({ detail }) => counts.push(detail.count))")
-    page.wait(text_is("#one", "8"))
+@WITH_OR_WITHOUT_A_TOKEN
+def test_a_page_whose_session_becomes_another_users_resumes_nothing_of_the_former_ones(world, token):
+    world.server.own_token = GOOD
+    page = with_own_exchange(world, token)
     world.server.own_token = token_of("bob", 3)
     world.server.change_unheard(1, 3)
     page.evaluate("counts.length = 0; dispatchEvent(new Event('online'))")
@@ -294,13 +289,9 @@ def test_a_page_whose_session_becomes_another_users_resumes_nothing_of_the_forme
 
 
 @pytest.mark.complaints(*REFUSED)
-@pytest.mark.parametrize("attributes", ["token-src=/own/exchange", f"token={token_of('alice', 1)} token-src=/own/exchange"])
-def test_a_page_whose_session_has_ended_shows_no_number_and_says_so_once(world, attributes):
-    world.server.tell(8, 2000)
-    page = world.open("token.html")
-    page.evaluate(f"document.body.innerHTML = '<campanile-badge id=one {attributes}></campanile-badge>'")
-    page.evaluate("window.counts = []; document.addEventListener('campanile:badge', ({ detail }) => counts.push(detail.count))")
-    page.wait(text_is("#one", "8"))
+@WITH_OR_WITHOUT_A_TOKEN
+def test_a_page_whose_session_has_ended_shows_no_number_and_says_so_once(world, token):
+    page = with_own_exchange(world, token)
     world.server.token_status = 401
     asked = len(world.server.requests("/own/exchange"))
     page.evaluate("counts.length = 0; dispatchEvent(new Event('online'))")
@@ -309,8 +300,8 @@ def test_a_page_whose_session_has_ended_shows_no_number_and_says_so_once(world, 
     world.server.wait(lambda server: len(server.requests("/own/exchange")) >= asked + 2, "another try")
     world.server.token_status = 201
     page.evaluate("dispatchEvent(new Event('online'))")
-    page.wait(text_is("#one", "8"))
-    assert page.evaluate("counts") == [0, 8]
+    page.wait(text_is("#one", "3"))
+    assert page.evaluate("counts") == [0, 3]
 
 
 def test_a_later_element_brings_the_address_that_renews(world):

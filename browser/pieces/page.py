@@ -1,4 +1,6 @@
 """What the tests of the pieces share: a fresh page each."""
+from world import Pages
+
 # What a browser writes on its console about a refused or broken stream; it can't be kept from it.
 REFUSED = ("Failed to load resource", "ERR_")
 AT_ONCE = "Math.random = () => 0;"
@@ -14,12 +16,12 @@ def text_is(selector, text):
     return f"document.querySelector('{selector}').textContent === '{text}'"
 
 
-class World:
+class World(Pages):
     """A fresh page on a server that knows nothing."""
 
     def __init__(self, browser, server):
+        super().__init__()
         self.browser, self.server = browser, server
-        self.pages = []
 
     def open(self, name, *scripts, page=None):
         page = page or self.browser.page()
@@ -37,8 +39,5 @@ class World:
         return page
 
     def close(self, expected):
-        complaints = [one for page in self.pages for one in page.take_complaints(expected)]
-        for page in self.pages:
-            page.close()
+        super().close(expected)
         self.server.wait_for_streams(0)
-        assert not complaints, f"complaints: {complaints}"
