@@ -205,7 +205,8 @@ class Judge:
             explained = not self.evidence.effect(before)[1] or self._answer_was_lost(key, before, after) or any(
                 before.connection <= last < after.connection and key in in_flight
                 for last, in_flight in self.evidence.kills)
-            self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}")
+            self.report.check("duplicate", explained, lambda: f"{key[1]} arrived twice, {self._told(copies)}; the "
+                              f"server has {self.answers.get(key) or 'no other answer'}")
 
     def _answer_was_lost(self, key, before, after):
         """Its connection was ended on command before the other came, and the server noted that it heard nothing."""
