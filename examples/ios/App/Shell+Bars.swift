@@ -18,7 +18,6 @@ extension Shell: UINavigationControllerDelegate {
         _ navigationController: UINavigationController, didShow viewController: UIViewController, animated: Bool
     ) {
         putBars(on: viewController, of: navigationController)
-        cameBack(to: viewController)
     }
 
     private func putBars(on viewController: UIViewController, of navigationController: UINavigationController) {

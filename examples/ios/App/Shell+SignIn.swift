@@ -41,7 +41,7 @@ extension Shell {
         for case let page as PageViewController in screens { page.signInWasPutAway() }
     }
 
-    /// A page shows, or was refused. Where the sign-in stood on it, the user went back.
+    /// A page was loaded in vain. Where the sign-in stood on it, the user went back from that.
     func cameBack(to screen: UIViewController) {
         guard gate.isPresenting, let modal = signInNavigator?.modalRootViewController, modal.isPresented else { return }
         guard modal.topViewController === screen, !isSignInShowing else { return }
