@@ -1,8 +1,9 @@
 """Plays examples/ios on Linux: the app's own sources and CampanileClient, in a phone that is made up in ios_shell/.
 
 UIKit, WebKit and Hotwire Native are made again there with bodies: who appears and disappears, what is presented, what a session
-visits and a web view shows, by the library's sources at 1.2.2, 1.3.0-beta and main; each rule names the file that it is from. The
-web site is made up too; the calls to Campanile go to a server that notes them. Each scene is a program of its own.
+visits and a web view shows, by the library's sources at 1.2.2, 1.3.0-beta and main; each rule names the file that it is from. With
+main the app is played with its patch. The web site is made up too; the calls to Campanile go to a server that notes them. Each
+scene is a program of its own.
 
 Then the controls: what the app once did is put back, piece by piece, and a scene must go wrong. Exit code 1 if a scene goes wrong
 or a control doesn't.
@@ -21,8 +22,8 @@ import sys
 import tempfile
 import threading
 
-from ios_shell_controls import CONTROLS
-from typecheck_ios import EXAMPLE, HERE, PACKAGE, ROOT, swift_files
+from ios_shell_controls import CONTROLS, PATCH_CONTROLS
+from typecheck_ios import EXAMPLE, HERE, PACKAGE, ROOT, app_files, patched_example, swift_files
 
 PHONE = HERE / "ios_shell"
 # In the order in which they import each other.
@@ -32,8 +33,10 @@ MODULES = {
     "SafariServices": ["SafariServices.swift"],
     "UserNotifications": ["UserNotifications.swift"],
     "os": ["os.swift"],
-    "HotwireNative": ["Session.swift", "Navigator.swift", "Hotwire.swift"],
 }
+# What main declares otherwise, its patch of the app uses: the library and the app are compiled for it apart.
+HOTWIRE_NATIVE = ["Session.swift", "Navigator.swift", "Hotwire.swift"]
+LIBRARIES = {"released": [*HOTWIRE_NATIVE, "Released.swift"], "main": [*HOTWIRE_NATIVE, "Main.swift"]}
 APP = ["Phone.swift", "Scenes.swift"]
 VERSIONS = ["1.2.2", "1.3.0-beta", "main"]
 # Seconds for a condition to come. Only what goes wrong takes so long. With all old pieces much does; of a control's the scenes know.
@@ -103,27 +106,30 @@ class Build:
     def modules(self):
         """CampanileClient with its parts for Apple's systems, and the phone."""
         for name, files in MODULES.items():
-            if name == "HotwireNative":
-                self.client()
-            self.module(name, [PHONE / file for file in files], "-swift-version", "5", "-enable-upcoming-feature", "InternalImportsByDefault")
-
-    def client(self):
+            self.phone(name, files, self.folder)
         for name in ("CampanileCore", "CampanileClient"):
-            self.module(name, swift_files(ROOT / "Sources" / name), *PACKAGE)
+            self.module(name, swift_files(ROOT / "Sources" / name), self.folder, *PACKAGE)
+        for library, files in LIBRARIES.items():
+            (self.folder / library).mkdir()
+            self.phone("HotwireNative", files, self.folder / library)
 
-    def module(self, name, files, *options):
+    def phone(self, name, files, folder):
+        self.module(
+            name, [PHONE / file for file in files], folder, "-swift-version", "5", "-enable-upcoming-feature", "InternalImportsByDefault")
+
+    def module(self, name, files, folder, *options):
         run(self.swiftc, "-emit-library", "-static", "-emit-module", "-parse-as-library", "-wmo", "-module-name", name,
-            "-I", self.folder, "-o", self.folder / f"lib{name}.a", *options, *files)
+            "-I", self.folder, "-o", folder / f"lib{name}.a", *options, *files)
 
-    def app(self, name, files):
+    def app(self, name, library, files):
         """A program of the app's files and the scenes."""
-        own = self.folder / name
+        own, hotwire = self.folder / name, self.folder / library
         own.mkdir()
         for file in (EXAMPLE / "App/Resources").glob("*.json"):
             shutil.copy(file, own)
         run(self.swiftc, "-swift-version", "5", "-parse-as-library", "-wmo", "-module-name", "CampanileExample", "-D", "DEBUG", "-I",
-            self.folder, "-L", self.folder, *files, *(PHONE / file for file in APP),
-            *(f"-l{module}" for module in ("CampanileClient", "CampanileCore", *MODULES)), "-o", own / "app")
+            hotwire, "-I", self.folder, "-L", hotwire, "-L", self.folder, *files, *(PHONE / file for file in APP),
+            *(f"-l{module}" for module in ("HotwireNative", "CampanileClient", "CampanileCore", *MODULES)), "-o", own / "app")
         return own / "app"
 
 
@@ -135,10 +141,11 @@ def run(*command):
     return done.stdout
 
 
-def sources(folder, old=()):
+def sources(folder, old=(), example=EXAMPLE):
     """The app's files. Its entry is the scenes'. With `old`, what the controls put back stands in them too, behind a switch."""
+    folder.mkdir()
     files = []
-    for file in swift_files(EXAMPLE / "App") + swift_files(EXAMPLE / "Shared"):
+    for file in app_files(example):
         text = file.read_text(encoding="utf-8")
         changed = text.replace("@main\n", "")
         for control in old:
@@ -181,10 +188,9 @@ def main():
         folder = pathlib.Path(name)
         build = Build(options.swiftc, folder)
         build.modules()
-        (folder / "now").mkdir()
-        (folder / "old").mkdir()
-        app = build.app("app", sources(folder / "now"))
-        switched = build.app("switched", sources(folder / "old", CONTROLS))
+        app = build.app("app", "released", sources(folder / "now"))
+        switched = build.app("switched", "released", sources(folder / "old", CONTROLS))
+        patched = build.app("patched", "main", sources(folder / "patch", PATCH_CONTROLS, patched_example("main", folder)))
         scenes = [scene for scene in run_list(app) if options.k in scene]
         plays = [(scene, version) for scene in scenes for version in ONLY.get(scene, VERSIONS)]
         with concurrent.futures.ThreadPoolExecutor(8) as pool:
@@ -194,8 +200,10 @@ def main():
                     (f"{scene} ({version})", switched, server, f"o{number}", scene, version, ALL_OLD_PATIENCE, names)
                     for number, (scene, version) in enumerate(plays)])
             wrong = show(pool, [
-                (f"{scene} ({version})", app, server, f"s{number}", scene, version, PATIENCE) for number, (scene, version) in enumerate(plays)])
-            return wrong or (0 if options.k else check_controls(pool, switched, server))
+                (f"{scene} ({version})", patched if version == "main" else app, server, f"s{number}", scene, version, PATIENCE)
+                for number, (scene, version) in enumerate(plays)])
+            controls = [*((switched, control) for control in CONTROLS), *((patched, control) for control in PATCH_CONTROLS)]
+            return wrong or (0 if options.k else check_controls(pool, controls, server))
 
 
 def run_list(app):
@@ -211,12 +219,14 @@ def show(pool, plays):
     return 1 if wrong else 0
 
 
-def check_controls(pool, app, server):
-    results = pool.map(
-        lambda each: play(app, server, f"c{each[0]}", each[1].scene, each[1].version, PATIENCE, [each[1].name], each[1].wrong),
-        enumerate(CONTROLS))
+def check_controls(pool, controls, server):
+    """Each control is played in its program."""
+    def of_one(number, app, control):
+        return play(app, server, f"c{number}", control.scene, control.version, PATIENCE, [control.name], control.wrong)
+
     wrong = 0
-    for control, (code, said) in zip(CONTROLS, results):
+    results = pool.map(lambda each: of_one(each[0], *each[1]), enumerate(controls))
+    for (_, control), (code, said) in zip(controls, results):
         is_found = code == 1 and control.wrong in said
         wrong += not is_found
         print(f"ios_shell: {'found' if is_found else 'NOT FOUND as it should be'}: {control.what}" + ("" if is_found else f"\n{said}"))

@@ -135,3 +135,10 @@ CONTROLS = [
             "an inbox that isn't seen clears nothing", [
                 Piece("PageViewController.swift", "        guard isSeen, currentVisitableURL", "        guard OLD || isSeen, currentVisitableURL")]),
 ]
+
+# Put back in the app with main's patch applied.
+PATCH_CONTROLS = [
+    Control("status", "a status of Turbo's, taken for a number of the system's", "pages fail", "main", "the user sees", [
+        Piece("Versions.swift", "if code == nil, case .web(let error) = error {",
+              "if case .web(let error) = error, OLD { code = error.errorCode } else if code == nil, case .web(let error) = error {")]),
+]

@@ -98,21 +98,31 @@ def app_files(example):
     return [*swift_files(example / "App"), *swift_files(example / "Shared")]
 
 
+def patched_example(version, folder):
+    """examples/ios for another version of Hotwire Native, with the patch applied, in a folder of its own."""
+    own = folder / f"patched-{version}"
+    example = own / EXAMPLE.relative_to(ROOT)
+    shutil.copytree(EXAMPLE, example, ignore=shutil.ignore_patterns("build", "*.xcodeproj"))
+    shutil.copy(EXAMPLE.parent / "campanile.yaml", example.parent)
+    done = subprocess.run(
+        ["git", "apply", str(EXAMPLE / f"versions/{version}.patch")], cwd=own, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, check=False)
+    if done.returncode:
+        sys.exit(f"{version}.patch can't be applied: {done.stdout}")
+    return example
+
+
 def check_version(version, swiftc, folder):
     """Checks the app against another version than the one it is written for, with its patch and without it."""
-    patch = EXAMPLE / f"versions/{version.name}.patch"
-    modules, example = folder / version.name, folder / version.name / EXAMPLE.relative_to(ROOT)
+    modules = folder / f"modules-{version.name}"
     modules.mkdir()
     (modules / "HotwireNative.swiftinterface").write_text(version.interface(), encoding="utf-8")
     compiler = Compiler(swiftc, folder, modules)
     is_refused = compiler.program("CampanileExample", app_files(EXAMPLE))[0] != 0
     if is_refused == (version.name in DECLARE_THE_SAME):
-        sys.exit(f"typecheck_ios: {version.name} {'refuses' if is_refused else 'takes'} the app without {patch.name}")
-    shutil.copytree(EXAMPLE, example, ignore=shutil.ignore_patterns("build", "*.xcodeproj"))
-    shutil.copy(EXAMPLE.parent / "campanile.yaml", example.parent)
-    done = subprocess.run(
-        ["git", "apply", str(patch)], cwd=modules, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
-    report(f"{patch.name}, applied", done.returncode, done.stdout)
+        sys.exit(f"typecheck_ios: {version.name} {'refuses' if is_refused else 'takes'} the app without its patch")
+    example = patched_example(version.name, folder)
+    report(f"{version.name}.patch, applied", 0, "")
     check_pin(version, example)
     report(f"the app for Hotwire Native {version.name}", *compiler.program("CampanileExample", app_files(example)))
 

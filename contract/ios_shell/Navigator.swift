@@ -12,7 +12,7 @@ public enum ProposalResult {
 @MainActor public protocol NavigatorDelegate: AnyObject {
     typealias RetryBlock = () -> Void
     func handle(proposal: VisitProposal, from navigator: Navigator) -> ProposalResult
-    func visitableDidFailRequest(_ visitable: any Visitable, error: any Error, retryHandler: RetryBlock?)
+    func visitableDidFailRequest(_ visitable: any Visitable, error: PageFailure, retryHandler: RetryBlock?)
     func formSubmissionDidFinish(at url: URL)
 }
 
@@ -80,7 +80,7 @@ extension NavigatorDelegate {
     }
 
     /// Up to 1.3.0-beta the retry is a reload of what has completed its navigation; main visits a page that never did.
-    func failed(_ visitable: any Visitable, _ error: any Error, in session: Session) {
+    func failed(_ visitable: any Visitable, _ error: PageFailure, in session: Session) {
         delegate?.visitableDidFailRequest(visitable, error: error) {
             if Library.version == .main, session.topmostVisitable == nil {
                 session.visit(visitable, reload: true)
@@ -200,6 +200,7 @@ extension NavigatorDelegate {
 }
 
 public struct HotwireTab: Hashable {
+    let identifier = UUID().uuidString
     public let title: String
     public let image: UIImage
     public let selectedImage: UIImage?
@@ -213,7 +214,7 @@ public struct HotwireTab: Hashable {
 @MainActor open class HotwireTabBarController: UITabBarController, UITabBarControllerDelegate {
     // Kept, not weak: whoever has the tab bar as its own stays with it.
     private let navigatorDelegate: (any NavigatorDelegate)?
-    private var navigators: [Navigator] = []
+    private(set) var navigators: [Navigator] = []
 
     public init(navigatorDelegate: (any NavigatorDelegate)? = nil) {
         self.navigatorDelegate = navigatorDelegate
@@ -230,11 +231,7 @@ public struct HotwireTab: Hashable {
 
     public func load(_ tabs: [HotwireTab]) {
         navigators = tabs.map { Navigator($0.url, navigatorDelegate) }
-        for (tab, navigator) in zip(tabs, navigators) {
-            navigator.rootViewController.tabBarItem = UITabBarItem(
-                title: tab.title, image: tab.image, selectedImage: tab.selectedImage)
-        }
-        viewControllers = navigators.map(\.rootViewController)
+        show(tabs)
         if Library.loadsAllTabs { for navigator in navigators { navigator.start() } } else { activeNavigator.start() }
     }
 
@@ -257,7 +254,7 @@ public struct HotwireTab: Hashable {
 }
 
 extension UIViewController {
-    public func presentError(_ error: any Error, retryHandler: (() -> Void)?) {
+    public func presentError(_ error: PageFailure, retryHandler: (() -> Void)?) {
         let page = ErrorPage { [weak self] in
             retryHandler?()
             self?.removeErrorViewController()

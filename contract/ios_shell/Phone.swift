@@ -81,6 +81,13 @@ final class Phone {
     }
     var topPage: PageViewController? { top as? PageViewController }
 
+    /// What the bar shows of its tabs.
+    var tabItems: [(image: UIImage?, label: String?, badge: String?)] {
+        guard tabBar.tabs.isEmpty else { return tabBar.tabs.map { ($0.image, $0.accessibilityLabel, $0.badgeValue) } }
+        let items = tabBar.viewControllers?.compactMap(\.tabBarItem) ?? []
+        return items.map { ($0.image, $0.accessibilityLabel, $0.badgeValue) }
+    }
+
     /// The screen as the user sees it: `alice /dashboard`, `nothing /dashboard`, `"You are offline …" Retry`.
     var seen: String { look(top) }
     /// The page of a tab, below what is presented.

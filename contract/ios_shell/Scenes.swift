@@ -406,14 +406,13 @@ let scenes: [String: @MainActor (Phone) async throws -> Void] = [
         let bar = phone.topPage?.navigationItem
         try phone.check("the bell is there before the page is", bar?.rightBarButtonItems?.first?.tag == Bell.tag)
         try phone.check("the menu has a name", bar?.leftBarButtonItems?.first?.accessibilityLabel == "Menu")
-        let items = phone.tabBar.viewControllers?.map(\.tabBarItem) ?? []
-        try phone.check("a symbol without a title stands low", items.map { $0?.image?.name } == ["house at 12", "bell at 12"])
+        let images = phone.tabItems.map { $0.image?.name }
+        try phone.check("a symbol without a title stands low", images == ["house at 12", "bell at 12"])
         try await phone.until("the number stands at the bell and on the tab") {
             let bell = bar?.rightBarButtonItems?.first?.customView
-            return bell?.accessibilityLabel == "Notifications, 3 new" && items[1]?.badgeValue == "3"
-                && items[0]?.badgeValue == nil
+            return bell?.accessibilityLabel == "Notifications, 3 new" && phone.tabItems.map(\.badge) == [nil, "3"]
         }
-        try phone.check("each tab has a name", items.map { $0?.accessibilityLabel } == ["Dashboard", "Notifications"])
+        try phone.check("each tab has a name", phone.tabItems.map(\.label) == ["Dashboard", "Notifications"])
     },
     "permission is asked for after the sign-in": { phone in
         refuseNobody()

@@ -14,11 +14,6 @@ public enum Library: String {
     static var loadsAllTabs: Bool { version == .v1_2_2 || version == .main && mainLoadsAllTabs }
 }
 
-public enum TurboError: Error, Equatable {
-    case networkFailure, timeoutFailure, contentTypeMismatch, pageLoadFailure
-    case http(statusCode: Int)
-}
-
 public enum VisitAction { case advance, replace, restore }
 
 public struct VisitResponse {
@@ -191,9 +186,8 @@ public struct VisitOptions {
         guard let visit else { return }
         switch outcome {
         case .page(let page): rendered(page, visit)
-        case .status(let status): failed(TurboError.http(statusCode: status), visit)
-        case .failed(let code):
-            failed(visit.isColdBoot ? NSError(domain: NSURLErrorDomain, code: code) : TurboError.http(statusCode: 0), visit)
+        case .status(let status): failed(pageError(status: status), visit)
+        case .failed(let code): failed(visit.isColdBoot ? pageError(code: code) : pageError(status: 0), visit)
         }
     }
 
@@ -208,7 +202,7 @@ public struct VisitOptions {
     }
 
     /// The delegate is told before the page is covered.
-    private func failed(_ error: any Error, _ visit: Visit) {
+    private func failed(_ error: PageFailure, _ visit: Visit) {
         guard visit.state == .started else { return }
         visit.state = .failed
         delegate?.failed(visit.visitable, error, in: self)

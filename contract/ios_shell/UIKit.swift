@@ -264,6 +264,17 @@ public enum UIModalPresentationStyle: Int, Sendable {
     func tabBarController(_ tabBarController: UITabBarController, didSelect viewController: UIViewController)
 }
 
+@MainActor open class UITab: NSObject {
+    public let title: String
+    public let image: UIImage?
+    public let identifier: String
+    let viewController: UIViewController
+    open var badgeValue: String?
+    public init(title: String, image: UIImage?, identifier: String, viewController: UIViewController) {
+        (self.title, self.image, self.identifier, self.viewController) = (title, image, identifier, viewController)
+    }
+}
+
 @MainActor open class UITabBarController: UIViewController {
     override public init(nibName: String?, bundle: Bundle?) { super.init(nibName: nibName, bundle: bundle) }
     public required init?(coder: NSCoder) { nil }
@@ -301,6 +312,16 @@ public enum UIModalPresentationStyle: Int, Sendable {
             shown?.viewDidAppear(false)
         }
     }
+
+    /// From iOS 18 on, the bar shows what is said of these rather than of the pages' items.
+    open var tabs: [UITab] = [] {
+        didSet { viewControllers = tabs.map(\.viewController) }
+    }
+    open var selectedTab: UITab? {
+        get { tabs.indices.contains(selectedIndex) ? tabs[selectedIndex] : nil }
+        set { if let index = tabs.firstIndex(where: { $0 === newValue }) { selectedIndex = index } }
+    }
+    open func tab(forIdentifier identifier: String) -> UITab? { tabs.first { $0.identifier == identifier } }
 
     /// The user taps a tab. Under something that is presented they can't.
     public func userSelects(_ index: Int) {
