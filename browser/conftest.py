@@ -5,6 +5,7 @@ import pytest
 
 from fake_server import ASSETS
 from harness import HarnessError, serving
+from rails_shop import shop_with
 from world import World, page_server, plain_server
 
 
@@ -43,6 +44,31 @@ def world(kept_world, complaints):
             campanile.start()
         if died is not False:
             raise HarnessError(f"the server exited {died} by itself")
+
+
+@pytest.fixture(scope="session")
+def kept_shop(binary, browser):
+    with shop_with(binary, browser) as shop:
+        yield shop
+
+
+@pytest.fixture
+def shop(kept_shop, complaints):
+    yield kept_shop
+    kept_shop.restore(complaints)
+
+
+@pytest.fixture(scope="session")
+def kept_impatient_shop(binary, browser):
+    with shop_with(binary, browser, SHOP_PATIENCE="", SHOP_USER_IN="Current") as shop:
+        yield shop
+
+
+@pytest.fixture
+def impatient_shop(kept_impatient_shop, complaints):
+    """One that waits for Campanile as long as the example does; and its user is in Current.user."""
+    yield kept_impatient_shop
+    kept_impatient_shop.restore(complaints)
 
 
 @pytest.fixture

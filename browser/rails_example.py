@@ -1,204 +1,20 @@
-"""Tests: examples/web/rails in a real Rails 6.1 with Turbo 7.1 itself, in Chromium, against a real server that also stops and hangs.
-
-Debian's packages: ruby-railties, ruby-actioncable, puma, ruby-jwt. Debian's Rails is older than the example's, and neither Debian nor PyPI has
-importmap-rails, turbo-rails, Stimulus and the bridge: browser/rails says what stands for them. The example's own files run unchanged.
-"""
-import contextlib
-import http.client
-import os
-import pathlib
-import shutil
-import signal
-import subprocess
+"""Tests: the layout, the tokens and the bridge of examples/web/rails, in Chromium, against a real server that also stops and hangs."""
 import time
 
 import pytest
 
-from harness import JWT_SECRET, HarnessError, children, die_with_parent, free_port, serving, temporary_folder
-from harness.documents import documented
-from harness.hotwire import PROGRESS_BAR, action_cable_file, turbo_file
-from world import AWAY, REFUSED, Pages
+from harness.hotwire import PROGRESS_BAR
+from rails_shop import BADGE, EXAMPLE, HERE, is_live, shop_with, shows, visit
+from world import AWAY, REFUSED
 
-HERE = pathlib.Path(__file__).resolve().parent
-EXAMPLE = HERE.parent / "examples/web/rails"
 PIECES = HERE.parent / "Sources/CampanileServer/web"
-CABLE = HERE.parent / "contract/stock_clients/page.js"   # turbo-rails' element, made again
-SIGNING_KEY = "a signing key that is shared with Rails"
-START_SECONDS = 120
 # Names the layout's own rule. A session that ends takes its nonce with it, and Chromium refuses the rule of the page that Turbo fetches then;
 # the document keeps the one that it has.
 OWN_RULE = "sha256-lyrDhSmoe122xEOm+mcJNvs9//fe3wXRa5tAzS4DMqw="
-AT_ONCE = "Math.random = () => 0;"
-NATIVE = "Mozilla/5.0 Shop/1.0; Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge notification-token]"
 HEARD = "sent.filter(({ component }) => component === 'badge').map(({ data }) => data.count)"
-BADGE = "document.querySelector('campanile-badge')"
 LINK_BACK = "getComputedStyle(document.querySelector('.native-back')).display"
 
 pytestmark = [pytest.mark.needs("puma", "ruby", "chromium"), pytest.mark.complaints(PROGRESS_BAR, *AWAY, *REFUSED)]
-
-
-def assemble(folder):
-    """A Rails app of the example's files, and what browser/rails adds."""
-    shutil.copytree(EXAMPLE, folder, dirs_exist_ok=True)
-    shutil.copy(HERE / "rails/config.ru", folder)
-    importmap = folder / "config/importmap.rb"
-    importmap.write_text((HERE / "rails/importmap.rb").read_text() + importmap.read_text())
-    assets, pages = folder / "public/assets", folder / "public/pages"
-    shutil.copytree(folder / "app/javascript", assets)
-    shutil.copytree(folder / "vendor/javascript", assets, dirs_exist_ok=True)
-    shutil.copy(HERE / "rails/controllers.js", assets / "controllers.js")
-    shutil.copy(HERE / "pages/bridge.js", assets / "@hotwired--hotwire-native-bridge.js")
-    shutil.copy(turbo_file(), assets / "turbo.js")
-    pages.mkdir()
-    for script in (HERE / "pages/stimulus.js", HERE / "rails/documented.js", CABLE):
-        shutil.copy(script, pages)
-    shutil.copy(action_cable_file(), pages / "action_cable.js")
-    (folder / "app/views/layouts/documented.html.erb").write_text(documented_layout())
-    # A browser asks for it by itself, and an answer of the app's would bring the session's cookie as it was before a sign-in.
-    shutil.copy(HERE / "pages/icon.svg", folder / "public/favicon.ico")
-    (folder / "public/stylesheets").mkdir()
-    (folder / "public/stylesheets/app.css").write_text("body { font-family: system-ui }\n")
-
-
-def documented_layout():
-    """The layout of docs/realtime-pages.md, with the scripts of a page and a badge controller."""
-    scripts = "".join(f'<script src="{path}"></script>' for path in ("/assets/turbo.js", "/pages/action_cable.js", "/pages/page.js"))
-    text, span = documented("erb", "Rails with Turbo"), '<span id="notification-badge-count">'
-    assert text.count("<head>") == text.count(span) == 1
-    text = text.replace("<head>", f'<!doctype html>\n<head>{scripts}<script type="module" src="/pages/documented.js"></script>')
-    return text.replace(span, f'{span[:-1]} data-controller="badge">') + "<%= yield %>\n</body>\n"
-
-
-@contextlib.contextmanager
-def rails(folder, port, campanile, environment):
-    """The app, served by Puma."""
-    wanted = {
-        "PATH": os.environ["PATH"], "HOME": str(folder), "LC_ALL": "C.UTF-8", "RAILS_ENV": "production",
-        "CAMPANILE_URL": campanile, "CAMPANILE_JWT_SECRET": JWT_SECRET, "SIGNED_STREAM_KEY": SIGNING_KEY, **environment}
-    log = folder / "puma.log"
-    with open(log, "wb") as output:
-        process = subprocess.Popen(
-            ["puma", "--threads", "5:5", "--bind", f"tcp://127.0.0.1:{port}", "config.ru"],
-            cwd=folder, env=wanted, stdin=subprocess.DEVNULL, stdout=output, stderr=output, preexec_fn=die_with_parent)
-    children.append(process)
-    try:
-        wait_for_answer(process, port, log)
-        yield
-    finally:
-        process.terminate()
-        process.wait(30)
-        children.remove(process)
-
-
-def wait_for_answer(process, port, log):
-    deadline = time.monotonic() + START_SECONDS
-    while process.poll() is None and time.monotonic() < deadline:
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-            connection.request("GET", "/ready")
-            if connection.getresponse().status == 200:
-                return
-        time.sleep(0.05)
-    raise HarnessError(f"the Rails app didn't answer 200:\n{log.read_text(errors='replace')[-3000:]}")
-
-
-class Shop(Pages):
-    """The Rails app, Campanile beside it, and the pages that are open."""
-
-    def __init__(self, address, campanile, browser):
-        super().__init__()
-        self.address, self.campanile, self.browser = address, campanile, browser
-        self.key = campanile.producer_key("shop")
-        self.users, self.is_stopped = 0, False
-
-    def new_user(self, unread=0):
-        self.users += 1
-        self.user = f"user-{self.users}"
-        for _ in range(unread):
-            self.post()
-
-    def signed_in(self, unread=0):
-        """A new user with so many notifications, and a page of a native app where they are signed in, before the first visit."""
-        self.new_user(unread)
-        page = self.browser.page()
-        self.pages.append(page)
-        page.call("Network.setUserAgentOverride", userAgent=NATIVE)
-        page.call("Network.clearBrowserCookies")
-        page.before_load(AT_ONCE)
-        page.go(f"{self.address}/signed_out")
-        self.sign_in(page)
-        return page
-
-    def sign_in(self, page):
-        page.evaluate(f"fetch('/session', {{ method: 'POST', body: new URLSearchParams({{ user_id: '{self.user}' }}) }}).then(() => 0)")
-
-    def post(self):
-        answer = self.campanile.connection().request(
-            "POST", "/notifications", credential=self.key, body={"user_id": self.user, "title": "Hello", "push": False})
-        assert answer.status == 201, answer
-
-    def read_all(self):
-        token = self.campanile.user_token(self.user)
-        assert self.campanile.connection().request("POST", "/notifications/mark_all_read", credential=token).status == 200
-
-    def hang(self):
-        self.campanile.process.send_signal(signal.SIGSTOP)
-        self.is_stopped = True
-        # Each thread stops when it next runs.
-        tasks, deadline = pathlib.Path(f"/proc/{self.campanile.process.pid}/task"), time.monotonic() + 20
-        while any((task / "stat").read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.iterdir()):
-            assert time.monotonic() < deadline, "the server doesn't stop"
-            time.sleep(0.01)
-
-    def go_on(self):
-        if self.is_stopped:
-            self.campanile.process.send_signal(signal.SIGCONT)
-        self.is_stopped = False
-
-
-@contextlib.contextmanager
-def shop_with(binary, browser, **environment):
-    port = free_port()
-    address = f"http://127.0.0.1:{port}"
-    settings = {
-        "CAMPANILE_ALLOWED_ORIGINS": address,
-        "CAMPANILE_CABLE_SIGNED_STREAM_KEY": SIGNING_KEY, "CAMPANILE_CABLE_SIGNED_STREAMS_ONLY": "true"}
-    with temporary_folder("campanile-rails-") as name, serving(binary, settings) as campanile:
-        folder = pathlib.Path(name)
-        assemble(folder)
-        with rails(folder, port, f"http://127.0.0.1:{campanile.port}", environment):
-            shop = Shop(address, campanile, browser)
-            try:
-                yield shop
-            finally:
-                shop.go_on()
-
-
-@pytest.fixture(scope="module")
-def kept_shop(binary, browser):
-    with shop_with(binary, browser) as shop:
-        yield shop
-
-
-@pytest.fixture
-def shop(kept_shop, complaints):
-    yield kept_shop
-    if kept_shop.campanile.process.poll() is not None:
-        kept_shop.campanile.start()
-    kept_shop.close(complaints)
-
-
-def shows(text):
-    return f"{BADGE}.textContent === '{text}' && {BADGE}.hidden === {str(text in ('', '0')).lower()}"
-
-
-def is_live(text):
-    """The element has heard the number from the stream, and shows it."""
-    return f"{BADGE}.getAttribute('role') === 'img' && {shows(text)}"
-
-
-def visit(page, path):
-    page.evaluate(f"""new Promise((done) => {{ addEventListener("turbo:load", done, {{ once: true }}); Turbo.visit("{path}"); }}).then(() => 0)""")
 
 
 def test_the_copies_are_the_pieces_that_the_server_has():
@@ -251,19 +67,18 @@ def test_while_campanile_is_stopped_the_page_runs_its_own_javascript_and_gets_it
     assert page.evaluate(HEARD) == [3]
 
 
-def test_while_campanile_hangs_the_page_is_painted_and_runs_its_own_javascript(binary, browser, complaints):
-    with shop_with(binary, browser, SHOP_PATIENCE="") as shop:
-        page = shop.signed_in(unread=3)
-        shop.hang()
-        page.go(f"{shop.address}/orders")
-        page.wait("window.runs === \"the app's own JavaScript\"")
-        page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
-        assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
-        assert page.evaluate(HEARD) == []
-        shop.go_on()
-        page.wait(is_live("3"), 60)
-        assert page.evaluate(HEARD) == [3]
-        shop.close(complaints)
+def test_while_campanile_hangs_the_page_is_painted_and_runs_its_own_javascript(impatient_shop):
+    shop = impatient_shop
+    page = shop.signed_in(unread=3)
+    shop.hang()
+    page.go(f"{shop.address}/orders")
+    page.wait("window.runs === \"the app's own JavaScript\"")
+    page.wait("performance.getEntriesByName('first-contentful-paint').length === 1", what="the page to be painted")
+    assert page.evaluate("document.querySelector('h1').textContent") == "Orders"
+    assert page.evaluate(HEARD) == []
+    shop.go_on()
+    page.wait(is_live("3"), 60)
+    assert page.evaluate(HEARD) == [3]
 
 
 def test_a_morph_keeps_3_also_when_the_server_could_print_none(shop):

@@ -53,20 +53,35 @@ Rails.application.routes.append do
 end
 Shop.initialize!
 
+class Current < ActiveSupport::CurrentAttributes
+  attribute :user
+end
+
 class ApplicationController < ActionController::Base
   User = Struct.new(:id)
 
   helper RailsGems
-  helper_method :current_user
+  layout -> { session[:layout] || "application" }
 
-  def current_user = session[:user_id] && User.new(session[:user_id])
+  # As Rails 8's generated authentication has the user, or as Devise has them.
+  if ENV["SHOP_USER_IN"] == "Current"
+    before_action { Current.user = user_of_session }
+  else
+    helper_method :current_user
+
+    def current_user = user_of_session
+  end
+
+  private
+
+  def user_of_session = session[:user_id] && User.new(session[:user_id])
 end
 
 class PagesController < ApplicationController
   def documented = render(inline: "<p>Page <%= request.path %></p>", layout: "documented")
 
   def show
-    render(inline: '<% content_for :title, "Orders" %><% content_for :back, "/home" %><p>Page <%= request.path %></p>', layout: "application")
+    render(inline: '<% content_for :title, "Orders" %><% content_for :back, "/home" %><p>Page <%= request.path %></p>', layout: true)
   end
 end
 
@@ -75,6 +90,7 @@ class SessionsController < ApplicationController
 
   def create
     session[:user_id] = params[:user_id]
+    session[:layout] = params[:layout].presence
     head :no_content
   end
 
@@ -86,11 +102,14 @@ end
 
 # A test that sees a token end doesn't wait for a quarter of an hour, and a page has its number on a busy machine too. An empty
 # SHOP_PATIENCE leaves the example's own.
-{ TOKEN_SECONDS: ENV["SHOP_TOKEN_SECONDS"], PATIENCE: ENV.fetch("SHOP_PATIENCE", "60") }.each do |name, seconds|
-  next if seconds.to_s.empty?
+def replace(holder, name, seconds)
+  return if seconds.to_s.empty?
 
-  CampanileHelper.send(:remove_const, name)
-  CampanileHelper.const_set(name, seconds.to_i)
+  holder.send(:remove_const, name)
+  holder.const_set(name, seconds.to_i)
 end
+
+replace(CampanileHelper, :TOKEN_SECONDS, ENV["SHOP_TOKEN_SECONDS"])
+[CampanileHelper, CampanileInbox].each { |holder| replace(holder, :PATIENCE, ENV.fetch("SHOP_PATIENCE", "60")) }
 
 run Rails.application

@@ -6,8 +6,8 @@ class CampanileTokensController < ApplicationController
 
   def create
     response.headers["Cache-Control"] = "no-store"
-    return head :unauthorized unless current_user
+    return head :unauthorized unless helpers.campanile_user_id
 
-    render json: { token: helpers.campanile_user_token, user_id: current_user.id.to_s }
+    render json: { token: helpers.campanile_user_token, user_id: helpers.campanile_user_id }
   end
 end
