@@ -55,6 +55,8 @@ struct Assets: Sendable {
     /// The pieces for pages: every application may load them.
     private static let pieces = [
         Asset("campanile-badge.js", PackageResources.campanile_badge_js),
+        Asset("campanile-inbox.js", PackageResources.campanile_inbox_js),
+        Asset("campanile-links.js", PackageResources.campanile_links_js),
         Asset("badge_controller.js", PackageResources.badge_controller_js),
         Asset("native.css", PackageResources.native_css),
         // What /docs loads.

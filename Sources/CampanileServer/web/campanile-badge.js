@@ -1,15 +1,20 @@
 // <campanile-badge> and [data-notification-badge]: a user's number, live. See docs/realtime-pages.md.
 
 const none = { count: 0 };
-const feeds = new Map();
+// A page may have two copies of this module: its own, and the server's, which an inbox imports. They share the connections.
+const shared = Symbol.for("campanile");
+const isFirst = !globalThis[shared];
+const { feeds, inboxes } = (globalThis[shared] ??= { feeds: new Map(), inboxes: new Map() });
+const hrefOf = (address) => new URL(address, document.baseURI).href;
 
-function ownerOf(token) {
+export function claimsOf(token) {
 	try {
-		return JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/"))).sub;
+		return JSON.parse(atob(token.split(".")[1].replace(/-/g, "+").replace(/_/g, "/")));
 	} catch {
-		return token;
+		return { sub: token };
 	}
 }
+const ownerOf = (token) => claimsOf(token).sub;
 
 async function post(address, bearer) {
 	const to = new URL(address, document.baseURI);
@@ -25,7 +30,7 @@ async function post(address, bearer) {
 
 function makeFeed(address) {
 	const listeners = new Set();
-	let owner, user, token, tokenSrc, spare, url, source, timer, ending, failures, lastID, badge;
+	let owner, user, token, tokenSrc, spare, good, url, source, timer, ending, failures, lastID, badge;
 	const isOpen = () => source?.readyState === 1;
 	const subscribe = ({ names }) => names.forEach((name) => source?.addEventListener(name, hear));
 
@@ -59,6 +64,7 @@ function makeFeed(address) {
 				if (user && user !== now) leave();
 				user = now;
 				if (used) owner = now;
+				tell("token", (good = fresh));
 			}
 			query.set("access_token", grant.token);
 		}
@@ -96,7 +102,7 @@ function makeFeed(address) {
 	// The number and the place in the stream are a former user's.
 	function leave() {
 		if (badge?.count) tell("clear", none);
-		[user, lastID] = ["", ""];
+		[user, lastID, good] = ["", "", ""];
 	}
 
 	function close() {
@@ -111,7 +117,7 @@ function makeFeed(address) {
 		// Another user's counts at once, a fresh one when needed, null is nobody's.
 		if (owner === undefined || given === null || (whose && whose !== owner)) {
 			if (owner !== undefined) tell("clear", none);
-			[owner, user, token, tokenSrc, spare, lastID, failures] = [whose, ownerOf(given || ""), given, givenSrc, "", "", 0];
+			[owner, user, token, tokenSrc, spare, lastID, failures, good] = [whose, ownerOf(given || ""), given, givenSrc, "", "", 0, ""];
 			open();
 		} else {
 			tokenSrc = givenSrc || tokenSrc;
@@ -121,6 +127,7 @@ function makeFeed(address) {
 			}
 		}
 		subscribe(one);
+		if (good) tell("token", good, [one]);
 		if (isOpen()) tell("open", false, [one]);
 		else lastID = ""; // it missed more
 		if (badge?.version >= 0) tell("badge", badge, [one]);
@@ -136,20 +143,15 @@ function makeFeed(address) {
 }
 
 export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
-	const address = new URL(src, document.baseURI).href;
+	const address = hrefOf(src);
 	if (!feeds.has(address)) feeds.set(address, makeFeed(address));
 	return feeds.get(address).join(token, tokenSrc, { listener, names: ["open", "wait", "clear", ...names] });
 }
 
+// Connects anew, with a fresh token where there is an address for it.
+export const renew = (src) => feeds.get(hrefOf(src))?.open();
+
 const openAll = (isDoubted) => feeds.forEach((feed) => (isDoubted || !feed.isOpen()) && feed.open());
-let hiddenAt = 0;
-addEventListener("visibilitychange", () => {
-	if (document.hidden) hiddenAt = Date.now();
-	else openAll(Date.now() - hiddenAt > 30_000); // ms
-});
-addEventListener("online", openAll);
-addEventListener("pagehide", () => feeds.forEach((feed) => feed.close()));
-addEventListener("pageshow", ({ persisted }) => persisted && openAll());
 
 const attributes = ["src", "token", "token-src", "notification-badge"];
 const followed = new Map(); // by element
@@ -175,13 +177,33 @@ function show(node, detail) {
 	node.dispatchEvent(new CustomEvent("campanile:badge", { bubbles: true, detail }));
 }
 
+export function settingsOf(inbox) {
+	const [src, token, tokenSrc] = attributes.map((name) => inbox.getAttribute(name) || "");
+	return { address: hrefOf(src || "/notifications/stream"), token, tokenSrc };
+}
+
+// An inbox's stream tells the number too: no second one is opened beside it, nor at a visit after it.
+function sourceOf(own) {
+	const { href, origin } = new URL(own, document.baseURI);
+	for (const inbox of document.querySelectorAll("campanile-inbox")) {
+		const settings = settingsOf(inbox);
+		if (new URL(settings.address).origin !== origin) continue;
+		inboxes.set(origin, settings.address);
+		return { address: settings.address, lent: (settings.token || settings.tokenSrc) && settings };
+	}
+	return { address: inboxes.get(origin) ?? href };
+}
+
 function follow(node) {
+	// An inbox may come further down.
+	if (document.readyState === "loading") return;
 	const before = followed.get(node);
 	const [src, token, tokenSrc, value] = attributes.map((name) => option(node, name));
-	const address = src || value || "/badge/stream";
-	const given = [address, token, tokenSrc].join();
-	const isSame = before?.address === address;
-	if (node.isConnected && before?.given === given) return;
+	const own = src || value || "/badge/stream";
+	const { address, lent } = sourceOf(own);
+	const given = [own, token, tokenSrc].join();
+	const isSame = before?.own === own;
+	if (node.isConnected && before?.given === given && before.address === address) return;
 	before?.end();
 	followed.delete(node);
 	if (!node.isConnected) return;
@@ -189,10 +211,10 @@ function follow(node) {
 	// The bare attribute is a page's own.
 	if (!(isSame || src || value || token || tokenSrc || node.pill)) return;
 	conceal(node, !parseInt(node.textContent));
-	const by = token || tokenSrc || !isSame ? token : null;
-	const one = { address, given, count: isSame ? before.count : undefined };
+	const by = token || tokenSrc || !isSame || before.given === given ? token : null;
+	const one = { own, address, given, count: isSame ? before.count : undefined };
 	followed.set(node, one);
-	one.end = listen(address, { token: by, tokenSrc }, ["badge"], (_, badge) => {
+	one.end = listen(address, lent || { token: by, tokenSrc }, ["badge"], (_, badge) => {
 		if (badge.count >= 0) {
 			one.count = badge.count;
 			show(node, badge);
@@ -200,21 +222,10 @@ function follow(node) {
 	});
 }
 
-// Turbo 8 refreshes a page by making its elements what the server printed, which knows no number or an older one.
-addEventListener("turbo:morph-element", ({ target }) => {
-	const one = followed.get(target);
-	if (!one) return;
-	if (!target.pill && !target.hasAttribute(data("notification-badge"))) {
-		one.end(); // it was taken for another element
-		followed.delete(target);
-	} else if (one.count >= 0) draw(target, one.count);
-	else conceal(target, !parseInt(target.textContent));
-});
-
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`:host{display:inline-block;padding:0 .5em;border-radius:1em;background:#d92d20;color:#fff;font:600 .8em/1.5 system-ui}:host([hidden]){display:none!important}`);
 
-customElements.define("campanile-badge", class extends HTMLElement {
+class Badge extends HTMLElement {
 	static observedAttributes = attributes;
 	pill = Object.assign(this.attachShadow({ mode: "open" }), { adoptedStyleSheets: [sheet] });
 	constructor() {
@@ -224,14 +235,41 @@ customElements.define("campanile-badge", class extends HTMLElement {
 	connectedCallback() { follow(this); }
 	disconnectedCallback() { follow(this); }
 	attributeChangedCallback() { follow(this); }
-});
+}
+
+// Turbo 8 refreshes a page by making its elements what the server printed, which knows no number or an older one.
+function mend({ target }) {
+	const one = followed.get(target);
+	if (!one) return;
+	if (!target.pill && !target.hasAttribute(data("notification-badge"))) {
+		one.end(); // it was taken for another element
+		followed.delete(target);
+	} else if (one.count >= 0) draw(target, one.count);
+	else conceal(target, !parseInt(target.textContent));
+}
 
 function scan() {
-	[...followed.keys(), ...document.querySelectorAll("[data-notification-badge]")].forEach(follow);
+	[...followed.keys(), ...document.querySelectorAll("campanile-badge, [data-notification-badge]")].forEach(follow);
 	const node = document.querySelector("campanile-badge[document-title]");
 	if (!node) return;
 	const title = (node.hidden ? "" : `(${node.textContent}) `) + document.title.replace(/^\(\d+\+?\) /, "");
 	if (title !== document.title) document.title = title;
 }
-new MutationObserver(scan).observe(document, { childList: true, subtree: true, attributeFilter: attributes.map(data) });
-scan();
+
+if (isFirst) {
+	let hiddenAt = 0;
+	addEventListener("visibilitychange", () => {
+		if (document.hidden) hiddenAt = Date.now();
+		else openAll(Date.now() - hiddenAt > 30_000); // ms
+	});
+	addEventListener("online", openAll);
+	addEventListener("pagehide", () => feeds.forEach((feed) => feed.close()));
+	addEventListener("pageshow", ({ persisted }) => persisted && openAll());
+}
+if (!customElements.get("campanile-badge")) {
+	addEventListener("turbo:morph-element", mend);
+	document.addEventListener("DOMContentLoaded", scan);
+	new MutationObserver(scan).observe(document, { childList: true, subtree: true, attributeFilter: attributes.map(data) });
+	customElements.define("campanile-badge", Badge);
+	scan();
+}
