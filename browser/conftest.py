@@ -11,7 +11,8 @@ from world import World, page_server, plain_server
 
 def pytest_addoption(parser):
     parser.addoption("--assets", default=str(ASSETS), help="the folder of the web pieces")
-    parser.addoption("--screenshots", help="a folder for pictures of the console")
+    parser.addoption("--screenshots", help="a folder for pictures of the console and the inbox")
+    parser.addoption("--entries", type=int, default=1000, help="how many entries the long inbox has (default 1000)")
 
 
 @pytest.fixture

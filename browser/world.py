@@ -115,6 +115,16 @@ class World(Pages):
         page.wait("document.getElementById('badge').dataset.count !== undefined", what="the first badge")
         return page
 
+    def inbox(self, *scripts, width=1280, height=800, **attributes):
+        """A page of the other origin with the user's inbox, and the scripts that run before its own."""
+        page = self.browser.page(width=width, height=height)
+        self.pages.append(page)
+        for script in scripts:
+            page.before_load(script)
+        given = {"server": self.server, "token": self.token, **attributes}
+        page.go(f"{self.origin}/pages/inbox.html#{urlencode(given)}")
+        return page
+
     def console(self, width=1440, height=900, signed_in=True):
         page = self.open(f"{self.server}/console", width=width, height=height)
         if signed_in:

@@ -1,10 +1,9 @@
 // <campanile-inbox>: a user's notifications, live. See docs/inbox-on-your-page.md.
 import { listen, renew, settingsOf } from "./campanile-badge.js";
 
-const blockSize = 25; // entries that come into the page and leave it together
-const names = ["token", "reset", "notification.created", "notification.updated", "notification.deleted", "notifications.read_all"];
+const names = "token badge reset notification.created notification.updated notification.deleted notifications.read_all".split(" ");
 
-const keys = ["list", "all", "read", "unread", "delete", "dot", "more", "loading", "empty", "error", "retry", "signed-out", "new"];
+const keys = "list all read unread delete dot more loading empty error retry signed-out new".split(" ");
 const shipped = {
 	en: "Notifications|Mark all as read|Mark as read|Mark as unread|Delete|Unread|Show more|Loading…|Nothing here yet.|That didn’t work.|Try again|You are signed out.|{count} new",
 	ko: "알림|모두 읽음으로 표시|읽음으로 표시|읽지 않음으로 표시|삭제|읽지 않음|더 보기|불러오는 중…|알림이 없습니다.|처리하지 못했습니다.|다시 시도|로그아웃되었습니다.|새 알림 {count}개",
@@ -13,14 +12,13 @@ const shipped = {
 const sheet = new CSSStyleSheet();
 sheet.replaceSync(`:host{display:block;--a:var(--campanile-accent,light-dark(#1d4ed8,#93b4ff));--l:var(--campanile-line,#8884)}
 :host([hidden]),[hidden]{display:none!important}
-.bar{display:flex}.head{display:block;flex:1}
+.bar{display:flex}.all{margin-inline-start:auto}
 .entry{display:grid;grid:auto/1rem minmax(0,1fr) auto auto;padding:.5rem 0;border-bottom:1px solid var(--l)}
 .dot{visibility:hidden;width:.6rem;height:.6rem;margin-top:.4em;border-radius:50%;background:var(--a)}.unread .dot{visibility:visible}.unread .title{font-weight:600}
 .title,.body{unicode-bidi:isolate;overflow-wrap:anywhere;color:inherit}.body{margin:0;white-space:pre-line}
 .time{display:block;font-size:.875em;opacity:.75}
 .state{position:sticky;bottom:0;padding:1rem;text-align:center;background:Canvas;color:CanvasText}.more{display:block;margin:auto}
-button{font:inherit;color:inherit;background:none;border:0;border-radius:.4rem;min-width:2.75rem;min-height:2.75rem;align-self:start}
-button:hover{background:var(--l)}:focus-visible{outline:2px solid var(--a);outline-offset:-2px}
+button{font:inherit;color:inherit;background:none;border:0;min-width:2.75rem;min-height:2.75rem;align-self:start}
 .news{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}`);
 
 function make(name, part, properties, ...children) {
@@ -30,27 +28,18 @@ function make(name, part, properties, ...children) {
 	return node;
 }
 
-function ago(date, language) {
-	let age = Math.max(0, Date.now() - date) / 60_000;
-	for (const [unit, size] of [["second", 1], ["minute", 60], ["hour", 24], ["day", 7]]) {
-		if (age < size) return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(-Math.floor(age), unit);
-		age /= size;
-	}
-	return date.toLocaleDateString(language, { dateStyle: "medium" });
-}
-
 function makeInbox(host) {
-	const entries = new Map(); // id -> notification
-	const rows = new Map(); // id -> its node, while it is in the page
-	let [token, news] = ["", 0];
-	let stream, known, end, round, told, cursor, failed, refused, isLoaded, language, timer, quiet;
+	const entries = new Map();
+	const rows = new Map(); // those in the page
+	let token = "";
+	let news = null;
+	let stream, known, end, told, cursor, failed, refused, isLoaded, lang, timer, quiet;
 
-	const button = (name, work) => make("button", `button ${name}`, { name, onclick: () => attempt(work) });
+	const button = (name, work) => make("button", `button ${name}`, { name, onclick: () => run(work) });
 	const all = button("all", async () => {
-		// What comes meanwhile stays unread.
-		const [up_to] = list.firstChild.ids;
-		await call("POST", "/mark_all_read", { up_to });
-		readUpTo(up_to);
+		const data = { up_to: list.firstChild.ids[0] };
+		await call("POST", "/mark_all_read", data);
+		apply("read_all", data);
 	});
 	const more = button("more", () => older(true));
 	const retry = make("button", "button retry", { name: "retry", onclick() {
@@ -65,12 +54,11 @@ function makeInbox(host) {
 	const live = make("div", "news", { role: "status" });
 	const root = host.attachShadow({ mode: "open" });
 	root.adoptedStyleSheets = [sheet];
-	root.append(make("div", "bar", {}, make("slot", "head", { name: "title" }), all), list, state, more, live);
+	root.append(make("div", "bar", {}, make("slot", "", { name: "title" }), all), list, state, more, live);
 	const sight = new IntersectionObserver(look, { rootMargin: "600px", scrollMargin: "600px" });
 
-	const text = (key) => host.getAttribute(`text-${key}`) ?? (shipped[language.slice(0, 2)] ?? shipped.en).split("|")[keys.indexOf(key)];
+	const text = (key) => host.getAttribute(`text-${key}`) ?? (shipped[lang.slice(0, 2)] ?? shipped.en).split("|")[keys.indexOf(key)];
 	const label = (node, key) => (node.ariaLabel = node.title = text(key));
-	const drawTime = (node) => (node.textContent = ago(new Date(node.dateTime), language));
 
 	function say(name = list.firstChild || cursor ? "" : "empty") {
 		state.hidden = !name;
@@ -89,7 +77,7 @@ function makeInbox(host) {
 		const content = make("div", "content", {}, title, make("p", "body", { dir: "auto" }), time);
 		const mark = button("mark", () => change(id, !entries.get(id).read_at));
 		const remove = button("delete", async () => {
-			node.isErased = true;
+			node.isMine = true;
 			await call("DELETE", `/${id}`);
 			drop(id);
 		});
@@ -105,50 +93,57 @@ function makeInbox(host) {
 	}
 
 	function draw(id) {
-		const { title, body, read_at } = entries.get(id);
 		const node = rows.get(id);
-		const [, content, mark] = node.children;
+		if (!node) return;
+		const { title, body, read_at } = entries.get(id);
+		const [, { children: [head, words] }, mark] = node.children;
 		node.className = node.part = read_at ? "entry" : "entry unread";
-		content.children[0].textContent = title;
-		content.children[1].textContent = body;
+		head.textContent = title;
+		words.textContent = body;
 		mark.textContent = read_at ? "○" : "✓";
 		label(mark, read_at ? "unread" : "read");
 	}
 
-	// Blocks out of sight are empty and keep their height.
+	function drawTime(node) {
+		const date = new Date(node.dateTime);
+		let age = Math.max(0, Date.now() - date) / 60_000;
+		for (const [unit, size] of Object.entries({ second: 1, minute: 60, hour: 24, day: 7 })) {
+			if (age < size) return (node.textContent = new Intl.RelativeTimeFormat(lang, { numeric: "auto" }).format(-Math.floor(age), unit));
+			age /= size;
+		}
+		node.textContent = date.toLocaleDateString(lang, { dateStyle: "medium" });
+	}
+
+	// Entries come and go in blocks: those out of sight are empty and keep their height.
 	function look(seen) {
 		for (const { target, isIntersecting } of seen) {
 			target.isSeen = isIntersecting;
-			if (!isIntersecting) continue;
 			// The keyboard would never come to the end.
-			if (target === more) list.querySelector(":focus-visible") || attempt(older);
-			else if (!target.firstChild) {
-				target.style.height = "";
-				target.append(...target.ids.map(row));
-			}
+			if (isIntersecting && target === more && !list.querySelector(":focus-visible")) run(older);
 		}
 		for (const block of list.children) {
-			// While the element isn't shown, nothing has a height.
-			if (block.isSeen !== false || !block.firstChild || block.contains(root.activeElement) || !list.offsetHeight) continue;
-			block.style.height = `${block.offsetHeight}px`;
-			block.replaceChildren();
-			block.ids.forEach((id) => rows.delete(id));
+			const { ids, isSeen, style } = block;
+			// A list that isn't shown has no height.
+			if (isSeen === !!block.firstChild || block.contains(root.activeElement) || !list.offsetHeight) continue;
+			style.height = isSeen ? "" : `${block.offsetHeight}px`;
+			if (!isSeen) ids.forEach((id) => rows.delete(id));
+			block.replaceChildren(...(isSeen ? ids.map(row) : []));
 		}
 	}
 
 	const blockOf = (id) => [...list.children].find((one) => one.ids.at(-1) <= id);
 
-	// Newest first: ids grow. True if the entry is new here.
+	// Newest first: ids grow. True for a new entry.
 	function put(entry) {
 		const { id } = entry;
 		const isNew = !entries.has(id);
 		if (isNew && cursor && id < list.lastChild?.ids.at(-1)) return;
 		entries.set(id, entry);
-		if (!isNew) return void (rows.has(id) && draw(id));
+		if (!isNew) return draw(id);
 		const next = blockOf(id) ?? null;
-		let block = next?.ids[0] > id ? next : [next ? next.previousSibling : list.lastChild, next].find((one) => one?.ids.length < blockSize);
+		let block = next?.ids[0] > id ? next : [next ? next.previousSibling : list.lastChild, next].find((one) => one?.ids.length < 25);
 		if (!block) {
-			block = make("div", "block", { ids: [] });
+			block = make("div", "", { ids: [], isSeen: true });
 			list.insertBefore(block, next);
 			sight.observe(block);
 		}
@@ -161,28 +156,22 @@ function makeInbox(host) {
 	function drop(id) {
 		if (!entries.delete(id)) return;
 		const [block, node] = [blockOf(id), rows.get(id)];
-		const hadFocus = node?.contains(root.activeElement);
 		const near = [...list.querySelectorAll(".entry")];
 		const at = near.indexOf(node);
+		const next = node?.contains(root.activeElement) && (near[at + 1] ?? near[at - 1] ?? list);
 		block.ids.splice(block.ids.indexOf(id), 1);
 		rows.delete(id);
 		node?.remove();
 		if (!block.ids.length) block.remove();
 		if (!list.firstChild) say();
-		if (!hadFocus) return;
-		// Nobody lands on a button whose entry another page took away.
-		const next = near[at + 1] ?? near[at - 1] ?? list;
-		((node.isErased && next.querySelector(".delete")) || next).focus();
-	}
-
-	function readUpTo(id) {
-		for (const one of entries.values()) if (!one.read_at && !(one.id > id)) put({ ...one, read_at: true });
+		// Another page's doing puts nobody on a button.
+		if (next) ((node.isMine && next.querySelector(".delete")) || next).focus();
 	}
 
 	async function call(method, path, body) {
 		const used = token;
 		const headers = { authorization: `Bearer ${used}`, "content-type": "application/json" };
-		const answer = await fetch(new URL(`/notifications${path}`, stream), { method, headers, body: body && JSON.stringify(body), keepalive: !!body });
+		const answer = await fetch(new URL("/notifications" + path, stream), { method, headers, body: JSON.stringify(body), keepalive: !!body });
 		if (answer.ok) return answer.status === 204 || answer.json();
 		if (answer.status === 401) {
 			if (used !== token) return call(method, path, body);
@@ -195,47 +184,46 @@ function makeInbox(host) {
 		const before = entries.get(id);
 		const changed = await call("PATCH", `/${id}`, { read });
 		if (!changed) drop(id);
-		// What the stream told meanwhile is this change or a later one.
+		// What was told meanwhile is this or newer.
 		else if (entries.get(id) === before) put(changed);
 	}
 
-	async function attempt(work) {
+	async function run(work) {
 		failed = null;
 		try {
 			await work();
 			if (isLoaded) say();
 		} catch (status) {
-			failed = () => attempt(work);
+			failed = () => run(work);
 			if (status !== 401) say("error");
 		}
 	}
 
 	async function ask(query) {
-		const mine = (round = {});
-		told = [];
+		const mine = (told = []);
 		try {
 			const page = await call("GET", `?limit=50${query}`);
-			if (mine !== round) return;
+			if (mine !== told) return;
 			if (!query) empty();
 			cursor = null;
 			page.notifications.forEach(put);
 			cursor = page.next_cursor;
 			isLoaded = true;
-			// The page may be older than what was told meanwhile.
+			// The page may be older than that.
 			told.forEach((one) => apply(...one));
-			// It tells only changes: asked anew, it tells as well if the end is still in sight.
+			// Anew, it tells that it is still in sight.
 			sight.unobserve(more);
 			sight.observe(more);
 			return page.notifications[0]?.id;
 		} finally {
-			if (mine === round) round = told = null;
+			if (mine === told) told = null;
 		}
 	}
 
-	const load = () => attempt(() => ask(""));
+	const load = () => run(() => ask(""));
 
 	async function older(isAsked) {
-		if (round) return;
+		if (told) return;
 		const first = await ask(`&cursor=${cursor}`);
 		if (isAsked) (rows.get(first) ?? list).focus();
 	}
@@ -247,15 +235,10 @@ function makeInbox(host) {
 	}
 
 	function clear() {
-		round = told = cursor = failed = isLoaded = null;
+		told = cursor = failed = refused = isLoaded = null;
 		token = "";
 		empty();
 		say("loading");
-	}
-
-	function take(fresh) {
-		token = fresh;
-		failed?.();
 	}
 
 	function refuse() {
@@ -266,30 +249,34 @@ function makeInbox(host) {
 		if (isNew) host.dispatchEvent(new CustomEvent("campanile:token", { bubbles: true, composed: true }));
 	}
 
-	function apply(name, data) {
-		if (name === "notification.deleted") drop(data.id);
-		else if (name === "notifications.read_all") readUpTo(data.up_to);
-		else if (put(data) && name === "notification.created") {
+	function apply(what, data) {
+		if (what === "deleted") drop(data.id);
+		else if (what === "read_all") {
+			for (const one of entries.values()) if (!one.read_at && !(one.id > data.up_to)) put({ ...one, read_at: true });
+		} else if (put(data) && what === "created") {
 			news += 1;
 			quiet ??= setTimeout(() => {
 				live.textContent = text("new").replace("{count}", news);
-				[quiet, news] = [null, 0];
+				quiet = news = null;
 			}, 5000);
 		}
 		if (words.name === "empty") say();
 	}
 
 	function hear(name, data) {
-		if (name === "token") take(data);
-		else if (name === "clear") clear();
+		const what = name.split(".")[1];
+		if (name === "token") {
+			token = data;
+			failed?.();
+		} else if (name === "clear") clear();
 		else if (name === "wait" ? data === 401 : name === "open" && !token) refuse();
-		else if (name === "wait") isLoaded || round || (token ? load() : say("error"));
-		// Nothing was missed: it resumes, or the same user brings the next token.
+		else if (name === "wait") isLoaded || told || (token ? load() : say("error"));
+		// It resumes, or the same user has a new token.
 		else if (name === "open" && isLoaded && (data || !end)) say();
 		else if (name === "open" || name === "reset") load();
-		else {
-			told?.push([name, data]);
-			if (isLoaded) apply(name, data);
+		else if (what) {
+			told?.push([what, data]);
+			if (isLoaded) apply(what, data);
 		}
 	}
 
@@ -297,28 +284,25 @@ function makeInbox(host) {
 		const { address, token: given, tokenSrc } = settingsOf(host);
 		const key = host.isConnected && [address, given, tokenSrc].join();
 		if (key === known) return;
-		const isFirst = !known;
+		const before = known;
 		known = key;
 		clearInterval(timer);
 		end = end?.();
-		if (!key) return void (isLoaded = false);
+		if (!key) return (isLoaded = false);
+		lang = "en";
 		try {
-			[language] = Intl.getCanonicalLocales(host.closest("[lang]")?.lang || navigator.language);
-		} catch {
-			language = "en";
-		}
+			[lang] = Intl.getCanonicalLocales(host.closest("[lang]")?.lang || navigator.lang);
+		} catch {}
 		list.ariaLabel = text("list");
 		for (const node of [all, more, retry]) node.textContent = text(node.name);
 		timer = setInterval(() => root.querySelectorAll("time").forEach(drawTime), 30_000);
-		const isNobodys = !given && !tokenSrc;
-		if (stream !== address || isNobodys) clear();
+		const who = given || tokenSrc;
+		if (stream !== address || !who) clear();
 		stream = address;
-		refused = null;
-		if (given) take(given);
-		if (!isLoaded) say("loading");
-		// A token that was taken away ends the stream for the badges that share it.
-		if (!isFirst || !isNobodys) end = listen(stream, { token: isNobodys ? null : given, tokenSrc }, names, hear);
-		if (isNobodys) refuse();
+		if (given) hear("token", given);
+		// A token that was taken away ends it for badges too.
+		if (before || who) end = listen(stream, { token: who ? given : null, tokenSrc, isBack: isLoaded }, names, hear);
+		if (!who) refuse();
 	};
 }
 

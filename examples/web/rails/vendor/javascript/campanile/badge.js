@@ -101,7 +101,7 @@ function makeFeed(address) {
 
 	// The number and the place in the stream are a former user's.
 	function leave() {
-		if (badge?.count) tell("clear", none);
+		if (user || badge?.count) tell("clear", none);
 		[user, lastID, good] = ["", "", ""];
 	}
 
@@ -111,7 +111,7 @@ function makeFeed(address) {
 		timer = url = source = null;
 	}
 
-	function join(given, givenSrc, one) {
+	function join({ token: given = "", tokenSrc: givenSrc = "", isBack }, one) {
 		listeners.add(one);
 		const whose = ownerOf(given) || givenSrc;
 		// Another user's counts at once, a fresh one when needed, null is nobody's.
@@ -122,14 +122,14 @@ function makeFeed(address) {
 		} else {
 			tokenSrc = givenSrc || tokenSrc;
 			if (given && given !== token) {
-				token = given;
+				token = good = given;
 				if (timer) open();
 			}
 		}
 		subscribe(one);
 		if (good) tell("token", good, [one]);
 		if (isOpen()) tell("open", false, [one]);
-		else lastID = ""; // it missed more
+		else if (!isBack) lastID = "";
 		if (badge?.version >= 0) tell("badge", badge, [one]);
 		return () => {
 			if (!listeners.delete(one)) return;
@@ -142,10 +142,10 @@ function makeFeed(address) {
 	return { isOpen, open, close, join };
 }
 
-export function listen(src, { token = "", tokenSrc = "" }, names, listener) {
+export function listen(src, options, names, listener) {
 	const address = hrefOf(src);
 	if (!feeds.has(address)) feeds.set(address, makeFeed(address));
-	return feeds.get(address).join(token, tokenSrc, { listener, names: ["open", "wait", "clear", ...names] });
+	return feeds.get(address).join(options, { listener, names: ["open", "wait", "clear", ...names] });
 }
 
 // Connects anew, with a fresh token where there is an address for it.
