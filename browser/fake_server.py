@@ -156,11 +156,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         path = self._note()
-        if path in ("/badge/stream", "/other/stream"):
+        if path in ("/badge/stream", "/notifications/stream", "/other/stream"):
             return self._stream()
         made = self.server_world.made.get(path)
         if made is not None:
-            return self._answer(200, made.encode(), TYPES[pathlib.Path(path).suffix])
+            return self._answer(200, made.encode(), TYPES[pathlib.Path(path).suffix or ".json"])
         if path == "/turbo.js":
             return self._answer(200, turbo_file().read_bytes(), TYPES[".js"])
         for prefix, folder in (("/assets/", self.server_world.assets), ("/pages/", HERE / "pages")):

@@ -37,8 +37,14 @@ def axe_finds(page):
 def tree(page):
     """(role, name) of everything that an assistive program sees in the inbox, in its order."""
     page.call("Accessibility.enable")
-    nodes = page.call("Accessibility.getFullAXTree")["nodes"]
-    seen = [(one["role"]["value"], one.get("name", {}).get("value", "")) for one in nodes if not one["ignored"]]
+    nodes = {one["nodeId"]: one for one in page.call("Accessibility.getFullAXTree")["nodes"]}
+
+    def walk(node):
+        if not node["ignored"]:
+            yield node["role"]["value"], node.get("name", {}).get("value", "")
+        for child in node.get("childIds", []):
+            yield from walk(nodes[child])
+    seen = walk(next(one for one in nodes.values() if "parentId" not in one))
     return [one for one in seen if one[0] in ("list", "listitem", "link", "button", "image", "status", "time", "StaticText")]
 
 
@@ -208,17 +214,27 @@ def test_hostile_texts_run_nothing_and_break_no_row(world):
     assert page.evaluate("window.ran === undefined")
 
 
+HEBREW = {"text-all": "סימון הכול כנקרא", "text-read": "סימון כנקרא", "text-delete": "מחיקה"}
+IN_HEBREW = ["החשבון לאוקטובר מוכן", "שולחן לארבעה, מחר ב-19:30", "Marta replied to your note", "ההזמנה בדרך", "כניסה חדשה מ-Lisbon",
+             "הרכבת יוצאת ב-17:42"]
+
+
 def test_pictures_of_the_inbox(world, screenshots):
     ages = [9 * 86_400, 2 * 86_400, 26 * 3600, 5 * 3600, 12 * 60, 20]
     story = [*({key: one[key] for key in ("title", "body", "deep_link") if key in one} for one in STORY),
              {"title": "Your train leaves at 17:42", "body": "Platform 7, on time.", "deep_link": "/trips/2290"}]
     for one, age in zip(story, ages, strict=True):
-        one["read_at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - age + 10)) if age > 86_400 else None
-    post_aged(world, "mia", ages, [{key: value for key, value in one.items() if value is not None} for one in story])
-    for name, width, theme, attributes in (
-            ("light", 640, "light", {}), ("dark", 640, "dark", {}), ("narrow", 320, "light", {"lang": "ko"}), ("rtl", 640, "light", {"dir": "rtl"})):
-        page = world.inbox(width=width, height=560 if width > 320 else 760, token=world.campanile.user_token("mia"), **attributes)
-        page.size(width, 560 if width > 320 else 760, scale=2, mobile=width < 500)
+        if age > 86_400:
+            one["read_at"] = time.strftime("%Y-%m-%dT%H:%M:%S.000Z", time.gmtime(time.time() - age + 10))
+    post_aged(world, "mia", ages, story)
+    post_aged(world, "noa", ages, [{**one, "title": title, "body": ""} for one, title in zip(story, IN_HEBREW, strict=True)])
+    for name, user, width, theme, attributes in (
+            ("light", "mia", 640, "light", {}), ("dark", "mia", 640, "dark", {}), ("narrow", "mia", 320, "light", {}),
+            ("rtl", "noa", 640, "light", {"dir": "rtl", "lang": "he", **HEBREW})):
+        height = 760 if width == 320 else 560
+        page = world.inbox(width=width, height=height, token=world.campanile.user_token(user), **attributes)
+        page.size(width, height, scale=2, mobile=width < 500)
         page.theme(theme)
         page.wait("rows().length === 6 && rows().every((row) => row.querySelector('a').href)")
+        page.evaluate("document.querySelector('footer').remove()")
         page.screenshot(os.path.join(screenshots, f"inbox-{name}.png"))

@@ -8,11 +8,17 @@ import re
 
 import pytest
 
+from followed import token_of
 from page import PAGE, text_is
 
 FOLDER = pathlib.Path(os.environ.get("CAMPANILE_VECTORS") or pathlib.Path(__file__).resolve().parent.parent.parent / "clients/vectors")
 LISTEN = """(async () => { const { listen } = await import("/assets/campanile-badge.js"); window.told = [];
   listen("/badge/stream", {}, %s, (name, data) => { if (name !== "open") told.push([name, data]); }); })()"""
+
+
+LEAD = """(async () => { const { lead } = await import("/assets/campanile-links.js"); const node = document.createElement("a");
+  await lead(node, %s, location.origin, %s); return node.getAttribute("href"); })()"""
+LINKS = json.loads((FOLDER / "deep_links.json").read_text(encoding="utf-8"))
 
 
 def cases(name, key):
@@ -69,6 +75,29 @@ def test_numbers_count_by_their_versions_as_in_the_apps(world, number):
 
 def test_events_say_what_they_say_in_the_apps(world):
     play_events(world, cases("stream_events", "inbox"))
+
+
+@pytest.mark.parametrize("tree", LINKS["trees"])
+def test_a_deep_link_leads_to_the_page_that_the_apps_show(world, tree):
+    world.server.made["/deep_links"] = json.dumps(LINKS["trees"][tree])
+    page = world.open("badge.html")
+    # A query of the wrong type is for the server to refuse, when the entry is made.
+    links = [one for one in LINKS["links"] if one["tree"] == tree and "query" not in one.get("problem", {})]
+    assert len(links) > 3, tree
+    for one in links:
+        expected = world.server.address + one["chain"][-1] if one["chain"] else None
+        found = page.evaluate(LEAD % (json.dumps(one["link"]), '""'))
+        # A browser leaves brackets of a query as they are.
+        assert found == (expected and expected.replace("%5B", "[").replace("%5D", "]")), one["says"]
+    assert len(world.server.requests("/deep_links")) == 1
+
+
+def test_the_tree_is_that_of_the_users_app(world):
+    world.server.made["/deep_links"] = json.dumps(LINKS["trees"]["shop"])
+    page = world.open("badge.html")
+    token = token_of("alice", app="shop & co")
+    assert page.evaluate(LEAD % ('"home"', json.dumps(token))) == f"{world.server.address}/dashboard"
+    assert world.server.requests("/deep_links")[0]["query"] == {"app": ["shop & co"]}
 
 
 def test_a_changed_number_is_refused(world):

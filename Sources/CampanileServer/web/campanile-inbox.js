@@ -15,10 +15,10 @@ sheet.replaceSync(`:host{display:block;--a:var(--campanile-accent,light-dark(#1d
 .bar{display:flex}.all{margin-inline-start:auto}
 .entry{display:grid;grid:auto/1rem minmax(0,1fr) auto auto;padding:.5rem 0;border-bottom:1px solid var(--l)}
 .dot{visibility:hidden;width:.6rem;height:.6rem;margin-top:.4em;border-radius:50%;background:var(--a)}.unread .dot{visibility:visible}.unread .title{font-weight:600}
-.title,.body{unicode-bidi:isolate;overflow-wrap:anywhere;color:inherit}.body{margin:0;white-space:pre-line}
+.title,.body,.time{unicode-bidi:isolate;text-align:match-parent;overflow-wrap:anywhere;color:inherit}.body{margin:0;white-space:pre-line}
 .time{display:block;font-size:.875em;opacity:.75}
 .state{position:sticky;bottom:0;padding:1rem;text-align:center;background:Canvas;color:CanvasText}.more{display:block;margin:auto}
-button{font:inherit;color:inherit;background:none;border:0;min-width:2.75rem;min-height:2.75rem;align-self:start}
+button{font:inherit;color:inherit;background:none;border:0;min-width:44px;min-height:44px;align-self:start}
 .news{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}`);
 
 function make(name, part, properties, ...children) {
@@ -72,8 +72,8 @@ function makeInbox(host) {
 
 	function row(id) {
 		const { deep_link, created_at } = entries.get(id);
-		const title = make("a", "title", { dir: "auto", onclick: () => title.href && change(id, true).catch(() => {}) });
-		const time = make("time", "time", { dateTime: created_at });
+		const title = make("a", "title", { dir: "auto", onclick: deep_link && (() => change(id, true).catch(() => {})) });
+		const time = make("time", "time", { dateTime: created_at, dir: "auto" });
 		const content = make("div", "content", {}, title, make("p", "body", { dir: "auto" }), time);
 		const mark = button("mark", () => change(id, !entries.get(id).read_at));
 		const remove = button("delete", async () => {
@@ -114,7 +114,7 @@ function makeInbox(host) {
 		node.textContent = date.toLocaleDateString(lang, { dateStyle: "medium" });
 	}
 
-	// Entries come and go in blocks: those out of sight are empty and keep their height.
+	// Blocks out of sight are empty and keep their height.
 	function look(seen) {
 		for (const { target, isIntersecting } of seen) {
 			target.isSeen = isIntersecting;
