@@ -10,7 +10,8 @@ from world import AWAY, REFUSED, USER
 CALLS = """window.calls = []; window.streams = [];
   { const { fetch: real, EventSource: Real } = window;
     window.fetch = (url, options) => { calls.push(`${options?.method ?? "GET"} ${new URL(url, location).pathname}`); return real(url, options); };
-    window.EventSource = class extends Real { constructor(url, ...more) { super(url, ...more); streams.push(this); calls.push(`STREAM ${new URL(url).pathname}`); } }; }"""
+    window.EventSource = class extends Real {
+      constructor(url, ...more) { super(url, ...more); streams.push(this); calls.push(`STREAM ${new URL(url).pathname}`); } }; }"""
 OPEN = "streams.filter((one) => one.readyState < 2).length"
 # The page's own server, which answers token-src with the tokens of `own`, one after another, and 401 when there is none left.
 OWN_SERVER = """window.own = %s; window.renewed = 0;
@@ -90,7 +91,8 @@ def test_a_page_asks_for_a_stream_token_a_stream_and_the_list_whatever_badges_it
     page.wait(shows("Second", "First") + " && document.getElementById('badge').textContent === '2'")
     assert page.evaluate("calls") == ["POST /stream_tokens", "STREAM /notifications/stream", "GET /notifications"]
     # Whatever comes later, a badge included, shares the connection.
-    page.evaluate("""document.body.insertAdjacentHTML("beforeend", `<b id="later" data-notification-badge="${new URL("/badge/stream", inbox.getAttribute("src"))}"></b>
+    page.evaluate("""document.body.insertAdjacentHTML("beforeend",
+      `<b id="later" data-notification-badge="${new URL("/badge/stream", inbox.getAttribute("src"))}"></b>
       <campanile-inbox id="more" src="${inbox.getAttribute("src")}" token="${inbox.getAttribute("token")}"></campanile-inbox>`)""")
     page.wait("document.getElementById('later').textContent === '2' && document.getElementById('more').shadowRoot.querySelector('a')")
     assert page.evaluate("calls.slice(3)") == ["GET /notifications"], "each inbox reads its own list"
@@ -253,7 +255,8 @@ def test_a_server_that_is_killed_leaves_the_list_and_what_came_meanwhile_follows
 def test_a_list_that_fails_can_be_asked_for_again(world):
     world.post(title="First")
     page = world.inbox("""{ const real = window.fetch; window.broken = true;
-      window.fetch = (url, options) => broken && String(url).includes("/notifications?") ? Promise.resolve(new Response("", { status: 503 })) : real(url, options); }""")
+      window.fetch = (url, options) => broken && String(url).includes("/notifications?")
+        ? Promise.resolve(new Response("", { status: 503 })) : real(url, options); }""")
     page.wait("said() === 'error'")
     page.evaluate("window.broken = false")
     press(page, "retry")

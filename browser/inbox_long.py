@@ -22,7 +22,8 @@ WATCH = """window.seen = new Set(); window.faults = []; window.most = { rows: 0,
 # Scrolls by less than a window's height, down (1) or up (-1), until it goes no further; waits at the end for what is being loaded.
 SCROLL = """(async (by) => {
   const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  const isOver = () => by < 0 ? scrollY <= 0 : root().querySelector("[part~=more]").hidden && scrollY + innerHeight >= document.documentElement.scrollHeight - 1;
+  const isAtEnd = () => scrollY + innerHeight >= document.documentElement.scrollHeight - 1;
+  const isOver = () => by < 0 ? scrollY <= 0 : root().querySelector("[part~=more]").hidden && isAtEnd();
   for (let still = 0; still < 5;) {
     scrollBy({ top: by * innerHeight, behavior: "instant" });
     await frame();

@@ -23,7 +23,8 @@ HOSTILE_TEXTS = [
     "<img src=x onerror='window.ran=1'>", "<script>window.ran=1</script>", "</a></div><campanile-inbox>", "&lt;b&gt; &amp;amp; {count}",
     "\u202edlrow olleh", "\u2067unclosed isolate \u202d", "👩‍👩‍👧‍👦🏴‍☠️ e\u0301\u0301\u0301\u0301\u0301\u0301\u0301", "עברית and English", "W" * 256]
 # A list that stays within its column, whatever is in it: each row's buttons stand where the first row's stand, and end where the list ends.
-UNBROKEN = """(() => { const list = root().querySelector("[part=list]").getBoundingClientRect(), at = (row, name) => row.querySelector(name).getBoundingClientRect();
+UNBROKEN = """(() => { const list = root().querySelector("[part=list]").getBoundingClientRect();
+  const at = (row, name) => row.querySelector(name).getBoundingClientRect();
   return rows().every((row) => ["mark", "delete"].every((name) => at(row, `[part~=${name}]`).x === at(rows()[0], `[part~=${name}]`).x)
     && at(row, "[part=content]").width <= list.width && row.getBoundingClientRect().width <= list.width + 0.5); })()"""
 

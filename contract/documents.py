@@ -30,6 +30,8 @@ HOLDERS = {
     ("docs/client.md", "swift"): "contract/check_swift.py",
     ("docs/realtime-pages.md", "js"): "browser/harness/documents.py",
     ("docs/realtime-pages.md", "html"): "browser/harness/documents.py",
+    ("docs/inbox-on-your-page.md", "js"): "browser/harness/documents.py",
+    ("docs/inbox-on-your-page.md", "html"): "browser/harness/documents.py",
     ("docs/moving-in.md", "sql"): "contract/moving_in.py",
     **{("docs/sending.md", language): "contract/producers.py" for language in ("python", "ruby", "js", "go")},
 }

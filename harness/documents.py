@@ -2,12 +2,14 @@
 import pathlib
 import re
 
-PAGES = pathlib.Path(__file__).resolve().parent.parent / "docs" / "realtime-pages.md"
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BADGE, INBOX = "docs/realtime-pages.md", "docs/inbox-on-your-page.md"
 
 
-def documented(language: str, after: str) -> str:
-    """The first block of code of a language behind a heading of docs/realtime-pages.md."""
-    found = re.search(rf"^## {after}$.*?^```{language}\n(.*?)^```$", PAGES.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+def documented(language: str, after: str, page: str = BADGE) -> str:
+    """The first block of code of a language behind a heading of a page."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    found = re.search(rf"^#+ {after}$.*?^```{language}\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
     if found is None:
-        raise LookupError(f"docs/realtime-pages.md shows no {language} under {after!r}")
+        raise LookupError(f"{page} shows no {language} under {after!r}")
     return found.group(1)

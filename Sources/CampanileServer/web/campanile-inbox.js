@@ -291,7 +291,7 @@ function makeInbox(host) {
 		if (!key) return (isLoaded = false);
 		lang = "en";
 		try {
-			[lang] = Intl.getCanonicalLocales(host.closest("[lang]")?.lang || navigator.lang);
+			[lang] = Intl.getCanonicalLocales(host.closest("[lang]")?.lang || navigator.language);
 		} catch {}
 		list.ariaLabel = text("list");
 		for (const node of [all, more, retry]) node.textContent = text(node.name);
