@@ -149,6 +149,30 @@ def test_the_examples_page_has_turbo_and_proposes_its_visits_to_an_app(world):
     assert page.evaluate("proposed") == ["/resources"] and page.evaluate("location.pathname") == "/"
 
 
+def test_the_examples_page_shows_the_inbox_at_its_address_and_at_no_other(world):
+    world.post(title="First", deep_link="/resources")
+    page = world.open(f"{world.plain}/notifications")
+    page.wait("document.querySelector('campanile-inbox input')?.checkVisibility()")
+    page.fill("campanile-inbox input", world.token)
+    page.press("Enter")
+    titles = "[...document.querySelector('campanile-inbox').shadowRoot.querySelectorAll('a')].map((node) => node.textContent).join()"
+    page.wait(f"{titles} === 'First'")
+    # A link in the element is one of Turbo's.
+    page.evaluate("window.isTheSame = true")
+    page.wait("document.querySelector('campanile-inbox').shadowRoot.querySelector('a').href")
+    page.evaluate("document.querySelector('campanile-inbox').shadowRoot.querySelector('a').click()")
+    page.wait("location.pathname === '/resources' && !document.querySelector('campanile-inbox')")
+    world.post(title="Second")
+    page.evaluate("void history.back()")
+    page.wait(f"{titles} === 'Second,First' && document.querySelectorAll('campanile-inbox').length === 1")
+    page.click("a[href='/resources']")
+    page.wait("location.pathname === '/resources' && !document.querySelector('campanile-inbox')")
+    page.click("a[href='/notifications']")
+    page.wait(f"{titles} === 'Second,First'")
+    assert page.evaluate("isTheSame"), "one document all the time"
+    assert world.as_user("GET", "/badge").json()["count"] == 1, "opened in a browser: read, and the badge not cleared"
+
+
 def test_a_visit_of_turbos_to_the_examples_page_needs_no_new_document(world):
     page = world.open(f"{world.plain}/")
     page.evaluate("window.isTheSame = true; document.querySelector('h1').append(' before')")

@@ -57,7 +57,7 @@ function makeInbox(host) {
 	root.append(make("div", "bar", {}, make("slot", "", { name: "title" }), all), list, state, more, live);
 	const sight = new IntersectionObserver(look, { rootMargin: "600px", scrollMargin: "600px" });
 
-	const text = (key) => host.getAttribute(`text-${key}`) ?? (shipped[lang.slice(0, 2)] ?? shipped.en).split("|")[keys.indexOf(key)];
+	const text = (key) => host.getAttribute(`text-${key}`) ?? (shipped[lang.split("-")[0]] ?? shipped.en).split("|")[keys.indexOf(key)];
 	const label = (node, key) => (node.ariaLabel = node.title = text(key));
 
 	function say(name = list.firstChild || cursor ? "" : "empty") {

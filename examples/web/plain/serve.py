@@ -38,7 +38,7 @@ def turbo():
 
 class Handler(http.server.BaseHTTPRequestHandler):
     campanile = os.environ.get("CAMPANILE_URL")
-    scripts = {"/native-app.js": lambda: HERE / "native-app.js", "/turbo.js": turbo}
+    scripts = {"/native-app.js": lambda: HERE / "native-app.js", "/inbox.js": lambda: HERE / "inbox.js", "/turbo.js": turbo}
 
     def campanile_address(self):
         host = re.fullmatch(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]+)?", self.headers.get("Host") or "")
