@@ -119,7 +119,7 @@ function makeInbox(host) {
 		for (const { target, isIntersecting } of seen) {
 			target.isSeen = isIntersecting;
 			// The keyboard would never come to the end.
-			if (isIntersecting && target === more && !list.querySelector(":focus-visible")) run(older);
+			if (isIntersecting && target === more && !root.querySelector(":focus-visible")) run(older);
 		}
 		for (const block of list.children) {
 			const { ids, isSeen, style } = block;
