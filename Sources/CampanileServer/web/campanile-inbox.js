@@ -74,7 +74,6 @@ function makeInbox(host) {
 		const { deep_link, created_at } = entries.get(id);
 		const title = make("a", "title", { dir: "auto", onclick: deep_link && (() => change(id, true).catch(() => {})) });
 		const time = make("time", "time", { dateTime: created_at, dir: "auto" });
-		const content = make("div", "content", {}, title, make("p", "body", { dir: "auto" }), time);
 		const mark = button("mark", () => change(id, !entries.get(id).read_at));
 		const remove = button("delete", async () => {
 			node.isMine = true;
@@ -83,12 +82,13 @@ function makeInbox(host) {
 		});
 		label(remove, "delete");
 		remove.textContent = "×";
-		const dot = make("div", "dot", { role: "img", ariaLabel: text("dot") });
-		const node = make("div", "", { role: "listitem", tabIndex: -1 }, dot, content, mark, remove);
+		const node = make("div", "", { role: "listitem", tabIndex: -1 },
+			make("div", "dot", { role: "img", ariaLabel: text("dot") }),
+			make("div", "content", {}, title, make("p", "body", { dir: "auto" }), time), mark, remove);
 		rows.set(id, node);
 		draw(id);
 		drawTime(time);
-		if (deep_link) import("./campanile-links.js").then(({ lead }) => lead(title, deep_link, stream, token));
+		if (!host.onentry?.(node, entries.get(id)) && deep_link) import("./campanile-links.js").then(({ lead }) => lead(title, deep_link, stream, token));
 		return node;
 	}
 
