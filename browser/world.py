@@ -15,6 +15,11 @@ USER, OPERATOR = "alice", "nora"
 # What a browser writes on its console when a server is away or refuses; it can't be kept from it.
 AWAY = ("ERR_CONNECTION", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_EMPTY_RESPONSE", "ERR_SOCKET")
 REFUSED = ("the server responded with a status of 4",)
+# What the console's tests ask its list.
+LIST = """window.root = () => document.querySelector("campanile-inbox").shadowRoot;
+window.rows = () => [...root().querySelectorAll("[part~=entry]")].filter((row) => row.checkVisibility());
+window.titles = () => rows().map((row) => row.querySelector("[part=title]").textContent);
+window.unread = () => rows().filter((row) => row.matches("[part~=unread]"));"""
 IPHONE, ANDROID = "a1b2c3d4" * 8, "alices-android-phone"
 
 
@@ -125,8 +130,13 @@ class World(Pages):
         page.go(f"{self.origin}/pages/inbox.html#{urlencode(given)}")
         return page
 
-    def console(self, width=1440, height=900, signed_in=True):
-        page = self.open(f"{self.server}/console", width=width, height=height)
+    def console(self, width=1440, height=900, signed_in=True, scripts=()):
+        """The console, and the scripts that run before its own."""
+        page = self.browser.page(width=width, height=height)
+        self.pages.append(page)
+        for script in (LIST, *scripts):
+            page.before_load(script)
+        page.go(f"{self.server}/console")
         if signed_in:
             page.fill("#token", self.token)
             page.fill("#key", self.key)
@@ -178,7 +188,8 @@ def check_requests(page, server, *secrets):
 def check_width(page, width, touched=None):
     """Nothing is wider than the page, and what these selectors find is large enough for a finger."""
     assert page.evaluate("document.documentElement.scrollWidth") <= width
-    small = page.evaluate(f"""[...document.querySelectorAll({json.dumps(touched)})]
+    small = page.evaluate(f"""[document, ...[...document.querySelectorAll("campanile-inbox")].map((node) => node.shadowRoot).filter(Boolean)]
+      .flatMap((root) => [...root.querySelectorAll({json.dumps(touched)})])
       .filter((node) => node.getClientRects().length && node.getBoundingClientRect().height < 40)
       .map((node) => node.outerHTML.slice(0, 80))""") if touched else []
     assert not small, f"too small for a finger: {small}"
@@ -189,4 +200,4 @@ def badge_is(text):
 
 
 def titled(title):
-    return f"[...document.querySelectorAll('.notification')].find((node) => node.querySelector('h3').textContent === {json.dumps(title)})"
+    return f"titles().includes({json.dumps(title)})"

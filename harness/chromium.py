@@ -28,6 +28,9 @@ WAIT_SECONDS = 20        # until a condition holds, unless the caller knows bett
 LOOK_MILLISECONDS = 25   # between two looks at a condition; a browser makes 1,000 of it in a hidden page
 MESSAGE_BYTES = 64 << 20  # screenshots are large
 
+# What has the focus, inside shadow roots too.
+FOCUSED = "(() => { let node = document.activeElement; while (node.shadowRoot?.activeElement) node = node.shadowRoot.activeElement; return node; })()"
+
 FLAGS = (
     "--headless=new", "--remote-debugging-port=0", "--no-first-run", "--no-default-browser-check", "--disable-gpu",
     "--disable-extensions", "--disable-component-update", "--disable-background-networking", "--disable-sync",
@@ -286,14 +289,15 @@ class Page:
     # --- the hands
 
     def click(self, selector: str) -> None:
-        """A real click into the middle of an element, which must be there and not covered."""
-        self.wait(f"document.querySelector({json.dumps(selector)}).checkVisibility()", what=f"{selector} to click on")
+        """A real click into the middle of an element, which must be there and not covered. `HOST >>> INNER` is inside a shadow root."""
+        node = "document" + ".shadowRoot".join(f".querySelector({json.dumps(one)})" for one in selector.split(" >>> "))
+        self.wait(f"{node}.checkVisibility()", what=f"{selector} to click on")
         place = self.evaluate(f"""(() => {{
-          const node = document.querySelector({json.dumps(selector)});
+          const node = {node};
           node.scrollIntoView({{ block: "center", inline: "center", behavior: "instant" }});
           const box = node.getBoundingClientRect();
           const x = box.x + box.width / 2, y = box.y + box.height / 2;
-          const top = document.elementFromPoint(x, y);
+          const top = node.getRootNode().elementFromPoint(x, y);
           return {{ x, y, hit: node.contains(top), top: top?.outerHTML.slice(0, 200) }};
         }})()""")
         if not place["hit"]:
@@ -314,15 +318,15 @@ class Page:
         self.call("Input.dispatchKeyEvent", type="keyUp", **common)
 
     def tab_to(self, selector: str, *, shift: bool = False, most: int = 80) -> None:
-        """Presses Tab until an element has the focus. What has it must be seen to have it."""
+        """Presses Tab until an element has the focus, also inside a shadow root. What has it must be seen to have it."""
         for _ in range(most):
             self.press("Tab", shift=shift)
-            if self.evaluate(f"document.activeElement.matches({json.dumps(selector)})"):
+            if self.evaluate(f"{FOCUSED}.matches({json.dumps(selector)})"):
                 break
         else:
             raise BrowserError(f"{most} times Tab don't reach {selector}")
-        seen = self.evaluate("""(() => { const node = document.activeElement;
-          return [node, node.nextElementSibling].some((one) => one && getComputedStyle(one).outlineStyle !== "none"); })()""")
+        seen = self.evaluate(f"""(() => {{ const node = {FOCUSED};
+          return [node, node.nextElementSibling].some((one) => one && getComputedStyle(one).outlineStyle !== "none"); }})()""")
         if not seen:
             raise BrowserError(f"{selector} has the focus and doesn't show it")
 
