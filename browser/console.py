@@ -4,6 +4,7 @@ import os
 
 import pytest
 
+from inbox import CALLS
 from world import (
     ANDROID,
     AWAY,
@@ -46,15 +47,15 @@ def test_the_console_shows_what_is_sent(world):
     page.wait(titled("Hello <b>Alice</b>"), what="the title as text")
     page.wait("document.querySelector('.phone-badge')?.textContent === '1'", what="the phone's badge")
     page.wait("document.querySelector('.phone-banner b').textContent === 'Hello <b>Alice</b>'")
-    assert page.evaluate("document.querySelector('.details').textContent").endswith("GREETING/greetings/1order 42")
+    assert page.evaluate("root().querySelector('[part=details]').textContent").endswith("GREETING/greetings/1order 42")
     page.wait("document.getElementById('sent').textContent.startsWith('Sent to alice')")
     page.click("#sent button")
     page.wait("document.getElementById('deliveries').open && document.querySelector('.state.accepted')", what="the delivery")
     page.press("Escape")
     page.wait("!document.getElementById('deliveries').open")
-    page.click(".notification .toggle")
+    page.click("campanile-inbox >>> [part~=mark]")
     page.wait(badge_is(""))
-    page.wait("!document.querySelector('.notification.unread')")
+    page.wait("unread().length === 0")
     page.wait("!document.querySelector('.phone-badge')", what="the phone's badge to leave")
 
 
@@ -62,13 +63,13 @@ def test_deliveries_are_followed_in_words_and_drawn_anew_only_when_there_is_news
     world.device(IPHONE, "ios")
     world.post()
     page = world.console()
-    page.wait("document.querySelectorAll('.notification').length === 1")
+    page.wait("rows().length === 1")
     page.evaluate("""(() => { const real = window.fetch; window.asked = [];
       window.fetch = (path, ...rest) => !path.endsWith("/deliveries") ? real(path, ...rest)
         : new Promise((resolve) => window.asked.push((delivery) => resolve(new Response(JSON.stringify({ reason: null, deliveries: [delivery] }))))); })()""")
     delivery = {"token": IPHONE, "platform": "ios", "provider": "apns", "environment": "production", "state": "owed", "reason": None,
                 "attempts": 0, "next_attempt_at": "2040-01-01T00:00:00.000Z", "answers": []}
-    page.evaluate("document.querySelector('.notification [aria-label=Deliveries]').click()")
+    page.evaluate("root().querySelector('[part~=deliveries]').click()")
     page.wait("window.asked.length === 1")
     page.evaluate(f"window.asked[0]({json.dumps(delivery)})")
     page.wait("document.getElementById('deliveries').open && document.querySelector('#deliveries .state.owed')")
@@ -88,15 +89,15 @@ def test_deliveries_are_followed_in_words_and_drawn_anew_only_when_there_is_news
 def test_what_others_do_appears_in_the_console(world):
     first, second = world.post(), world.post()
     page = world.console()
-    page.wait("document.querySelectorAll('.notification.unread').length === 2")
+    page.wait("unread().length === 2")
     world.as_user("PATCH", f"/notifications/{first['id']}", body={"read": True})
-    page.wait("document.querySelectorAll('.notification.unread').length === 1")
+    page.wait("unread().length === 1")
     world.as_user("DELETE", f"/notifications/{second['id']}", 204)
-    page.wait("document.querySelectorAll('.notification').length === 1")
+    page.wait("rows().length === 1")
     third = world.post()
-    page.wait(f"document.querySelector('.notification').dataset.id === {json.dumps(third['id'])}", what="the newest on top")
+    page.wait(f"rows()[0].dataset.id === {json.dumps(third['id'])}", what="the newest on top")
     world.as_user("POST", "/notifications/mark_all_read")
-    page.wait("!document.querySelector('.notification.unread')")
+    page.wait("unread().length === 0")
     page.wait("document.getElementById('summary').textContent === 'Everything is read'")
 
 
@@ -104,7 +105,7 @@ def test_what_others_do_appears_in_the_console(world):
 def test_the_console_survives_a_restart(world):
     world.post()
     page = world.console()
-    page.wait("document.querySelectorAll('.notification').length === 1")
+    page.wait("rows().length === 1")
     world.campanile.kill()
     page.wait("!document.getElementById('live').classList.contains('on')")
     world.campanile.command("notify", USER, "While it was down", "by the command")
@@ -112,28 +113,104 @@ def test_the_console_survives_a_restart(world):
     page.wait(titled("While it was down"), 60)
     page.wait(badge_is("2"))
     world.post()
-    page.wait("document.querySelectorAll('.notification').length === 3")
+    page.wait("rows().length === 3")
 
 
 def test_the_list_goes_on_to_its_end(world):
-    created = [world.post(push=False)["id"] for _ in range(45)]
+    created = [world.post(push=False)["id"] for _ in range(65)]
     page = world.console()
-    page.wait("document.querySelectorAll('.notification').length >= 20")
-    world.post(push=False, title="In between")
+    page.wait("rows().length >= 20")
+    created.append(world.post(push=False, title="In between")["id"])
     page.wait(titled("In between"))
-    while page.evaluate("!document.getElementById('older').hidden"):
-        before = page.evaluate("document.querySelectorAll('.notification').length")
-        page.evaluate("document.getElementById('older').scrollIntoView()")
-        page.wait(f"document.querySelectorAll('.notification').length > {before} || document.getElementById('older').hidden")
-    shown = page.evaluate("[...document.querySelectorAll('.notification')].map((node) => node.dataset.id)")
-    assert shown[1:] == created[::-1], "all of them, newest first, none twice"
+    newest_first, seen = created[::-1], set()
+    while True:
+        shown = page.evaluate("rows().map((row) => row.dataset.id)")
+        first = newest_first.index(shown[0])
+        assert shown == newest_first[first:first + len(shown)], "in their order, none twice"
+        seen.update(shown)
+        if shown[-1] == created[0]:
+            break
+        page.evaluate("window.lastShown = rows().at(-1); lastShown.scrollIntoView()")
+        page.wait("rows().at(-1) !== lastShown", what="the list to go on")
+    assert seen == set(created), "all of them"
     page.evaluate("scrollTo(0, 0)")
-    page.click("#mark-all")
-    page.wait("!document.querySelector('.notification.unread')")
-    page.click("input[name=status][value=unread]")
-    page.wait("document.getElementById('nothing').textContent === 'Everything is read.'")
+    page.click("campanile-inbox >>> [part~=all]")
+    page.wait("rows().length && unread().length === 0")
+
+
+def test_what_comes_while_an_older_page_is_loaded_counts(world):
+    oldest, second, *_ = [world.post(push=False)["id"] for _ in range(60)]
+    page = world.console()
+    page.wait("rows().length >= 20")
+    keep_answers(page, "String(path).includes('cursor=')")
+    page.evaluate("root().querySelector('[part~=more]').scrollIntoView()")
+    page.wait("performance.getEntriesByType('resource').some(({ name }) => name.includes('cursor='))", what="the answer, which is kept back")
+    world.as_user("PATCH", f"/notifications/{oldest}", body={"read": True})
+    world.as_user("DELETE", f"/notifications/{second}", 204)
+    page.wait("document.getElementById('summary').textContent.startsWith('58 unread')")
+    let_answers_go(page)
+    page.wait(f"rows().at(-1).dataset.id === '{oldest}'")
+    assert page.evaluate(f"rows().some((row) => row.dataset.id === '{second}') || unread().includes(rows().at(-1))") is False
+
+
+def test_the_filter_leaves_what_it_says(world):
+    old, new = world.post(title="Old"), world.post(title="New")
+    world.as_user("PATCH", f"/notifications/{old['id']}", body={"read": True})
+    page = world.console()
+    page.wait("titles().join() === 'New,Old'")
     page.click("input[name=status][value=read]")
-    page.wait("document.querySelectorAll('.notification').length >= 20")
+    page.wait("titles().join() === 'Old'")
+    page.click("input[name=status][value=unread]")
+    page.wait("titles().join() === 'New'")
+    # What is marked stays while it has the focus, so that the keyboard has its place.
+    page.tab_to("[part~=mark]")
+    page.press(" ")
+    page.wait("titles().join() === 'New' && unread().length === 0")
+    page.tab_to("#clear-badge", shift=True)
+    page.wait("rows().length === 0 && document.getElementById('nothing').checkVisibility()")
+    assert page.evaluate("document.getElementById('nothing').textContent") == "Everything is read."
+    world.post(title="Newer")
+    page.wait("titles().join() === 'Newer' && !document.getElementById('nothing').checkVisibility()")
+    # The next entry, which is hidden, can't take the focus of a deleted one.
+    page.tab_to("[part~=delete]")
+    page.press("Enter")
+    page.wait("rows().length === 0 && document.activeElement.id === 'inbox'")
+    world.as_user("PATCH", f"/notifications/{old['id']}", body={"read": False})
+    world.as_user("PATCH", f"/notifications/{new['id']}", body={"read": False})
+    page.click("input[name=status][value=read]")
+    page.wait("rows().length === 0 && document.getElementById('nothing').textContent === 'Nothing is read yet.'")
+
+
+def test_a_filter_that_finds_every_unread_entry_asks_for_no_more(world):
+    for _ in range(70):
+        world.post(push=False)
+    world.as_user("POST", "/notifications/mark_all_read")
+    page = world.console(scripts=[CALLS])
+    page.wait("rows().length >= 20")
+    page.click("input[name=status][value=unread]")
+    page.wait("document.getElementById('nothing').checkVisibility()")
+    world.post(title="Unread")
+    page.wait("titles().join() === 'Unread' && !document.getElementById('nothing').checkVisibility()")
+    assert page.evaluate("calls.filter((call) => call === 'GET /notifications').length") == 1
+    page.click("input[name=status][value=all]")
+    page.wait("rows().length >= 20")
+
+
+def test_the_console_has_one_stream_and_asks_for_the_list_once(world):
+    world.post(deep_link="/orders/1")
+    page = world.console(scripts=[CALLS])
+    page.wait("rows().length === 1")
+    world.post(title="Another")
+    page.wait(titled("Another") + " && " + badge_is("2"))
+    page.wait("document.getElementById('summary').textContent.startsWith('2 unread')")
+    shared = [one for one in page.evaluate("calls") if one not in ("GET /device_tokens", "GET /sandbox/pushes", "GET /badge")]
+    assert shared == ["POST /stream_tokens", "STREAM /notifications/stream", "GET /notifications"], shared
+    # A deep link's page is the app's, so that the title is no link here; and a look at an entry doesn't read it.
+    assert page.evaluate("[...root().querySelectorAll('a')].some((one) => one.href)") is False
+    page.evaluate("root().querySelectorAll('[part=title]')[1].click()")
+    world.post(title="Later")
+    page.wait(titled("Later"))
+    assert page.evaluate("unread().length") == 3
 
 
 def test_the_badge_can_be_cleared_and_everything_stays_unread(world):
@@ -141,12 +218,12 @@ def test_the_badge_can_be_cleared_and_everything_stays_unread(world):
     world.post()
     page = world.console()
     page.wait(badge_is("1"))
-    page.wait("document.querySelector('.phone-badge') && document.querySelector('.notification.unread')")
+    page.wait("document.querySelector('.phone-badge') && unread().length")
     page.click("#clear-badge")
     page.wait(badge_is(""))
     page.wait("document.getElementById('summary').textContent.startsWith('1 unread')")
     page.wait("!document.querySelector('.phone-badge')")
-    assert page.evaluate("document.querySelectorAll('.notification.unread').length") == 1
+    assert page.evaluate("unread().length") == 1
 
 
 def test_devices_come_and_go(world):
@@ -229,14 +306,19 @@ def test_everything_can_be_done_by_keyboard(world):
     page.wait("document.getElementById('deliveries').open && document.querySelector('.state')")
     page.press("Escape")
     page.wait("!document.getElementById('deliveries').open && document.activeElement.matches('#sent button')", what="the focus to come back")
-    page.tab_to(".notification .toggle", shift=True)
+    page.tab_to("[part~=mark]", shift=True)
     page.press(" ")
     page.wait(badge_is(""))
-    assert page.evaluate("document.activeElement.title") == "Mark unread", "the focus stays on the button"
-    page.tab_to(".notification [title=Delete]")
+    assert page.evaluate("root().activeElement.title") == "Mark as unread", "the focus stays on the button"
+    page.tab_to("[part~=deliveries]", most=1)
     page.press("Enter")
-    page.wait("document.querySelectorAll('.notification').length === 0 && document.activeElement.id === 'inbox'")
-    page.tab_to("input[name=status]")
+    page.wait("document.getElementById('deliveries').open")
+    page.press("Escape")
+    page.wait("!document.getElementById('deliveries').open && root().activeElement?.matches('[part~=deliveries]')", what="the focus to come back")
+    page.tab_to("[part~=delete]", most=1)
+    page.press("Enter")
+    page.wait("rows().length === 0 && root().activeElement?.matches('[part=list]')", what="the focus to stay in the list")
+    page.tab_to("input[name=status]", shift=True)
     page.press("ArrowRight")
     page.wait("document.querySelector('input[name=status]:checked').value === 'unread'")
     page.tab_to("#sign-out", shift=True)
@@ -247,20 +329,19 @@ def test_everything_can_be_done_by_keyboard(world):
 
 def test_the_focus_stays_in_the_list_when_the_stream_tells_before_the_answer_does(world):
     page = world.console()
-    # When the stream opens, the list is loaded anew, which takes the focus; what the stream tells is shown after that.
     older = world.post(title="Older")
     world.post(title="Newer")
     page.wait(titled("Newer"))
     # The answer to DELETE is kept back until the stream has told it.
     keep_answers(page, "method === 'DELETE'")
-    page.evaluate("document.querySelector('.notification [title=Delete]').focus()")
+    page.evaluate("root().querySelector('[part~=delete]').focus()")
     page.press("Enter")
-    page.wait("document.querySelectorAll('.notification').length === 1")
-    assert page.evaluate("document.activeElement.matches('.notification [title=Delete]')"), "on the next one's button"
+    page.wait("rows().length === 1")
+    assert page.evaluate("root().activeElement?.matches('[part~=delete]')"), "on the next one's button"
     let_answers_go(page)
     # What another takes away leaves nobody on a button that he did not choose.
     world.as_user("DELETE", f"/notifications/{older['id']}", 204)
-    page.wait("document.querySelectorAll('.notification').length === 0 && document.activeElement.id === 'inbox'")
+    page.wait("rows().length === 0 && root().activeElement?.matches('[part=list]')")
 
 
 def test_every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
@@ -268,9 +349,9 @@ def test_every_control_has_a_name_and_nothing_comes_from_elsewhere(world):
     world.post(category="A", deep_link="/a", data={"n": 1})
     page = world.console()
     page.wait("document.querySelector('.phone-badge')")
-    page.wait("document.querySelector('.notification')")
+    page.wait("rows().length")
     assert page.nameless() == [], page.nameless()
-    page.click(".notification [title=Deliveries]")
+    page.click("campanile-inbox >>> [part~=deliveries]")
     page.wait("document.getElementById('deliveries').open")
     assert page.nameless() == [], page.nameless()
     check_requests(page, world.server, world.token, world.key)
@@ -280,9 +361,9 @@ def test_it_fits_390_pixels(world):
     world.device(IPHONE, "ios")
     world.post(title="A" * 200, body="B" * 300, category="C" * 60, deep_link="/" + "d" * 200)
     page = world.console(width=390, height=844)
-    page.wait("document.querySelector('.notification') && document.querySelector('.phone')")
-    check_width(page, 390, touched="#inbox button, .sections a, #compose button, .switch")
-    page.click(".notification [title=Deliveries]")
+    page.wait("rows().length && document.querySelector('.phone')")
+    check_width(page, 390, touched="#inbox button, [part~=button], .sections a, #compose button, .switch")
+    page.click("campanile-inbox >>> [part~=deliveries]")
     page.wait("document.getElementById('deliveries').open")
     check_width(page, 390)
 

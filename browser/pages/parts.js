@@ -1,7 +1,6 @@
-// The console's inbox and phones without a server: a test answers their calls, when and in the order that it likes.
+// The console's phones without a server: a test answers their calls, when and in the order that it likes.
 
 import * as kit from "/assets/console-kit.js";
-import { makeInbox } from "/assets/console-inbox.js";
 import { makeDevices } from "/assets/console-devices.js";
 
 const asked = (window.asked = []);
@@ -13,10 +12,6 @@ window.answer = async (start, value) => {
   asked.splice(index, 1)[0].resolve(value);
   await new Promise((resolve) => setTimeout(resolve));
 };
-window.notification = (id, more = {}) => ({ id, title: id, created_at: "2026-11-01T00:00:00.000Z", read_at: null, data: {}, ...more });
-window.shown = () => [...document.querySelectorAll(".notification")].map((node) => node.dataset.id + (node.classList.contains("unread") ? "" : " read")).join();
-
-window.inbox = makeInbox(kit, { call });
 window.makePhones = () => makeDevices(kit, {
   call, produce: call, user: "alice", app: "shop", phone: ({ token }) => kit.element("li", {}, token), redraw: () => {},
 });

@@ -369,34 +369,6 @@ def test_a_connection_without_events_resumes_nothing(world):
     assert page.evaluate("told.filter(([name]) => name === 'open')") == [["open", False]], page.evaluate("told")
 
 
-def test_what_comes_while_an_older_page_is_loaded_counts(world):
-    page = world.open("parts.html")
-    page.evaluate("void inbox.load()")
-    page.evaluate("""answer("GET", { notifications: [notification("9"), notification("8")], next_cursor: "c",
-        badge: { version: 1, count: 0, unread_count: 2 } })""")
-    page.wait("asked.length === 1")   # the end of the list is in sight
-    page.evaluate("""inbox.hear("notification.updated", notification("5", { read_at: "now" })); inbox.hear("notification.deleted", { id: "4" });
-      inbox.hear("notification.updated", notification("9", { read_at: "now" }));""")
-    assert page.evaluate("shown()") == "9 read,8", "what is shown changes at once"
-    page.evaluate("""answer("GET", { notifications: ["5", "4", "3"].map((id) => notification(id)), next_cursor: null })""")
-    assert page.evaluate("shown()") == "9 read,8,5 read,3", page.evaluate("shown()")
-
-
-def test_an_answer_does_not_overwrite_what_the_stream_told_since(world):
-    page = world.open("parts.html")
-    page.evaluate("void inbox.load()")
-    page.evaluate("""answer("GET", { notifications: ["9", "8", "7"].map((id) => notification(id)), next_cursor: null,
-        badge: { version: 1, count: 0, unread_count: 2 } })""")
-    page.evaluate("document.querySelectorAll('.toggle').forEach((node) => node.click())")
-    page.wait("asked.length === 3")
-    # Read by this page, and made unread again by another; deleted by another; and one of which nothing was told.
-    page.evaluate("""inbox.hear("notification.updated", notification("9", { read_at: "now" })); inbox.hear("notification.updated", notification("9"));
-      inbox.hear("notification.deleted", { id: "8" });""")
-    for one in "987":
-        page.evaluate(f"""answer("PATCH /notifications/{one}", notification("{one}", {{ read_at: "now" }}))""")
-    assert page.evaluate("shown()") == "9,7 read", page.evaluate("shown()")
-
-
 def test_phones_move_under_steady_traffic(world):
     page = world.open("parts.html", """window.realTimeout = setTimeout; window.timers = []; window.now = 0;
       setTimeout = (work, ms = 0) => ms >= 100 ? timers.push({ at: now + ms, work }) : realTimeout(work, ms);

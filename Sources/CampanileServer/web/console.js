@@ -1,16 +1,15 @@
 // The console: signs a user in, and puts the parts together. The parts' addresses stand in the page.
+import { listen } from "./campanile-badge.js"; // by the address from which the list imports it: one copy
 
 const load = (name) => import(document.querySelector(`link[data-module="${name}"]`).href);
-const [{ listen }, { phone, redraw }, kit, { makeInbox }, { fate, makeSending, reasons }, { makeDevices }, { makeOperator }, { makePicture }] =
-  await Promise.all(["badge", "phones", "kit", "inbox", "sending", "devices", "operate", "pictures"].map(load));
+const [{ phone, redraw }, kit, { makeInbox }, { fate, makeSending, reasons }, { makeDevices }, { makeOperator }, { makePicture }] =
+  await Promise.all(["phones", "kit", "inbox", "sending", "devices", "operate", "pictures"].map(load));
 const { attempt, caller, complain, element, find, redrawTimes, showFieldErrors } = kit;
 
 // In this tab's sessionStorage: who is signed in, and why somebody no longer is.
 const place = "campanile-console";
 const farewell = "campanile-console-farewell";
-const streamed = [
-  "badge", "notification.created", "notification.updated", "notification.deleted", "notifications.read_all", "reset",
-];
+const streamed = ["badge", "notification.created", "notification.updated", "notification.deleted", "notifications.read_all", "reset"];
 
 /** What a user token says; it is the server that checks it. */
 function claimsOf(token) {
@@ -105,24 +104,22 @@ function begin(session) {
   const produce = key ? caller(key, complain) : null;
   const devices = makeDevices(kit, { call, produce, user, app, simulator, phone, redraw });
   const sending = makeSending(kit, { call: produce, user, onSent: () => devices.look() });
-  const inbox = makeInbox(kit, { call, onDeliveries: produce && sending.showDeliveries });
+  const inbox = makeInbox(kit, { call, token, onDeliveries: produce && sending.showDeliveries });
 
   const src = "/notifications/stream";
+  find("list").addEventListener("campanile:token", () => leave("The user token has expired or was refused."));
   document.querySelector(".bell").append(element("campanile-badge", { id: "badge", src, token, "document-title": true }));
   const live = find("live");
   listen(src, { token }, streamed, (name, data) => {
-    if (name === "wait" && data === 401) return leave("The user token has expired or was refused.");
     if (name === "open" || name === "wait") {
       live.textContent = name === "open" ? "live" : "connecting";
       live.classList.toggle("on", name === "open");
     }
-    // A connection that the browser resumed has missed nothing; any other may have.
-    if (name === "open" && !(data && inbox.isComplete())) attempt(null, inbox.load);
     if (!streamed.includes(name)) return;
     inbox.hear(name, data);
     devices.look();
   });
-  attempt(null, inbox.load);
+  load("list"); // joins the stream last, so that what arrives is known here when it draws it
   attempt(null, devices.load);
   setInterval(redrawTimes, 20_000);
 }
