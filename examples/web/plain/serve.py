@@ -19,21 +19,26 @@ KEPT = HERE.parents[2] / ".build" / "turbo-7.1.0.js"
 CAMPANILE = "http://localhost:3001"
 
 
-def turbo():
-    """The path of Turbo's file, which is fetched if it isn't there."""
-    if not KEPT.exists():
-        print(f"serve.py: fetching Turbo 7.1.0 with pip, in the wheel of {WHEEL.split()[0]}, and keeping it in {KEPT}", file=sys.stderr)
-        KEPT.parent.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=KEPT.parent) as folder:
-            wanted, fetched = pathlib.Path(folder, "wanted.txt"), pathlib.Path(folder, "turbo.js")
-            wanted.write_text(WHEEL)
+def out_of_wheel(wheel, member, kept):
+    """The path `kept` of a file in a wheel, which pip fetches if the file isn't there. `wheel` is a requirement with its hash."""
+    if not kept.exists():
+        print(f"serve.py: fetching the wheel of {wheel.split()[0]} with pip, and keeping {kept}", file=sys.stderr)
+        kept.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
+            wanted, fetched = pathlib.Path(folder, "wanted.txt"), pathlib.Path(folder, "fetched")
+            wanted.write_text(wheel)
             command = ["download", "--quiet", "--disable-pip-version-check", "--no-deps", "--require-hashes", "--dest", folder, "-r", str(wanted)]
             if subprocess.run([sys.executable, "-m", "pip", *command]).returncode:
-                sys.exit("serve.py: pip fetched no Turbo. Without pip in this Python: sudo apt-get install python3-pip, or a virtual environment.")
-            [wheel] = pathlib.Path(folder).glob("*.whl")
-            fetched.write_bytes(zipfile.ZipFile(wheel).read("turbo/static/turbo/js/turbo.min.js"))
-            fetched.replace(KEPT)
-    return KEPT
+                sys.exit(f"serve.py: pip fetched no {wheel.split()[0]}. Without pip in this Python: apt-get install python3-pip, or a virtual environment.")
+            [file] = pathlib.Path(folder).glob("*.whl")
+            fetched.write_bytes(zipfile.ZipFile(file).read(member))
+            fetched.replace(kept)
+    return kept
+
+
+def turbo():
+    """The path of Turbo's file."""
+    return out_of_wheel(WHEEL, "turbo/static/turbo/js/turbo.min.js", KEPT)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
