@@ -193,7 +193,7 @@ def main():
         patched = build.app("patched", "main", sources(folder / "patch", PATCH_CONTROLS, patched_example("main", folder)))
         scenes = [scene for scene in run_list(app) if options.k in scene]
         plays = [(scene, version) for scene in scenes for version in ONLY.get(scene, VERSIONS)]
-        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
             if options.all_old:
                 names = [control.name for control in CONTROLS]
                 return show(pool, [
