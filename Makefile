@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin check-stubs test-docs contract trust-short \
+.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin check-stubs test-docs contract contract-parts trust-short \
 	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults jitter \
 	restarts backups imports cluster retention metrics-cost fuzz generators clean
 
@@ -153,17 +153,23 @@ test-docs: setup-tests ## Run what README.md and docs/ show with the debug binar
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 
 contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
-	@echo "==> contract: schemathesis, 50 examples an operation; the simulator as aioapns and firebase-admin see it; the authorization matrix;"
-	@echo "    the statements of docs/moving-in.md against PostgreSQL, and what they export imported;"
-	@echo "    beside them nginx and Caddy in front of the server, with the files of packaging/, which wait most of the time"
+	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/, which wait most of the time; beside them the rest"
 	@$(PYTHON) -c "" # makes the environment, if it isn't there, before two want it
 	@$(PYTHON) -m pytest contract/proxies.py --binary "$(DEBUG)" > .build/proxies.log 2>&1 & proxies=$$!; status=0; \
 	trap 'kill $$proxies; exit 1' INT TERM; \
-	contract/schemathesis.sh --binary "$(DEBUG)" --examples 50 || status=1; \
-	for part in others_senders authorization_matrix moving_in; do \
-		$(PYTHON) -m pytest contract/$$part.py --binary "$(DEBUG)" || status=1; \
-	done; \
+	$(MAKE) --no-print-directory contract-parts || status=1; \
 	wait $$proxies || status=1; cat .build/proxies.log; exit $$status
+	@echo "==> contract: the systemd units; the rules of compose.yaml"
+	@python3 contract/unit.py --binary "$(DEBUG)"
+	@$(PYTHON) contract/stack.py
+
+contract-parts: ## What `make contract` does beside the proxies' waiting
+	@echo "==> contract: schemathesis, 50 examples an operation; the simulator as aioapns and firebase-admin see it; the authorization matrix;"
+	@echo "    the statements of docs/moving-in.md against PostgreSQL, and what they export imported"
+	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
+	@for part in others_senders authorization_matrix moving_in; do \
+		$(PYTHON) -m pytest contract/$$part.py --binary "$(DEBUG)" || exit 1; \
+	done
 	@echo "==> contract: /metrics as prometheus-client and Prometheus read it; the queries of the dashboard"
 	@$(PYTHON) -m pytest contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
@@ -174,9 +180,6 @@ contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to wha
 	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
 	@echo "==> contract: the shell of examples/ios, played; and what it once did, which must be found"
 	@python3 contract/ios_shell.py --swiftc "$(SWIFT)c"
-	@echo "==> contract: the systemd units; the rules of compose.yaml"
-	@python3 contract/unit.py --binary "$(DEBUG)"
-	@$(PYTHON) contract/stack.py
 
 trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, backups, imports and cluster, with the debug binary
 	@echo "==> trust: the model of the disk"
