@@ -49,6 +49,8 @@ let package = Package(
         .systemLibrary(name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
         // Nothing links libpq: it is opened when a PostgreSQL database is asked for. Its header is libpq-dev's.
         .target(name: "CPostgres"),
+        // The files that stand in the program: migrations, openapi.yaml, pages and their parts. Its #embed wants C23.
+        .target(name: "CEmbedded"),
         .target(name: "SystemSupport", swiftSettings: strict),
         .target(name: "HTTPEngine", dependencies: ["CMicroHTTPD", "SystemSupport"], swiftSettings: strict),
         .target(name: "SQLEngine", dependencies: ["CSQLite", "CPostgres", "SystemSupport"], swiftSettings: strict),
@@ -73,7 +75,7 @@ let package = Package(
         .target(
             name: "PushSimulator",
             dependencies: [
-                "CampanileCore",
+                "CampanileCore", "CEmbedded",
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
                 server("NIOCore", "swift-nio"),
@@ -86,15 +88,12 @@ let package = Package(
                 server("SwiftASN1", "swift-asn1"),
                 server("X509", "swift-certificates"),
             ],
-            resources: [
-                .embedInCode("page.html"), .embedInCode("page.css"), .embedInCode("page.js"), .embedInCode("phones.js"),
-                .embedInCode("phones.css"),
-            ],
+            exclude: ["page.html", "page.css", "page.js", "phones.js", "phones.css"],
             swiftSettings: strict),
         .target(
             name: "CampanileServer",
             dependencies: [
-                "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push",
+                "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push", "CEmbedded",
                 server("Yams", "Yams"),
                 server("Crypto", "swift-crypto"),
                 server("CryptoExtras", "swift-crypto"),
@@ -104,7 +103,7 @@ let package = Package(
                 server("NIOPosix", "swift-nio"),
                 server("NIOWebSocket", "swift-nio"),
             ],
-            resources: [.embedInCode("migrations"), .embedInCode("openapi.yaml"), .embedInCode("web")],
+            exclude: ["web"],
             swiftSettings: strict),
         .executableTarget(
             name: "campanile",
@@ -163,5 +162,6 @@ let package = Package(
                 server("NIOWebSocket", "swift-nio"),
             ], swiftSettings: strict),
     ],
-    swiftLanguageModes: [.v6]
+    swiftLanguageModes: [.v6],
+    cLanguageStandard: .gnu2x
 )

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches and compiles the packages that Package.swift names, without Campanile's own sources: for a layer of the image that
 # stays as long as Package.swift does. SwiftPM wants every target to have a source and every resource to be there, so they
-# are made, empty, and taken away again.
+# are made, empty, and taken away again. (What CEmbedded embeds is none: it is compiled with the sources.)
 set -euo pipefail
 test -e Package.swift
 test ! -e Sources || { echo "compile-packages: this is for a folder without Sources" >&2; exit 2; }
@@ -12,7 +12,7 @@ named() { tr -d '\n ' <Package.swift | grep -oiE "$1\"[A-Za-z._-]+\"" | cut -d '
 for target in $(named 'target\(name:'); do
     mkdir -p "Sources/$target" "Tests/$target"
     touch "Sources/$target/empty.swift" "Tests/$target/empty.swift"
-    for resource in $(named '(embedInCode|copy)\('); do touch "Sources/$target/$resource"; done
+    for resource in $(named 'copy\('); do touch "Sources/$target/$resource"; done
 done
 for library in $(named 'systemLibrary\(name:'); do
     mkdir -p "Sources/$library"

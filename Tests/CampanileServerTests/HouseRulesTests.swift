@@ -51,11 +51,11 @@ import Yams
         ]),
         "Sources/PushSimulator": foundation.union([
             "CampanileCore", "Crypto", "CryptoExtras", "NIOCore", "NIOPosix", "NIOHTTP1", "NIOTLS", "NIOHTTP2",
-            "NIOHPACK", "NIOSSL", "SwiftASN1", "X509",
+            "NIOHPACK", "NIOSSL", "SwiftASN1", "X509", "CEmbedded",
         ]),
         "Sources/CampanileServer": foundation.union([
             "HTTPEngine", "SQLEngine", "SystemSupport", "CampanileCore", "Push", "Yams", "Crypto", "CryptoExtras", "JWTKit",
-            "Logging", "NIOCore", "NIOPosix", "NIOWebSocket",
+            "Logging", "NIOCore", "NIOPosix", "NIOWebSocket", "CEmbedded",
         ]),
         "Sources/campanile": ["CampanileServer", "CampanileCore", "PushSimulator", "ArgumentParser", "Logging"],
     ]

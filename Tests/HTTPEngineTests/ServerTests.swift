@@ -134,22 +134,24 @@ struct ServerTests {
 
     @Test("Every kind of body arrives as it was given")
     func bodies() async throws {
+        let program: StaticString = "program"
         let outcome = try await withServer { request in
             var buffer = ByteBuffer(capacity: 8)
             for number in 0..<50_000 { buffer.append(number) }
             let bodies: [Response.Body] = [
                 .empty, .bytes(buffer.finish()), .text("täxt"), .array([0x61, 0]), .constant("literal"),
+                .program(ProgramBytes(UnsafeRawBufferPointer(start: program.utf8Start, count: program.utf8CodeUnitCount))),
             ]
             let index = Int(request.query("n") ?? "") ?? 0
             return .now(Response(status: 200, body: bodies[index]))
         } clients: { server in
             let client = try RawClient(port: server.port)
-            return (0..<5).map { number in
+            return (0..<6).map { number in
                 client.send("GET /?n=\(number) HTTP/1.1\r\nHost: a\r\n\r\n")
                 return client.answer()?.body
             }
         }
-        #expect(outcome.result == ["", (0..<50_000).map(String.init).joined(), "täxt", "a\0", "literal"])
+        #expect(outcome.result == ["", (0..<50_000).map(String.init).joined(), "täxt", "a\0", "literal", "program"])
     }
 
     @Test(

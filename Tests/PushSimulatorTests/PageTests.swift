@@ -1,4 +1,5 @@
 import CampanileCore
+import Foundation
 import PushSimulator
 import Testing
 
@@ -29,6 +30,22 @@ import Testing
                 !answer.body.contains("http://") && !answer.body.contains("https://")
                     && !answer.body.contains("@import"))
             #expect(!answer.body.contains("/* phones.js */"))
+        }
+    }
+
+    @Test("the page is the files of the repository, put into page.html")
+    func parts() async throws {
+        let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        func file(_ name: String) throws -> String {
+            try String(contentsOf: root.appending(path: "Sources/PushSimulator/\(name)"), encoding: .utf8)
+        }
+        var expected = try file("page.html")
+        for name in ["phones.css", "page.css", "phones.js", "page.js"] {
+            expected = expected.replacing("/* \(name) */", with: try file(name))
+        }
+        try await withPage { [expected] _, _, client in
+            let isSame = try await client.get("/").body == expected
+            #expect(isSame)
         }
     }
 

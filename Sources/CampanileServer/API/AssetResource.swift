@@ -1,3 +1,4 @@
+import CEmbedded
 import CampanileCore
 import Crypto
 import HTTPEngine
@@ -5,24 +6,34 @@ import HTTPEngine
 private let contentHashDigits = 12
 
 /// An entity tag: tells one version of a document from another (RFC 9110 section 8.8.3).
-func contentHash(_ content: [UInt8]) -> String {
-    String(Hex.encode(SHA256.hash(data: content)).prefix(contentHashDigits))
+func contentHash(_ content: UnsafeRawBufferPointer) -> String {
+    var hash = SHA256()
+    hash.update(bufferPointer: content)
+    return String(Hex.encode(hash.finalize()).prefix(contentHashDigits))
 }
 
-/// A file that pages load. Its name holds the hash of its content, so that a cache may keep it for good.
+extension ProgramBytes {
+    /// An embedded file, where it stands.
+    init(file name: String) {
+        let file = embedded(name)
+        self.init(UnsafeRawBufferPointer(start: file.text, count: file.count))
+    }
+}
+
+/// An embedded file that pages load. Its name holds the hash of its content, so that a cache may keep it for good.
 struct Asset: Sendable {
     /// As the sources call it: `campanile-badge.js`.
     let plainName: String
     /// `campanile-badge-0123456789ab.js`.
     let name: String
     let contentType: StaticString
-    let content: [UInt8]
+    let content: ProgramBytes
 
-    init(_ plainName: String, _ content: [UInt8]) {
+    init(_ plainName: String) {
         self.plainName = plainName
-        self.content = content
+        content = ProgramBytes(file: plainName)
         let parts = plainName.split(separator: ".")
-        name = "\(parts.dropLast().joined(separator: "."))-\(contentHash(content)).\(parts.last ?? "")"
+        name = "\(parts.dropLast().joined(separator: "."))-\(contentHash(content.bytes)).\(parts.last ?? "")"
         switch parts.last {
         case "js": contentType = "text/javascript; charset=utf-8"
         case "css": contentType = "text/css; charset=utf-8"
@@ -54,27 +65,27 @@ struct Assets: Sendable {
 
     /// The pieces for pages: every application may load them.
     private static let pieces = [
-        Asset("campanile-badge.js", PackageResources.campanile_badge_js),
-        Asset("campanile-inbox.js", PackageResources.campanile_inbox_js),
-        Asset("campanile-links.js", PackageResources.campanile_links_js),
-        Asset("badge_controller.js", PackageResources.badge_controller_js),
-        Asset("native.css", PackageResources.native_css),
+        Asset("campanile-badge.js"),
+        Asset("campanile-inbox.js"),
+        Asset("campanile-links.js"),
+        Asset("badge_controller.js"),
+        Asset("native.css"),
         // What /docs loads.
-        Asset("reference.css", PackageResources.reference_css),
-        Asset("campanile.svg", PackageResources.campanile_svg),
+        Asset("reference.css"),
+        Asset("campanile.svg"),
     ]
 
     private static let consoleFiles = [
-        Asset("console.css", PackageResources.console_css),
-        Asset("console.js", PackageResources.console_js),
-        Asset("console-devices.js", PackageResources.console_devices_js),
-        Asset("console-inbox.js", PackageResources.console_inbox_js),
-        Asset("console-kit.js", PackageResources.console_kit_js),
-        Asset("console-operate.js", PackageResources.console_operate_js),
-        Asset("console-pictures.js", PackageResources.console_pictures_js),
-        Asset("console-sending.js", PackageResources.console_sending_js),
-        Asset("phones.css", PackageResources.phones_css),
-        Asset("phones.js", PackageResources.phones_js),
+        Asset("console.css"),
+        Asset("console.js"),
+        Asset("console-devices.js"),
+        Asset("console-inbox.js"),
+        Asset("console-kit.js"),
+        Asset("console-operate.js"),
+        Asset("console-pictures.js"),
+        Asset("console-sending.js"),
+        Asset("phones.css"),
+        Asset("phones.js"),
     ]
 
     func asset(named name: String) -> Asset? { byName[name] }
@@ -83,8 +94,8 @@ struct Assets: Sendable {
     func present(_ name: String) -> Asset? { byPlainName[Asset.plainName(of: name)] }
 
     /// A page whose addresses of assets are those of the present versions.
-    func page(_ html: [UInt8]) -> String {
-        var page = String(decoding: html, as: UTF8.self)
+    func page(_ html: String) -> String {
+        var page = html
         for asset in byName.values {
             page = page.replacing("\"/assets/\(asset.plainName)\"", with: "\"/assets/\(asset.name)\"")
         }
@@ -103,7 +114,7 @@ struct AssetResource: Sendable {
     init(console: Bool, nativeRequests: NativeRequests) {
         assets = Assets(console: console)
         self.nativeRequests = nativeRequests
-        let page = assets.page(PackageResources.console_html)
+        let page = assets.page(String(cString: embedded("console.html").text))
         let native = page.replacing("<html lang=\"en\">", with: "<html lang=\"en\" class=\"native-app\">", maxReplacements: 1)
         self.console = console ? (page, native) : nil
     }
@@ -111,7 +122,7 @@ struct AssetResource: Sendable {
     func get(_ request: Request) throws -> Answer {
         guard let name = request.parameter(0) else { throw ClientError.notFound }
         if let asset = assets.asset(named: name) {
-            var response = Response(status: 200, contentType: asset.contentType, body: .array(asset.content))
+            var response = Response(status: 200, contentType: asset.contentType, body: .program(asset.content))
             response.add("Cache-Control", "public, max-age=31536000, immutable")
             response.add("X-Content-Type-Options", "nosniff")
             AssetResource.openToPages(&response)

@@ -25,7 +25,7 @@ struct PublicDocument: Sendable {
     init(_ body: [UInt8], contentType: StaticString) {
         self.body = body
         self.contentType = contentType
-        tag = "\"\(contentHash(body))\""
+        tag = "\"\(body.withUnsafeBytes(contentHash))\""
     }
 
     func response(to request: Request) -> Response {

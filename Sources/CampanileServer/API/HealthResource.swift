@@ -130,6 +130,6 @@ final class HealthResource: Sendable {
             Response(
                 status: 200,
                 headers: [.init("Content-Type", "application/yaml"), .init("Cache-Control", "public, max-age=300")],
-                body: .array(PackageResources.openapi_yaml)))
+                body: .program(ProgramBytes(file: "openapi.yaml"))))
     }
 }

@@ -1,3 +1,4 @@
+import CEmbedded
 import CampanileCore
 import HTTPEngine
 import Synchronization
@@ -35,7 +36,7 @@ final class ReferenceResource: Sendable {
 
     /// The page, whose addresses of assets are those of the present versions.
     static func html() throws -> [UInt8] {
-        let contract = ReferenceContract(try JSONValue(yaml: String(decoding: PackageResources.openapi_yaml, as: UTF8.self)))
-        return Array(Assets(console: false).page(Array(ReferencePage(contract).html.utf8)).utf8)
+        let contract = ReferenceContract(try JSONValue(yaml: String(cString: embedded("openapi.yaml").text)))
+        return Array(Assets(console: false).page(ReferencePage(contract).html).utf8)
     }
 }

@@ -65,6 +65,7 @@ extension Response.Body {
         case .text(let text): [UInt8](text.utf8)
         case .array(let array): array
         case .constant(let literal): [UInt8](UnsafeBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
+        case .program(let program): [UInt8](program.bytes)
         }
     }
 }

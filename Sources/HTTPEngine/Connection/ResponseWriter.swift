@@ -52,6 +52,9 @@ enum ResponseWriter {
         case .constant(let literal):
             return MHD_create_response_from_buffer(
                 literal.utf8CodeUnitCount, UnsafeMutableRawPointer(mutating: literal.utf8Start), .RESPMEM_PERSISTENT)
+        case .program(let program):
+            return MHD_create_response_from_buffer(
+                program.bytes.count, UnsafeMutableRawPointer(mutating: program.bytes.baseAddress), .RESPMEM_PERSISTENT)
         case .takeOver, .hangUp:
             // Neither comes here: see `Connection.answer`.
             return nil

@@ -10,6 +10,8 @@ package struct Response: Sendable {
         case array([UInt8])
         /// A literal, sent from the program's own memory.
         case constant(StaticString)
+        /// Sent from the program's own memory too.
+        case program(ProgramBytes)
         /// None: the application takes the connection over. See `init(takeOver:_:)`.
         case takeOver(@Sendable (TakenSocket) -> Void)
         /// None, nor a status line: see `Response.hangUp`.
@@ -86,6 +88,15 @@ package struct Response: Sendable {
     package static func options(allow: String) -> Response {
         Response(status: 204, headers: [Header("Allow", .text(allow))])
     }
+}
+
+/// Bytes in the program's own memory. They are there as long as the process.
+///
+/// Sendable, because nobody changes or frees them.
+package struct ProgramBytes: @unchecked Sendable {
+    package let bytes: UnsafeRawBufferPointer
+
+    package init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 }
 
 /// A handler's answer, or the work that produces it.

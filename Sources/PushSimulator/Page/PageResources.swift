@@ -1,4 +1,6 @@
-/// The page: one text, composed of its parts in Resources, that loads no other file.
+import CEmbedded
+
+/// The page: one text, composed of embedded files, that loads no other file.
 enum PageResources {
     /// Loads nothing from elsewhere, and calls only the simulator.
     static let policy =
@@ -6,12 +8,12 @@ enum PageResources {
         + " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
     static let page: [UInt8] = {
-        text(PackageResources.page_html)
-            .replacing("/* phones.css */", with: text(PackageResources.phones_css))
-            .replacing("/* page.css */", with: text(PackageResources.page_css))
-            .replacing("/* phones.js */", with: text(PackageResources.phones_js))
-            .replacing("/* page.js */", with: text(PackageResources.page_js))
+        text("page.html")
+            .replacing("/* phones.css */", with: text("phones.css"))
+            .replacing("/* page.css */", with: text("page.css"))
+            .replacing("/* phones.js */", with: text("phones.js"))
+            .replacing("/* page.js */", with: text("page.js"))
     }().utf8.map { $0 }
 
-    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
+    private static func text(_ name: String) -> String { String(cString: embedded(name).text) }
 }

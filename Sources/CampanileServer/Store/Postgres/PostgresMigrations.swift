@@ -4,11 +4,9 @@ import SQLEngine
 /// the two.
 enum PostgresMigrations {
     static let all: [Migration] = [
-        Migration(version: 1, name: "p0001_init", sql: text(PackageResources.p0001_init_sql)),
-        Migration(version: 2, name: "p0002_revocations", sql: text(PackageResources.p0002_revocations_sql)),
+        Migration(version: 1, name: "p0001_init"),
+        Migration(version: 2, name: "p0002_revocations"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }
-
-    private static func text(_ bytes: [UInt8]) -> String { String(decoding: bytes, as: UTF8.self) }
 }

@@ -1,0 +1,145 @@
+/* The files that stand in the program. They are compiled here and not as resources of the Swift targets (.embedInCode), because those
+   become literals of arrays, which took Swift a minute and a half.
+
+   A new file is an entry: ENTRY with its name, #embed with its place as seen from this folder, END. A test finds a file that has none
+   (AssetTests, HouseRulesTests). A changed file is compiled anew by the next build, an empty one is an error, and so is a missing one. */
+#include "CEmbedded.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENTRY(NAME) if (!strcmp (name, NAME)) { static const char text[] = {
+#define END , 0}; return (struct embedded_file) {text, sizeof text - 1}; }
+
+struct embedded_file
+embedded (const char *name)
+{
+  ENTRY ("m0001_init.sql")
+#embed "../../migrations/m0001_init.sql"
+  END
+  ENTRY ("m0002_delivery.sql")
+#embed "../../migrations/m0002_delivery.sql"
+  END
+  ENTRY ("m0003_busy_devices.sql")
+#embed "../../migrations/m0003_busy_devices.sql"
+  END
+  ENTRY ("m0004_realtime.sql")
+#embed "../../migrations/m0004_realtime.sql"
+  END
+  ENTRY ("m0005_cheap_checks.sql")
+#embed "../../migrations/m0005_cheap_checks.sql"
+  END
+  ENTRY ("m0006_unread_from.sql")
+#embed "../../migrations/m0006_unread_from.sql"
+  END
+  ENTRY ("m0007_withheld.sql")
+#embed "../../migrations/m0007_withheld.sql"
+  END
+  ENTRY ("m0008_key_kinds.sql")
+#embed "../../migrations/m0008_key_kinds.sql"
+  END
+  ENTRY ("m0009_traceparent.sql")
+#embed "../../migrations/m0009_traceparent.sql"
+  END
+  ENTRY ("m0010_restore.sql")
+#embed "../../migrations/m0010_restore.sql"
+  END
+  ENTRY ("m0011_seen.sql")
+#embed "../../migrations/m0011_seen.sql"
+  END
+  ENTRY ("m0012_in_parts.sql")
+#embed "../../migrations/m0012_in_parts.sql"
+  END
+  ENTRY ("m0013_import.sql")
+#embed "../../migrations/m0013_import.sql"
+  END
+  ENTRY ("m0014_unsuccessful.sql")
+#embed "../../migrations/m0014_unsuccessful.sql"
+  END
+  ENTRY ("m0015_retained.sql")
+#embed "../../migrations/m0015_retained.sql"
+  END
+  ENTRY ("m0016_left.sql")
+#embed "../../migrations/m0016_left.sql"
+  END
+
+  ENTRY ("p0001_init.sql")
+#embed "../../migrations/postgres/p0001_init.sql"
+  END
+  ENTRY ("p0002_revocations.sql")
+#embed "../../migrations/postgres/p0002_revocations.sql"
+  END
+
+  ENTRY ("openapi.yaml")
+#embed "../../openapi.yaml"
+  END
+
+  ENTRY ("badge_controller.js")
+#embed "../CampanileServer/web/badge_controller.js"
+  END
+  ENTRY ("campanile-badge.js")
+#embed "../CampanileServer/web/campanile-badge.js"
+  END
+  ENTRY ("campanile-inbox.js")
+#embed "../CampanileServer/web/campanile-inbox.js"
+  END
+  ENTRY ("campanile-links.js")
+#embed "../CampanileServer/web/campanile-links.js"
+  END
+  ENTRY ("campanile.svg")
+#embed "../CampanileServer/web/campanile.svg"
+  END
+  ENTRY ("console-devices.js")
+#embed "../CampanileServer/web/console-devices.js"
+  END
+  ENTRY ("console-inbox.js")
+#embed "../CampanileServer/web/console-inbox.js"
+  END
+  ENTRY ("console-kit.js")
+#embed "../CampanileServer/web/console-kit.js"
+  END
+  ENTRY ("console-operate.js")
+#embed "../CampanileServer/web/console-operate.js"
+  END
+  ENTRY ("console-pictures.js")
+#embed "../CampanileServer/web/console-pictures.js"
+  END
+  ENTRY ("console-sending.js")
+#embed "../CampanileServer/web/console-sending.js"
+  END
+  ENTRY ("console.css")
+#embed "../CampanileServer/web/console.css"
+  END
+  ENTRY ("console.html")
+#embed "../CampanileServer/web/console.html"
+  END
+  ENTRY ("console.js")
+#embed "../CampanileServer/web/console.js"
+  END
+  ENTRY ("native.css")
+#embed "../CampanileServer/web/native.css"
+  END
+  ENTRY ("reference.css")
+#embed "../CampanileServer/web/reference.css"
+  END
+
+  ENTRY ("page.css")
+#embed "../PushSimulator/page.css"
+  END
+  ENTRY ("page.html")
+#embed "../PushSimulator/page.html"
+  END
+  ENTRY ("page.js")
+#embed "../PushSimulator/page.js"
+  END
+  ENTRY ("phones.css")
+#embed "../PushSimulator/phones.css"
+  END
+  ENTRY ("phones.js")
+#embed "../PushSimulator/phones.js"
+  END
+
+  fprintf (stderr, "Sources/CEmbedded/files.c has no %s.\n", name);
+  abort ();
+}

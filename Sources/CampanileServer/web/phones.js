@@ -1,1 +1,0 @@
-../../PushSimulator/phones.js
