@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fetches and compiles the packages that Package.swift names, without Campanile's own sources: for a layer of the image that
 # stays as long as Package.swift does. SwiftPM wants every target to have a source and every resource to be there, so they
-# are made, empty, and taken away again. (What CEmbedded embeds is none: it is compiled with the sources.)
+# are made, empty, and taken away again. Of a file that a target excludes and that isn't there it only warns.
 set -euo pipefail
 test -e Package.swift
 test ! -e Sources || { echo "compile-packages: this is for a folder without Sources" >&2; exit 2; }
