@@ -1,5 +1,5 @@
 /* The files that stand in the program. They are compiled here and not as resources of the Swift targets (.embedInCode), because those
-   become literals of arrays, which took Swift a minute and a half.
+   become literals of arrays, at which Swift compiles for most of a minute.
 
    A new file is an entry: ENTRY with its name, #embed with its place as seen from this folder, END. A test finds a file that has none
    (AssetTests, HouseRulesTests). A changed file is compiled anew by the next build, an empty one is an error, and so is a missing one. */
