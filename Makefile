@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin check-stubs test-docs contract contract-parts trust-short \
-	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults jitter \
+	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults damage jitter \
 	restarts backups imports cluster retention metrics-cost fuzz generators clean
 
 help: ## Say what there is
@@ -181,7 +181,7 @@ contract-parts: ## What `make contract` does beside the proxies' waiting
 	@echo "==> contract: the shell of examples/ios, played; and what it once did, which must be found"
 	@python3 contract/ios_shell.py --swiftc "$(SWIFT)c"
 
-trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, backups, imports and cluster, with the debug binary
+trust-short: ## The short forms of crash, powerloss, faults, damage, jitter, restarts, backups, imports and cluster, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
 	@echo "==> trust: what a fault of the cluster explains"
@@ -192,6 +192,8 @@ trust-short: ## The short forms of crash, powerloss, faults, jitter, restarts, b
 	@python3 trust/powerloss.py --short --binary "$(DEBUG)"
 	@echo "==> trust: full disk, failing disk, locked database"
 	@python3 trust/faults.py --short --binary "$(DEBUG)"
+	@echo "==> trust: pages of the database destroyed, 6 of them"
+	@python3 trust/damage.py --short --binary "$(DEBUG)"
 	@echo "==> trust: the record that the judge of pushes is given"
 	@python3 trust/test_push_record.py --binary "$(DEBUG)"
 	@echo "==> trust: pushes under faults, kill -9 and at once, in short"
@@ -282,6 +284,10 @@ faults: build ## Full disk, failing disk, locked database; every fault of Apple 
 	@python3 trust/faults.py --binary "$(RELEASE)"
 	@echo "==> faults: pushes under faults, kill -9 and at once"
 	@python3 trust/pushes.py --binary "$(RELEASE)" --results .build/pushes.md
+
+damage: build ## Every page of a small database destroyed, under a server and before a start: nothing ends; 20 minutes
+	@echo "==> damage: each page, whole and each half, by zeros and noise"
+	@python3 trust/damage.py --binary "$(RELEASE)"
 
 jitter: build ## 500 clients whose connections are cut: every notification seen, once, in order; with kill -9; on the cable
 	@echo "==> jitter: connections that are cut every 15 s, a server that is killed"

@@ -44,13 +44,16 @@ package final class App: Sendable {
             delayDivisor: delayDivisor, countsRequests: countsRequests, checksLeases: checksLeases,
             provider: provider)
         let (lock, database, backupPath) = try startup.open()
-        let state = try await startup.prepare(database)
+        var node: UUIDv7?
         do {
+            let state = try await startup.prepare(database)
+            node = state.node
             parts = try await startup.wire(database, state)
             serving = try startup.start(parts)
         } catch {
-            await startup.forget(state.node, database)
-            throw error
+            await startup.forget(node, database)
+            guard let damage = error as? SQLError, damage.isDamage else { throw error }
+            throw Store.explained(damage, DatabaseAddress.describe(configuration.database))
         }
         self.configuration = configuration
         self.backupPath = backupPath
@@ -160,6 +163,8 @@ package final class App: Sendable {
             }
         } catch let error as SQLError where error.code == .displaced {
             // The log has it already.
+        } catch let error as SQLError where error.isDamage {
+            logger.error("The last checkpoint failed. \(SQLError.damageRemedy)", metadata: ["error": "\(error)"])
         } catch {
             logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])
         }

@@ -2,6 +2,7 @@ package import CampanileCore
 import Foundation
 package import Logging
 import Push
+import SQLEngine
 
 /// `campanile doctor`: looks at all that pushes depend on, and at the age of the newest backup, and says in sentences what is
 /// wrong. It sends nothing to any device and changes nothing but the schema of an older database.
@@ -36,7 +37,9 @@ package struct Doctor: Sendable {
             defer { database.close() }
             findings += try await examine(database)
         } catch {
-            findings.append(Finding(subject: "database", isGood: false, sentence: "\(error)"))
+            let told: any Error =
+                (error as? SQLError).map { Store.explained($0, DatabaseAddress.describe(configuration.database)) } ?? error
+            findings.append(Finding(subject: "database", isGood: false, sentence: "\(told)"))
             if !isFile, configuration.lacksSecret {
                 findings.append(Finding(subject: "user tokens", isGood: false, sentence: Configuration.secretRefusal))
             }
@@ -48,11 +51,15 @@ package struct Doctor: Sendable {
         let audit = try BadgeAudit(database)
         var findings = [
             Finding(
-                subject: "database", isGood: audit.differences.isEmpty,
-                sentence: audit.differences.isEmpty
+                subject: "database", isGood: audit.isGood,
+                sentence: audit.isGood
                     ? "\(DatabaseAddress.describe(configuration.database)) can be used, and every badge equals its recount: \(audit.summary)"
                     : "Not every badge equals its recount: \(audit.summary) See `campanile badge audit`.")
         ]
+        for inbox in audit.unreadable {
+            findings.append(
+                Finding(subject: "database", isGood: false, sentence: "\(inbox.inbox) can't be read: \(inbox.reason)."))
+        }
         for (lane, condition) in try database.read({ try $0.laneConditions.all() }) {
             findings.append(
                 Finding(

@@ -166,7 +166,7 @@ package struct OperatorCommands: Sendable {
     }
 
     package func auditBadges(progress: (Int, Int) throws -> Void) throws -> BadgeAudit {
-        try BadgeAudit(database, progress: progress)
+        try Store.explaining(path) { try BadgeAudit(database, progress: progress) }
     }
 }
 

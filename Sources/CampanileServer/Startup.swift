@@ -165,6 +165,7 @@ struct Startup: Sendable {
     /// Tells the parts, and the log, what happens to the database.
     private func follow(_ parts: Parts) {
         let (badgeCache, realtime, path) = (parts.badgeCache, parts.realtime, configuration.database)
+        parts.database.damage.onFinding { [logger] in Startup.tell($0, in: $1, DatabaseAddress.describe(path), logger) }
         // A node's changes are followed when it begins to serve.
         guard !parts.database.isShared else { return }
         parts.database.onCommit { inboxes in
@@ -180,6 +181,12 @@ struct Startup: Sendable {
             realtime.noticedRevocations()
             realtime.noticedForeignChange()
         }
+    }
+
+    private static func tell(_ damage: SQLError, in place: String?, _ database: String, _ logger: Logger) {
+        var metadata: Logger.Metadata = ["database": "\(database)", "found": "\(damage)"]
+        if let place { metadata["inbox"] = "\(place)" }
+        logger.error("\(SQLError.damageRemedy)", metadata: metadata)
     }
 
     private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {

@@ -31,6 +31,8 @@ package final class Connection {
     private(set) var isInTransaction = false
     /// Why SQLite rolled the transaction back by itself (disk full, I/O error, no memory); nil if it didn't.
     private(set) var rollbackCause: SQLError?
+    /// What a row of the present statement holds that can't be; nil mostly.
+    var damage: SQLError?
     /// While true, the authorizer allows statements that begin or end transactions and attach files.
     private var allowsControl = false
     /// Pages in the write-ahead log after this connection's last commit that wrote any; nil once read.

@@ -2,15 +2,19 @@ public import CSQLite
 
 /// The present row of a statement. Can't be copied or kept: it is valid only inside the closure that gets it.
 ///
-/// Columns count from 0. A column read as a type that can't be NULL must not be NULL: that is a mistake in the query
-/// and ends the program. All other conversions are SQLite's.
+/// Columns count from 0. A column read as a type that can't be NULL must not be NULL. In a query that is right, only a damaged
+/// database has such a value: the row gives 0 or nothing in its place, and the call that gave the row throws `corrupt` once its
+/// closure has returned. A column that isn't there ends the program. All other conversions are SQLite's.
 @usableFromInline
 package struct Row: ~Copyable {
     @usableFromInline let statement: OpaquePointer
+    /// The connection outlives the row, which its closure can't keep.
+    @usableFromInline unowned(unsafe) let connection: Connection
 
     @usableFromInline
-    init(statement: OpaquePointer) {
+    init(statement: OpaquePointer, of connection: Connection) {
         self.statement = statement
+        self.connection = connection
     }
 
     @inlinable
@@ -28,7 +32,8 @@ package struct Row: ~Copyable {
 
     @inlinable
     package func intOrNil(_ column: Int32) -> Int64? {
-        isNull(column) ? nil : sqlite3_column_int64(statement, column)
+        let value = sqlite3_column_int64(statement, column)
+        return value == 0 && isNull(column) ? nil : value
     }
 
     /// True for every number but 0.
@@ -45,7 +50,7 @@ package struct Row: ~Copyable {
 
     @inlinable
     package func textOrNil(_ column: Int32) -> String? {
-        isNull(column) ? nil : text(column)
+        bytesOrNil(column).map { String(decoding: $0, as: UTF8.self) }
     }
 
     /// The bytes of a text (UTF-8) or blob where SQLite keeps them: valid until the closure returns.
@@ -74,11 +79,21 @@ package struct Row: ~Copyable {
         [UInt8](bytes(column))
     }
 
+    /// Notes that the database is damaged, because the column holds what its schema or its writers never let in: the call that
+    /// gave the row throws that, whatever its closure makes of the row.
+    /// - Parameter finding: continues "column 3". Without the value, which may be anybody's.
+    @usableFromInline
+    package func damaged(_ column: Int32, _ finding: String) {
+        connection.noteDamage(of: statement, "column \(column) \(finding)")
+    }
+
     @usableFromInline
     @inline(never)
     func requireNotNull(_ column: Int32) {
-        guard isNull(column) else { return }
-        let sql = sqlite3_sql(statement).map { String(cString: $0) } ?? ""
-        misuse("column \(column) is NULL or doesn't exist, and was read as if it couldn't be, in: \(sql)")
+        guard column < sqlite3_data_count(statement) else {
+            let sql = sqlite3_sql(statement).map { String(cString: $0) } ?? ""
+            misuse("column \(column) doesn't exist in: \(sql)")
+        }
+        if isNull(column) { damaged(column, "is NULL") }
     }
 }

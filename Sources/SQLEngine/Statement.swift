@@ -27,14 +27,15 @@ extension Connection {
         _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
     ) throws -> T? {
         let statement = try prepared(sql)
-        defer { release(statement) }
-        try bind(repeat each values, to: statement)
-        guard try step(statement) else { return nil }
-        let result = try map(Row(statement: statement))
-        if sqlite3_stmt_readonly(statement) == 0 {
-            while try step(statement) {}
+        return try ended(statement) {
+            try bind(repeat each values, to: statement)
+            guard try step(statement) else { return nil }
+            let result = try map(Row(statement: statement, of: self))
+            if sqlite3_stmt_readonly(statement) == 0 {
+                while try step(statement) {}
+            }
+            return result
         }
-        return result
     }
 
     /// Gives each row to `body`, in order.
@@ -43,10 +44,11 @@ extension Connection {
         _ sql: StaticString, _ values: repeat each B, body: (borrowing Row) throws -> Void
     ) throws {
         let statement = try prepared(sql)
-        defer { release(statement) }
-        try bind(repeat each values, to: statement)
-        while try step(statement) {
-            try body(Row(statement: statement))
+        try ended(statement) {
+            try bind(repeat each values, to: statement)
+            while try step(statement) {
+                try body(Row(statement: statement, of: self))
+            }
         }
     }
 
@@ -56,13 +58,14 @@ extension Connection {
         _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
     ) throws -> [T] {
         let statement = try prepared(sql)
-        defer { release(statement) }
-        try bind(repeat each values, to: statement)
-        var result: [T] = []
-        while try step(statement) {
-            result.append(try map(Row(statement: statement)))
+        return try ended(statement) {
+            try bind(repeat each values, to: statement)
+            var result: [T] = []
+            while try step(statement) {
+                result.append(try map(Row(statement: statement, of: self)))
+            }
+            return result
         }
-        return result
     }
 
     /// Runs several statements that take no arguments, and ignores their rows: for schemas and pragmas.
@@ -112,6 +115,49 @@ extension Connection {
         let statement = try prepare(sql, SQLITE_PREPARE_PERSISTENT)
         controls.insert(statement, at: address)
         return statement
+    }
+
+    /// Runs what reads the rows of a statement, and releases it.
+    /// - Throws: the body's error; that the database is damaged, if a row noted it, whatever else the body threw.
+    @inlinable
+    func ended<T>(_ statement: OpaquePointer, _ body: () throws -> T) throws -> T {
+        let result: T
+        do {
+            result = try body()
+        } catch {
+            throw failed(statement, error)
+        }
+        try finish(statement)
+        return result
+    }
+
+    @usableFromInline
+    func finish(_ statement: OpaquePointer) throws {
+        release(statement)
+        if damage != nil { try throwDamage() }
+    }
+
+    @usableFromInline
+    @inline(never)
+    func failed(_ statement: OpaquePointer, _ error: any Error) -> any Error {
+        release(statement)
+        defer { damage = nil }
+        return damage ?? error
+    }
+
+    @inline(never)
+    private func throwDamage() throws {
+        defer { damage = nil }
+        if let damage { throw damage }
+    }
+
+    /// Keeps the first finding: what follows may come of it.
+    @usableFromInline
+    @inline(never)
+    func noteDamage(of statement: OpaquePointer, _ finding: String) {
+        guard damage == nil else { return }
+        let sql = sqlite3_sql(statement).map { String(cString: $0.afterSpace) }
+        damage = SQLError(code: .corrupt, message: finding, sql: sql)
     }
 
     @usableFromInline

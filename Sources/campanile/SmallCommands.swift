@@ -266,8 +266,9 @@ struct BadgeCommand: AsyncParsableCommand {
                         + " counted \(difference.counted.unread) (\(difference.counted.sinceCleared)),"
                         + " overlooked \(difference.overlooked)")
             }
+            for inbox in audit.unreadable { print("\(inbox.inbox)\tcan't be read: \(inbox.reason)") }
             say(audit.summary)
-            if !audit.differences.isEmpty { throw ExitCode(1) }
+            if !audit.isGood { throw ExitCode(1) }
         }
     }
 }

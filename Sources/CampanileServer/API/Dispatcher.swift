@@ -88,6 +88,8 @@ package struct Dispatcher: Sendable {
             return problem.response(requestID: request.id)
         case let error as SQLError where error.isUnavailable || error.code == .closed:
             return unavailable(error, "Nothing was changed; try again.", request)
+        // The log has it already, once.
+        case let error as SQLError where error.isDamage: return ClientError(.internalError).response(requestID: request.id)
         default:
             logger.error("A request failed.", metadata: ["request": "\(request.id)", "error": "\(error)"])
             return ClientError(.internalError).response(requestID: request.id)

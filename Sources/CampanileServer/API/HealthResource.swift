@@ -3,6 +3,7 @@ import HTTPEngine
 import Logging
 import SQLEngine
 import Synchronization
+import SystemSupport
 
 /// `/healthz`: the process answers. `/readyz`: it can do its work, or says why not. `/openapi.yaml`: the contract.
 final class HealthResource: Sendable {
@@ -24,8 +25,10 @@ final class HealthResource: Sendable {
     private let logger: Logger
     private let isDraining = Atomic<Bool>(false)
     private let proof = Mutex<Proof?>(nil)
-    /// The last reasons that were logged.
-    private let told = Mutex<String?>(nil)
+    /// When to look whether a damaged database is sound again; nil: it isn't damaged.
+    private let nextCheck = Mutex<Timestamp?>(nil)
+    /// The reasons that were logged since it was ready last, each once.
+    private let told = Mutex<Set<String>>([])
 
     init(
         database: Store, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
@@ -56,9 +59,9 @@ final class HealthResource: Sendable {
     func readiness(_ insight: Insight) async -> Response {
         var reasons: [String] = []
         if isDraining.load(ordering: .relaxed) { reasons.append("The server is stopping.") }
-        let problem = await writeProblem()
-        tellLog(problem)
-        if let problem { reasons.append(problem) }
+        let problems = [damageProblem(), await writeProblem()].compactMap(\.self)
+        tellLog(problems)
+        reasons += problems
         let isReady = reasons.isEmpty
         var members: [JSONValue.Member] = [
             .init("status", isReady ? "ready" : "unready"), .init("reason_count", .integer(Int64(reasons.count))),
@@ -75,17 +78,41 @@ final class HealthResource: Sendable {
         return response
     }
 
-    /// The reason isn't in the answer for everybody, so it is in the log, once.
-    private func tellLog(_ problem: String?) {
-        let before = told.withLock { told in
-            defer { told = problem }
-            return told
+    /// The reasons aren't in the answer for everybody, so they are in the log, once; where one follows another, only so many.
+    private func tellLog(_ problems: [String]) {
+        let (new, isReadyAgain) = told.withLock { told in
+            defer { told = problems.isEmpty ? [] : told.union(problems.prefix(max(0, Limits.toldReasons - told.count))) }
+            return (
+                told.count < Limits.toldReasons ? problems.filter { !told.contains($0) } : [], problems.isEmpty && !told.isEmpty
+            )
         }
-        guard before != problem else { return }
-        if let problem {
-            logger.warning("The server isn't ready.", metadata: ["reason": "\(problem)"])
-        } else {
-            logger.notice("The server is ready again.")
+        for problem in new { logger.warning("The server isn't ready.", metadata: ["reason": "\(problem)"]) }
+        if isReadyAgain { logger.notice("The server is ready again.") }
+    }
+
+    /// What some call has found damaged. That others can still be answered proves nothing, so it lasts until the file is sound
+    /// when all of it is read, which is tried now and then, or until a restart.
+    private func damageProblem() -> String? {
+        guard let damage = database.damage.first else { return nil }
+        let now = world.now()
+        let isDue = nextCheck.withLock { next in
+            let isDue = next.map { $0 <= now } ?? false
+            if isDue || next == nil { next = Timestamp(milliseconds: now.milliseconds + Limits.damageCheckMilliseconds) }
+            return isDue
+        }
+        if isDue { Task { [self] in await checkDamage() } }
+        return "\(SQLError.damageRemedy) Found: \(damage.message)."
+    }
+
+    private func checkDamage() async {
+        let findings = database.damage.findings
+        do {
+            try await SystemThread.run(name: "check") { [database] in try database.requireSound() }
+            guard database.damage.forget(upTo: findings) else { return }
+            nextCheck.withLock { $0 = nil }
+            logger.notice("A check of the whole database found nothing damaged.")
+        } catch {
+            logger.debug("The database isn't sound.", metadata: ["error": "\(error)"])
         }
     }
 

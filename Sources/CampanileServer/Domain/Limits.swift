@@ -225,6 +225,10 @@ package enum Limits {
     /// The room on the disk that readiness requires: a create for one user usually changes 8 to 13 pages, of 8 KiB
     /// each.
     static let readinessRoomBytes = 128 * 1_024
+    /// Time between two looks whether a damaged database is sound: each reads all of it.
+    static let damageCheckMilliseconds: Int64 = 600_000
+    /// Reasons of unreadiness that the log has, until the server is ready again.
+    static let toldReasons = 16
 
     // The database's memory and log
     static let readerCacheKibibytes: Int32 = 32 * 1_024

@@ -1,4 +1,5 @@
 import CampanileCore
+import SQLEngine
 
 /// Proves that the counts kept beside the inboxes are the counts of their notifications.
 package struct BadgeAudit: Sendable {
@@ -23,11 +24,24 @@ package struct BadgeAudit: Sendable {
         }
     }
 
+    /// An inbox that can't be recounted, because the database is damaged there.
+    package struct Unreadable: Sendable {
+        /// Its user and app, or the inbox's number where they can't be read.
+        package let inbox: String
+        package let reason: String
+    }
+
     package let inboxes: Int
     package let differences: [Difference]
+    package let unreadable: [Unreadable]
+
+    package var isGood: Bool { differences.isEmpty && unreadable.isEmpty }
 
     /// The outcome, for the command line.
-    package var summary: String { "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong." }
+    package var summary: String {
+        let wrong = "\(inboxes) \(inboxes == 1 ? "inbox" : "inboxes"), \(differences.count) wrong."
+        return unreadable.isEmpty ? wrong : "\(wrong) \(unreadable.count) can't be read. \(SQLError.damageRemedy)"
+    }
 
     /// Recounts everything: each inbox in one view of the database, and only so many in the same one, because what a view sees can't be
     /// cleaned up while it lasts.
@@ -36,6 +50,7 @@ package struct BadgeAudit: Sendable {
         let all = Int(try database.survey { try $0.inboxes.sums().count })
         var inboxes = 0
         var differences: [Difference] = []
+        var unreadable: [Unreadable] = []
         var last: InboxID? = InboxID(0)
         while let before = last {
             last = try database.survey { reading in
@@ -44,12 +59,23 @@ package struct BadgeAudit: Sendable {
                     // Others may be made meanwhile.
                     try progress(inboxes, max(inboxes, all))
                     inboxes += 1
-                    if let difference = try Difference(of: id, in: reading) { differences.append(difference) }
+                    do {
+                        if let difference = try Difference(of: id, in: reading) { differences.append(difference) }
+                    } catch let error as SQLError where error.isDamage {
+                        unreadable.append(Unreadable(inbox: BadgeAudit.name(of: id, in: reading), reason: error.message))
+                    }
                 }
                 return ids.count < Limits.auditedInboxes ? nil : ids.last
             }
         }
         self.inboxes = inboxes
         self.differences = differences
+        self.unreadable = unreadable
+    }
+
+    /// How an inbox is named where it may be unreadable.
+    static func name(of id: InboxID, in reading: any StoreReading) -> String {
+        guard let owner = try? reading.inboxes.owner(id) else { return "inbox \(id.rawValue)" }
+        return "the inbox of \(owner.userID) in \(owner.app)"
     }
 }

@@ -1,5 +1,6 @@
 import CampanileCore
 import Logging
+import SQLEngine
 import Synchronization
 import SystemSupport
 
@@ -38,12 +39,22 @@ final class BadgeDrift: Sendable {
         let before = last.withLock { $0 }
         let (ids, wrong) = try database.survey { reading in
             let ids = try reading.inboxes.ids(after: before, limit: limit)
-            return (ids, try ids.count { try BadgeAudit.Difference(of: $0, in: reading) != nil })
+            return (ids, try ids.count { try isWrong($0, in: reading) })
         }
         last.withLock { $0 = ids.count < limit ? InboxID(0) : ids.last ?? InboxID(0) }
         recounted.add(ids.count, ordering: .relaxed)
         guard wrong > 0 else { return }
         found.add(wrong, ordering: .relaxed)
         logger.error("Badges differ from their recount: see `campanile badge audit`.", metadata: ["inboxes": "\(wrong)"])
+    }
+
+    /// One that can't be read keeps the others from nothing: the store tells what was found.
+    private func isWrong(_ id: InboxID, in reading: any StoreReading) throws -> Bool {
+        do {
+            return try BadgeAudit.Difference(of: id, in: reading) != nil
+        } catch let error as SQLError where error.isDamage {
+            database.damage.note(error, in: BadgeAudit.name(of: id, in: reading))
+            return false
+        }
     }
 }

@@ -211,6 +211,9 @@ struct Inboxes: Sendable {
         let (count, through) =
             state.unreadCount == 0
             ? (0, upTo) : try transaction.notifications.markRead(range, at: readAt, inbox: inbox)
+        guard range.contains(through) else {
+            throw SQLError(code: .corrupt, message: "the notifications of inbox \(inbox.rawValue) aren't in order")
+        }
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
         // The acting device gets the number in the answer, after the last part.

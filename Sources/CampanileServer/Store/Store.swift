@@ -12,6 +12,7 @@ package final class Store: Sendable {
     }
 
     let base: Base
+    let damage = Damage()
     /// In a structure, for the reason that `WakeSignal` gives.
     private struct UnknownCommits {
         var tell: (@Sendable () -> Void)?
@@ -52,33 +53,41 @@ package final class Store: Sendable {
     ///
     /// - Throws: `body`'s error; `SQLError`, such as `closed`, when the database can't be read.
     func read<T>(_ body: (any StoreReading) throws -> T) throws -> T {
-        switch base {
-        case .sqlite(let database): try database.read { try body($0) }
-        case .postgres(let database): try database.read { try body(PostgresReading(access: $0)) }
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.read { try body($0) }
+            case .postgres(let database): try database.read { try body(PostgresReading(access: $0)) }
+            }
         }
     }
 
     /// Runs several reads. All see the state committed when the first ran.
     func snapshot<T>(_ body: (any StoreReading) throws -> T) throws -> T {
-        switch base {
-        case .sqlite(let database): try database.snapshot { try body($0) }
-        case .postgres(let database): try database.snapshot { try body(PostgresReading(access: $0)) }
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.snapshot { try body($0) }
+            case .postgres(let database): try database.snapshot { try body(PostgresReading(access: $0)) }
+            }
         }
     }
 
     /// Runs several reads that look at much, as `snapshot` does, but so that they push nothing out of the other readers' memory.
     func survey<T>(_ body: (any StoreReading) throws -> T) throws -> T {
-        switch base {
-        case .sqlite(let database): try database.survey { try body($0) }
-        case .postgres(let database): try database.survey { try body(PostgresReading(access: $0)) }
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.survey { try body($0) }
+            case .postgres(let database): try database.survey { try body(PostgresReading(access: $0)) }
+            }
         }
     }
 
     /// The same for each of several, each in a view of its own.
     func survey<Element, T>(each elements: [Element], _ body: (Element, any StoreReading) throws -> T) throws -> [T] {
-        switch base {
-        case .sqlite(let database): try database.survey(each: elements) { try body($0, $1) }
-        case .postgres(let database): try database.survey(each: elements) { try body($0, PostgresReading(access: $1)) }
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.survey(each: elements) { try body($0, $1) }
+            case .postgres(let database): try database.survey(each: elements) { try body($0, PostgresReading(access: $1)) }
+            }
         }
     }
 
@@ -98,15 +107,16 @@ package final class Store: Sendable {
             hints: [StoreHint] = [], lane: WriteLane = .requests, _ body: @escaping @Sendable (any StoreTransaction) throws -> T
         ) async throws -> T
     {
-        switch base {
-        case .sqlite(let database): return try await database.write { try body($0) }
-        case .postgres(let database):
-            do {
+        do {
+            switch base {
+            case .sqlite(let database): return try await database.write { try body($0) }
+            case .postgres(let database):
                 return try await database.write(hints: hints, lane: lane.number(in: database)) { try body($0) }
-            } catch let error as SQLError where error.code == .commitUnknown {
-                unknownCommits.withLock { $0.tell }?()
-                throw error
             }
+        } catch {
+            if let error = error as? SQLError, error.code == .commitUnknown { unknownCommits.withLock { $0.tell }?() }
+            damage.note(error)
+            throw error
         }
     }
 
@@ -116,9 +126,11 @@ package final class Store: Sendable {
     /// The same for callers that may block their thread: command-line programs and tests.
     @discardableResult
     func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> T) throws -> T {
-        switch base {
-        case .sqlite(let database): try database.writeBlocking { try body($0) }
-        case .postgres(let database): try database.writeBlocking { try body($0) }
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.writeBlocking { try body($0) }
+            case .postgres(let database): try database.writeBlocking { try body($0) }
+            }
         }
     }
 
@@ -128,6 +140,16 @@ package final class Store: Sendable {
     {
         guard case .sqlite(let database) = base else { return }
         try await database.rehearse { try body($0) }
+    }
+
+    /// Reads all of a file that may be damaged. PostgreSQL checks its files itself.
+    /// - Throws: what is damaged.
+    func requireSound() throws {
+        guard case .sqlite(let database) = base else { return }
+        try damage.noting {
+            let finding = try database.survey { try $0.first("PRAGMA integrity_check(1)") { $0.text(0) } }
+            guard finding == "ok" else { throw SQLError(code: .corrupt, message: finding) }
+        }
     }
 
     /// Calls `watch` with the inboxes that a transaction's writes changed, after its commit and before their callers are

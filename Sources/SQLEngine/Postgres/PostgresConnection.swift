@@ -36,6 +36,8 @@ package final class PostgresConnection {
     var isInTransaction = false
     /// The first error in the transaction, which the server will only roll back; nil while there is none.
     var rollbackCause: SQLError?
+    /// What a row of the present result holds that can't be; nil mostly.
+    var damage: SQLError?
     /// What was sent and isn't answered, in order.
     var pending: [PostgresPending] = []
     /// The place in `pending` of what is waited for.

@@ -2,19 +2,23 @@ public import CPostgres
 
 /// A row of a result. Can't be copied or kept: it is valid only inside the closure that gets it.
 ///
-/// Columns count from 0. A column read as a type that can't be NULL must not be NULL, and one that is read as a number must be
-/// one: anything else is a mistake in the query and ends the program.
+/// Columns count from 0. A column read as a type that can't be NULL must not be NULL. In a query that is right, only a damaged
+/// database has such a value: the row gives 0 or nothing in its place, and the call that gave the row throws `corrupt` once its
+/// closure has returned. A column that isn't there, or that is read as a number and is none, ends the program.
 @usableFromInline
 package struct PostgresRow: ~Copyable {
     @usableFromInline let result: OpaquePointer
     @usableFromInline let row: Int32
     @usableFromInline let sql: StaticString
+    /// The connection outlives the row, which its closure can't keep.
+    @usableFromInline unowned(unsafe) let connection: PostgresConnection
 
     @usableFromInline
-    init(_ result: OpaquePointer, row: Int32, sql: StaticString) {
+    init(_ result: OpaquePointer, row: Int32, sql: StaticString, of connection: PostgresConnection) {
         self.result = result
         self.row = row
         self.sql = sql
+        self.connection = connection
     }
 
     @inlinable
@@ -31,6 +35,9 @@ package struct PostgresRow: ~Copyable {
         case 8: return Int64(bigEndian: bytes.loadUnaligned(as: Int64.self))
         case 4: return Int64(Int32(bigEndian: bytes.loadUnaligned(as: Int32.self)))
         case 2: return Int64(Int16(bigEndian: bytes.loadUnaligned(as: Int16.self)))
+        case 0 where isNull(column):
+            damaged(column, "is NULL")
+            return 0
         default: reject(column, "is no integer of 2, 4 or 8 bytes")
         }
     }
@@ -66,7 +73,7 @@ package struct PostgresRow: ~Copyable {
         let count = cpq_getlength(result, row, column)
         guard let start = cpq_getvalue(result, row, column) else { reject(column, "doesn't exist") }
         // Only a value without bytes may be NULL.
-        if count == 0, isNull(column) { reject(column, "is NULL") }
+        if count == 0, isNull(column) { damaged(column, "is NULL") }
         return UnsafeRawBufferPointer(start: start, count: Int(count))
     }
 
@@ -81,10 +88,17 @@ package struct PostgresRow: ~Copyable {
         [UInt8](bytes(column))
     }
 
+    /// Notes that the database is damaged, because the column holds what its schema or its writers never let in: the call that
+    /// gave the row throws that, whatever its closure makes of the row.
+    /// - Parameter finding: continues "column 3". Without the value, which may be anybody's.
+    @usableFromInline
+    package func damaged(_ column: Int32, _ finding: String) {
+        connection.noteDamage("column \(column) \(finding)", sql)
+    }
+
     @usableFromInline
     @inline(never)
     func reject(_ column: Int32, _ reason: String) -> Never {
-        let found = isNull(column) ? "is NULL or doesn't exist" : reason
-        misuse("column \(column) \(found), and was read as if that couldn't be, in: \(sql)")
+        misuse("column \(column) \(reason), and was read as if that couldn't be, in: \(sql)")
     }
 }

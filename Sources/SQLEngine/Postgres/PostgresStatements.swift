@@ -27,7 +27,7 @@ extension PostgresConnection {
         let result = try answer(sql)
         defer { cpq_clear(result) }
         guard cpq_ntuples(result) > 0 else { return nil }
-        return try map(PostgresRow(result, row: 0, sql: sql))
+        return try noticingDamage { try map(PostgresRow(result, row: 0, sql: sql, of: self)) }
     }
 
     /// Gives each row to `body`, in order.
@@ -38,7 +38,9 @@ extension PostgresConnection {
         try take(repeat each values)
         let result = try answer(sql)
         defer { cpq_clear(result) }
-        for row in 0..<cpq_ntuples(result) { try body(PostgresRow(result, row: row, sql: sql)) }
+        try noticingDamage {
+            for row in 0..<cpq_ntuples(result) { try body(PostgresRow(result, row: row, sql: sql, of: self)) }
+        }
     }
 
     /// All rows, mapped.
@@ -108,6 +110,35 @@ extension PostgresConnection {
         try requireUsable()
         arguments.clear()
         for value in repeat each values { try arguments.append(value) }
+    }
+
+    /// Runs what reads rows.
+    /// - Throws: the body's error; that the database is damaged, if a row noted it, whatever else the body threw.
+    @inlinable
+    func noticingDamage<T>(_ body: () throws -> T) throws -> T {
+        let result: T
+        do {
+            result = try body()
+        } catch {
+            throw takeDamage() ?? error
+        }
+        if let damage = takeDamage() { throw damage }
+        return result
+    }
+
+    @usableFromInline
+    func takeDamage() -> SQLError? {
+        defer { damage = nil }
+        return damage
+    }
+
+    /// Keeps the first finding: what follows may come of it.
+    @usableFromInline
+    @inline(never)
+    func noteDamage(_ finding: String, _ sql: StaticString) {
+        guard damage == nil else { return }
+        let sql = String(sql.description.drop { $0.isWhitespace })
+        damage = SQLError(code: .corrupt, message: finding, sql: sql, sqlState: "XX001")
     }
 
     @usableFromInline

@@ -28,6 +28,32 @@ import TestSupport
         #expect(try fixture.value(1) == 2)
     }
 
+    @Test("NULL where none may be is an error of its call, and neither the session nor the next call knows of it")
+    func damage() throws {
+        try fixture.database.read { connection throws in
+            for kind in 1...4 {
+                let error = #expect(throws: SQLError.self) {
+                    switch kind {
+                    case 1: _ = try connection.first("SELECT 1, NULL::bigint") { $0.int(1) }
+                    case 2: _ = try connection.all("SELECT 1, NULL::text") { $0.text(1) }
+                    case 3: _ = try connection.first("SELECT 1, NULL::boolean") { $0.bool(1) }
+                    default: try connection.forEach("SELECT 1, NULL::bytea") { _ = $0.bytes(1).count }
+                    }
+                }
+                #expect(error?.code == .corrupt && error?.message == "column 1 is NULL")
+                #expect(try connection.first("SELECT 2") { $0.int(0) } == 2)
+            }
+        }
+        let error = #expect(throws: SQLError.self) {
+            try fixture.database.writeBlocking(hints: [1]) { cells in
+                cells.add(1, to: 1)
+                _ = try cells.connection.first("SELECT NULL::text") { $0.text(0) }
+            }
+        }
+        #expect(error?.code == .corrupt)
+        #expect(try fixture.value(1) == 0, "what the write had done is undone")
+    }
+
     @Test("what is sent ahead is answered with the next statement, and given to the same question alone")
     func ahead() throws {
         let query: StaticString = "SELECT value FROM cells WHERE id = $1"

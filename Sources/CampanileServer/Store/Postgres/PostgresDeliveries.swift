@@ -48,7 +48,7 @@ struct PostgresDeliveries<Access: PostgresAccess>: PostgresRepository, DeliveryR
             """, devices.lowerBound, devices.upperBound
         ) { row in
             (
-                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.int(2),
+                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.number(2),
                 DeliveryKey(notification: row.id(3), device: row.device(4)), row.time(5)
             )
         }
@@ -75,7 +75,7 @@ struct PostgresDeliveries<Access: PostgresAccess>: PostgresRepository, DeliveryR
         guard let first else { return (0, []) }
         let notifications = try connection.first(
             "SELECT count(DISTINCT notification_id) FROM deliveries WHERE notification_id >= $1", first
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         let states = try connection.all(
             """
             SELECT CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END AS told, count(*) FROM deliveries d
@@ -83,7 +83,7 @@ struct PostgresDeliveries<Access: PostgresAccess>: PostgresRepository, DeliveryR
                 ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id >= $1 AND d.device_id <> 0 GROUP BY told ORDER BY told
             """, first
-        ) { (state: $0.word(0, DeliveryState.self), count: $0.int(1)) }
+        ) { (state: $0.word(0, DeliveryState.self), count: $0.number(1)) }
         return (notifications ?? 0, states)
     }
 
@@ -239,7 +239,7 @@ extension PostgresDeliveries where Access == PostgresStoreUnit {
                 SELECT 'gone', notification_id, device_id FROM changed ON CONFLICT DO NOTHING)
             SELECT count(*) FROM changed
             """, device, token, now, limit
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         return Int(settled ?? 0)
     }
 
@@ -330,7 +330,7 @@ extension DueAlert {
         guard let id = row.idOrNil(first) else { return nil }
         self.init(
             delivery: Delivery(
-                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.int(first + 3),
+                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.number(first + 3),
                 trace: row.textOrNil(first + 16).flatMap { TraceParent($0) }, createdAt: row.timeOrNil(first + 4)),
             notification: row.isNull(first + 4) ? nil : Notification(row, id: id, from: first + 4))
     }
@@ -341,7 +341,7 @@ extension DeliveryReport {
     init(_ row: borrowing PostgresRow) {
         self.init(
             id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
-            environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
+            environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.number(6),
             reason: row.textOrNil(10).flatMap(DeliveryReason.init),
             dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9),
             trace: row.textOrNil(11).flatMap { TraceParent($0) })

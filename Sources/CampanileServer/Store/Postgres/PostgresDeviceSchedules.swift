@@ -67,7 +67,7 @@ extension PostgresDeviceTokens {
             GROUP BY app, provider ORDER BY app, provider
             """, limit, try shardArray(shards)
         ) { row in
-            count += Int(row.int(3))
+            count += Int(row.number(3))
             guard let at = row.timeOrNil(2) else { return }
             lanes.append((lane: Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), at: at))
         }

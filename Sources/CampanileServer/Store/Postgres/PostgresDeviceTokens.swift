@@ -43,7 +43,7 @@ struct PostgresDeviceTokens<Access: PostgresAccess>: PostgresRepository, DeviceT
             WHERE inbox_id = $1 AND (token = $2 OR (provider = 'apns' AND token = lower($2 COLLATE "C")))
             ORDER BY token = $2 DESC LIMIT 1
             """, inbox, token
-        ) { ($0.intOrNil(0), $0.timeOrNil(1), $0.time(2)) }
+        ) { ($0.numberOrNil(0), $0.timeOrNil(1), $0.time(2)) }
     }
 
     func unseen(_ devices: ClosedRange<Int64>, since time: Timestamp) throws -> [DeviceID] {
@@ -82,7 +82,7 @@ struct PostgresDeviceTokens<Access: PostgresAccess>: PostgresRepository, DeviceT
             """, inbox
         ) { row in
             DeviceReport(
-                device: DeviceToken(row), seenAt: row.time(7), toldCount: row.intOrNil(8), toldAt: row.timeOrNil(9),
+                device: DeviceToken(row), seenAt: row.time(7), toldCount: row.numberOrNil(8), toldAt: row.timeOrNil(9),
                 isInFlight: row.bool(10), dueAt: row.timeOrNil(11))
         }
     }
@@ -101,7 +101,7 @@ struct PostgresDeviceTokens<Access: PostgresAccess>: PostgresRepository, DeviceT
         try lock(inbox)
         let newer = try connection.first(
             "SELECT count(*) FROM device_tokens WHERE inbox_id = $1 AND last_registered_at >= $2", inbox, device.lastRegisteredAt
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         return newer ?? 0 < Int64(Limits.devicesPerUser)
     }
 
@@ -112,14 +112,14 @@ struct PostgresDeviceTokens<Access: PostgresAccess>: PostgresRepository, DeviceT
 
     func counts() throws -> [(lane: Lane, count: Int64)] {
         try connection.all("SELECT app, provider, count(*) FROM device_tokens GROUP BY app, provider ORDER BY app, provider") {
-            (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.int(2))
+            (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.number(2))
         }
     }
 
     func has(_ count: Int, app: String) throws -> Bool {
         let found = try connection.first(
             "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = $1 LIMIT $2) AS first", app, count
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         return found ?? 0 >= Int64(count)
     }
 
@@ -133,7 +133,7 @@ struct PostgresDeviceTokens<Access: PostgresAccess>: PostgresRepository, DeviceT
     }
 
     func lastID() throws -> Int64 {
-        try connection.first("SELECT max(id) FROM device_tokens") { $0.intOrNil(0) ?? 0 } ?? 0
+        try connection.first("SELECT max(id) FROM device_tokens") { $0.numberOrNil(0) ?? 0 } ?? 0
     }
 }
 

@@ -15,7 +15,7 @@ struct PostgresEvents<Access: PostgresAccess>: PostgresRepository, EventReading 
             WHERE inbox_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
             """, inbox, sequence, limit
         ) { row in
-            through = row.int(0)
+            through = row.number(0)
             guard let event = InboxEvent(type: row.text(1), notification: row.idOrNil(2)) else { return }
             events.append(RecordedEvent(sequence: through, event: event))
         }
@@ -25,11 +25,12 @@ struct PostgresEvents<Access: PostgresAccess>: PostgresRepository, EventReading 
     func range(inbox: InboxID) throws -> EventRange {
         try connection.first(
             "SELECT greatest(listened_from, events_purged_through), last_sequence FROM inboxes WHERE id = $1", inbox
-        ) { EventRange(completeFrom: $0.int(0), last: max($0.int(1), $0.int(0))) } ?? EventRange(completeFrom: 0, last: 0)
+        ) { EventRange(completeFrom: $0.number(0), last: max($0.number(1), $0.number(0))) }
+            ?? EventRange(completeFrom: 0, last: 0)
     }
 
     func isListened(_ inbox: InboxID, now: Timestamp) throws -> Bool {
-        let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = $1", inbox) { $0.int(0) } ?? 0
+        let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = $1", inbox) { $0.number(0) } ?? 0
         return until > now.milliseconds + Limits.eventMilliseconds
     }
 
@@ -38,7 +39,7 @@ struct PostgresEvents<Access: PostgresAccess>: PostgresRepository, EventReading 
             """
             SELECT greatest((SELECT max(last_sequence) FROM inboxes), (SELECT events_from FROM program_state WHERE id = 1))
             """
-        ) { $0.intOrNil(0) ?? 0 } ?? 0
+        ) { $0.numberOrNil(0) ?? 0 } ?? 0
     }
 }
 
@@ -81,7 +82,7 @@ extension PostgresEvents: EventRepository where Access == PostgresStoreUnit {
                 SELECT inbox_id, sequence FROM events WHERE created_at < $1 ORDER BY created_at LIMIT $2) AS oldest
             GROUP BY inbox_id ORDER BY inbox_id
             """, time, limit
-        ) { (inbox: $0.inbox(0), last: $0.int(1), count: Int($0.int(2))) }
+        ) { (inbox: $0.inbox(0), last: $0.number(1), count: Int($0.number(2))) }
         guard !old.isEmpty else { return 0 }
         let inboxes = try PostgresArray(old.map(\.inbox))
         let lasts = try PostgresArray(old.map(\.last))

@@ -77,7 +77,7 @@ extension PostgresIdempotencyKeys: IdempotencyRepository where Access == Postgre
             """, before, limit
         ) { row in
             guard size < bytes else { return }
-            (count, size, last) = (count + 1, size + row.int(1), row.time(0))
+            (count, size, last) = (count + 1, size + row.number(1), row.time(0))
         }
         guard let last else { return false }
         try writing.queue("DELETE FROM idempotency_keys WHERE created_at <= $1", last)

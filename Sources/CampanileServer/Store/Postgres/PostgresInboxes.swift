@@ -48,7 +48,7 @@ struct PostgresInboxes<Access: PostgresAccess>: PostgresRepository, InboxReading
     func positions(of ids: [InboxID]) throws -> [InboxPosition] {
         try connection.all(
             "SELECT id, version, last_sequence FROM inboxes WHERE id = ANY ($1)", try PostgresArray(ids)
-        ) { InboxPosition(id: $0.inbox(0), version: $0.int(1), lastSequence: $0.int(2)) }
+        ) { InboxPosition(id: $0.inbox(0), version: $0.number(1), lastSequence: $0.number(2)) }
     }
 
     func owner(_ id: InboxID) throws -> (app: String, userID: String)? {
@@ -56,7 +56,7 @@ struct PostgresInboxes<Access: PostgresAccess>: PostgresRepository, InboxReading
     }
 
     func newest() throws -> (version: Int64, change: Timestamp?) {
-        try connection.first("SELECT max(version), max(updated_at) FROM inboxes") { ($0.intOrNil(0) ?? 0, $0.timeOrNil(1)) }
+        try connection.first("SELECT max(version), max(updated_at) FROM inboxes") { ($0.numberOrNil(0) ?? 0, $0.timeOrNil(1)) }
             ?? (0, nil)
     }
 
@@ -69,7 +69,7 @@ struct PostgresInboxes<Access: PostgresAccess>: PostgresRepository, InboxReading
             """
             SELECT count(*), count(*) FILTER (WHERE unread_count > 0), coalesce(sum(unread_count), 0)::bigint FROM inboxes
             """
-        ) { ($0.int(0), $0.int(1), $0.int(2)) } ?? (0, 0, 0)
+        ) { ($0.number(0), $0.number(1), $0.number(2)) } ?? (0, 0, 0)
     }
 
     func ids(after id: InboxID, limit: Int) throws -> [InboxID] {
@@ -85,7 +85,7 @@ struct PostgresInboxes<Access: PostgresAccess>: PostgresRepository, InboxReading
             FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
             WHERE n.inbox_id = $1 AND n.read_at IS NULL
             """, id
-        ) { InboxRecount(unread: $0.int(0), sinceCleared: $0.int(1), overlooked: $0.int(2)) }
+        ) { InboxRecount(unread: $0.number(0), sinceCleared: $0.number(1), overlooked: $0.number(2)) }
             ?? InboxRecount(unread: 0, sinceCleared: 0, overlooked: 0)
     }
 }
@@ -130,15 +130,15 @@ extension InboxState {
     /// newest_id, unread_from.
     init(_ row: borrowing PostgresRow) {
         self.init(
-            unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2), uncounted: row.int(5),
-            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.int(3),
+            unreadCount: row.number(0), unreadSinceCleared: row.number(1), armed: row.bool(2), uncounted: row.number(5),
+            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.number(3),
             updatedAt: row.timeOrNil(4))
     }
 
     /// What the badge is computed from, of a row that has the first six of these columns from `first` on.
     init(counts row: borrowing PostgresRow, from first: Int32) {
         self.init(
-            unreadCount: row.int(first), unreadSinceCleared: row.int(first + 1), armed: row.bool(first + 2),
-            uncounted: row.int(first + 5), version: row.int(first + 3), updatedAt: row.timeOrNil(first + 4))
+            unreadCount: row.number(first), unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2),
+            uncounted: row.number(first + 5), version: row.number(first + 3), updatedAt: row.timeOrNil(first + 4))
     }
 }

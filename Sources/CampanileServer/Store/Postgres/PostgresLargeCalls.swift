@@ -26,7 +26,7 @@ struct PostgresLargeCalls<Access: PostgresAccess>: PostgresRepository, LargeCall
             FROM large_calls c ORDER BY c.id
             """
         ) { row in
-            LargeCall.Holder(call: row.int(0), takeovers: row.int(1), node: row.idOrNil(2), isListed: row.bool(3))
+            LargeCall.Holder(call: row.number(0), takeovers: row.number(1), node: row.idOrNil(2), isListed: row.bool(3))
         }
     }
 
@@ -57,7 +57,7 @@ extension PostgresLargeCalls: LargeCallRepository where Access == PostgresStoreU
                     ORDER BY c.id FOR NO KEY UPDATE OF c)
                 RETURNING id
                 """, node, try PostgresArray(calls.map(\.call)), try PostgresArray(calls.map(\.takeovers))
-            ) { $0.int(0) })
+            ) { $0.number(0) })
         guard !taken.isEmpty else { return [] }
         let unfinished = try unfinished().filter { taken.contains($0.call.id) }
         for key in unfinished.compactMap(\.call.key) {
@@ -90,7 +90,7 @@ extension PostgresLargeCalls: LargeCallRepository where Access == PostgresStoreU
             """, app, userIDs, content.title, content.body, content.category, content.deepLink, content.data, push.push,
             push.sound, push.collapseKey, push.threadID, push.expiresAt, new.trace?.description, key?.producer, key?.text,
             key?.fingerprint, node
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         guard let id else { fatalError("INSERT … RETURNING returned nothing") }
         return LargeCall(id: id, new: new, app: app, key: key)
     }
@@ -114,7 +114,7 @@ extension PostgresLargeCalls: LargeCallRepository where Access == PostgresStoreU
 extension LargeCall {
     fileprivate init(_ row: borrowing PostgresRow) {
         var new = NewNotification(
-            userIDs: LargeCall.userIDs(row.bytes(2)),
+            userIDs: LargeCall.userIDs(row),
             content: NotificationContent(
                 title: row.text(3), body: row.text(4), category: row.textOrNil(5), deepLink: row.textOrNil(6),
                 data: row.textOrNil(7)),
@@ -125,13 +125,15 @@ extension LargeCall {
         new.trace = row.textOrNil(13).flatMap { TraceParent($0) }
         let key =
             row.isNull(14)
-            ? nil : IdempotencyKey(text: row.text(15), producer: APIKeyID(row.int(14)), fingerprint: row.blob(16))
-        self.init(id: row.int(0), new: new, app: row.text(1), key: key, takeovers: row.int(17))
+            ? nil : IdempotencyKey(text: row.text(15), producer: APIKeyID(row.number(14)), fingerprint: row.blob(16))
+        self.init(id: row.number(0), new: new, app: row.text(1), key: key, takeovers: row.number(17))
     }
 
     /// Only this program writes the column.
-    private static func userIDs(_ text: UnsafeRawBufferPointer) -> [String] {
-        guard case .array(let values)? = try? JSONValue(parsing: Array(text)) else { fatalError("user_ids holds no array") }
+    private static func userIDs(_ row: borrowing PostgresRow) -> [String] {
+        guard case .array(let values)? = try? JSONValue(parsing: row.blob(2)) else {
+            return row.placeholder(2, "holds no array", [])
+        }
         return values.compactMap { value in
             guard case .string(let userID) = value else { return nil }
             return userID

@@ -19,8 +19,8 @@ struct RememberedInbox: Sendable {
         user = UserKey(app: row.text(11), userID: row.text(12))
         state = InboxState(row)
         listenedUntil = row.time(9)
-        listenedFrom = row.int(14)
-        lastSequence = row.int(13)
+        listenedFrom = row.number(14)
+        lastSequence = row.number(13)
     }
 }
 
@@ -45,10 +45,10 @@ extension DeviceSchedule {
     /// due_at, lease, sending_id, busy_until, last_registered_at, shard.
     init(_ row: borrowing PostgresRow) {
         self.init(
-            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
-            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
-            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
-            lastRegisteredAt: row.time(12), shard: Int16(row.int(13)))
+            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.numberOrNil(3),
+            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.number(7),
+            dueAt: row.timeOrNil(8), lease: row.number(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
+            lastRegisteredAt: row.time(12), shard: Int16(row.number(13)))
     }
 }
 

@@ -80,9 +80,9 @@ struct PostgresNodes {
     private func rows(_ node: ServerNode, on connection: PostgresConnection) throws -> Rows {
         var rows = Rows()
         rows.shards = try connection.all("SELECT shard, epoch, expires_at, coalesce(node_id = $1, false) FROM shards", node.id) {
-            Shard(shard: Int16($0.int(0)), lease: $0.int(1), renewal: $0.int(2), isOwn: $0.bool(3))
+            Shard(shard: Int16($0.number(0)), lease: $0.number(1), renewal: $0.number(2), isOwn: $0.bool(3))
         }
-        try connection.forEach("SELECT id, seen_at FROM nodes") { rows.nodes[$0.id(0)] = $0.int(1) }
+        try connection.forEach("SELECT id, seen_at FROM nodes") { rows.nodes[$0.id(0)] = $0.number(1) }
         return rows
     }
 
@@ -99,7 +99,7 @@ struct PostgresNodes {
             RETURNING s.shard
             """, node.id, lease, Limits.shardLeaseMilliseconds, try PostgresArray(shards.map { Int64($0.shard) }),
             try PostgresArray(shards.map(\.lease)), try PostgresArray(shards.map(\.renewal))
-        ) { Int16($0.int(0)) }
+        ) { Int16($0.number(0)) }
         return (taken, lease)
     }
 
@@ -136,7 +136,8 @@ struct PostgresNodes {
         ) { row in
             NodeReport(
                 node: ServerNode(id: row.id(0), name: row.text(1), version: row.text(2), address: row.text(3)),
-                startedAt: row.time(4), seenAt: row.time(5), silentMilliseconds: max(0, row.int(6)), shards: Int(row.int(7)))
+                startedAt: row.time(4), seenAt: row.time(5), silentMilliseconds: max(0, row.number(6)), shards: Int(row.number(7))
+            )
         }
     }
 }

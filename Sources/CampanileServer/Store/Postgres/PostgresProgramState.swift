@@ -10,7 +10,7 @@ struct PostgresProgramState<Access: PostgresAccess>: PostgresRepository, Program
     func idsReservedUntil() throws -> Int64 { access.unit == nil ? 0 : .max }
 
     func versionsFrom() throws -> Int64 {
-        try connection.first("SELECT versions_from FROM program_state WHERE id = 1") { $0.int(0) } ?? 0
+        try connection.first("SELECT versions_from FROM program_state WHERE id = 1") { $0.number(0) } ?? 0
     }
 
     func retainedAt() throws -> Timestamp? {
@@ -70,7 +70,7 @@ extension PostgresProgramState: ProgramStateRepository where Access == PostgresS
     }
 
     func countStart() throws -> Int64 {
-        try writing.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") { $0.int(0) } ?? 1
+        try writing.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") { $0.number(0) } ?? 1
     }
 
     func setStreamTokenKey(_ key: [UInt8]) throws {

@@ -113,7 +113,7 @@ extension PostgresStoreUnit {
             FROM unnest($1, $2) AS u (api_key_id, key) JOIN idempotency_keys k ON k.api_key_id = u.api_key_id AND k.key = u.key
             """, try PostgresArray(keys.map(\.producer)), try PostgresArray(keys.map(\.text.text))
         ) { row in
-            let key = KeyOfProducer(producer: APIKeyID(row.int(0)), text: ExactText(row.text(1)))
+            let key = KeyOfProducer(producer: APIKeyID(row.number(0)), text: ExactText(row.text(1)))
             memory.keys[key] = .taken(fingerprint: row.blob(2), answer: IdempotentAnswer(row, from: 3), at: row.time(5))
         }
     }

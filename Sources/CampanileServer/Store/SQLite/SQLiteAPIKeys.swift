@@ -17,7 +17,7 @@ struct SQLiteAPIKeys<Access: SQLiteAccess>: SQLiteRepository, APIKeyReading {
 
     private func record(_ row: borrowing Row) -> APIKeyRecord {
         APIKeyRecord(
-            id: APIKeyID(row.int(0)), name: row.text(1), app: row.text(2), createdAt: row.time(3), revokedAt: row.timeOrNil(4),
+            id: APIKeyID(row.number(0)), name: row.text(1), app: row.text(2), createdAt: row.time(3), revokedAt: row.timeOrNil(4),
             // The table holds no other; if it did, that key would be worth the least.
             kind: APIKeyKind(rawValue: row.text(5)) ?? .operate)
     }

@@ -19,7 +19,7 @@ struct SQLiteDeliveries<Access: SQLiteAccess>: SQLiteRepository, DeliveryReading
         guard let id = row.idOrNil(first) else { return nil }
         return DueAlert(
             delivery: Delivery(
-                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.int(first + 3),
+                notificationID: id, id: row.id(first + 1), inbox: row.inbox(first + 2), attempts: row.number(first + 3),
                 trace: row.textOrNil(first + 16).flatMap { TraceParent($0) }, createdAt: row.timeOrNil(first + 4)),
             notification: row.isNull(first + 4) ? nil : SQLiteNotifications(access: access).record(row, id: id, from: first + 4))
     }
@@ -55,7 +55,7 @@ struct SQLiteDeliveries<Access: SQLiteAccess>: SQLiteRepository, DeliveryReading
             """, devices.lowerBound, devices.upperBound
         ) { row in
             (
-                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.int(2),
+                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.number(2),
                 DeliveryKey(notification: row.id(3), device: row.device(4)), row.time(5)
             )
         }
@@ -83,7 +83,7 @@ struct SQLiteDeliveries<Access: SQLiteAccess>: SQLiteRepository, DeliveryReading
         guard let first else { return (0, []) }
         let notifications = try connection.first(
             "SELECT count(DISTINCT notification_id) FROM deliveries WHERE notification_id >= ?1", first
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         let states = try connection.all(
             """
             SELECT iif(p.token IS NULL, d.state, 'gone') AS told, count(*) FROM deliveries d
@@ -91,7 +91,7 @@ struct SQLiteDeliveries<Access: SQLiteAccess>: SQLiteRepository, DeliveryReading
                 ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id >= ?1 AND d.device_id <> 0 GROUP BY told ORDER BY told
             """, first
-        ) { (state: $0.word(0, DeliveryState.self), count: $0.int(1)) }
+        ) { (state: $0.word(0, DeliveryState.self), count: $0.number(1)) }
         return (notifications ?? 0, states)
     }
 
@@ -121,7 +121,7 @@ struct SQLiteDeliveries<Access: SQLiteAccess>: SQLiteRepository, DeliveryReading
     private func report(_ row: borrowing Row) -> DeliveryReport {
         DeliveryReport(
             id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),
-            environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.int(6),
+            environment: row.textOrNil(4), state: row.word(5, DeliveryState.self), attempts: row.number(6),
             reason: row.textOrNil(10).flatMap(DeliveryReason.init),
             dueAt: row.timeOrNil(7), settledAt: row.timeOrNil(8), answers: row.textOrNil(9),
             trace: row.textOrNil(11).flatMap { TraceParent($0) })

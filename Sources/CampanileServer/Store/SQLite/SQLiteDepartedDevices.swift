@@ -31,7 +31,7 @@ struct SQLiteDepartedDevices<Access: SQLiteAccess>: SQLiteRepository, DepartedDe
     private func departed(_ row: borrowing Row) -> DepartedDevice {
         DepartedDevice(
             device: row.device(0), inbox: row.inbox(1), token: row.text(2), at: row.time(3),
-            end: DuePlace(dueAt: row.time(4), notification: row.id(5)))
+            end: DuePlace(dueAt: Timestamp(milliseconds: row.int(4)), notification: row.id(5)))
     }
 }
 

@@ -30,7 +30,7 @@ struct SQLiteDeviceTokens<Access: SQLiteAccess>: SQLiteRepository, DeviceTokenRe
             WHERE inbox_id = ?1 AND (token = ?2 OR (provider = 'apns' AND token = lower(?2)))
             ORDER BY token = ?2 DESC LIMIT 1
             """, inbox, token
-        ) { ($0.intOrNil(0), $0.timeOrNil(1), $0.time(2)) }
+        ) { ($0.numberOrNil(0), $0.timeOrNil(1), $0.time(2)) }
     }
 
     func unseen(_ devices: ClosedRange<Int64>, since time: Timestamp) throws -> [DeviceID] {
@@ -67,7 +67,7 @@ struct SQLiteDeviceTokens<Access: SQLiteAccess>: SQLiteRepository, DeviceTokenRe
             """, inbox
         ) { row in
             DeviceReport(
-                device: device(row), seenAt: row.time(7), toldCount: row.intOrNil(8), toldAt: row.timeOrNil(9),
+                device: device(row), seenAt: row.time(7), toldCount: row.numberOrNil(8), toldAt: row.timeOrNil(9),
                 isInFlight: row.bool(10), dueAt: row.timeOrNil(11))
         }
     }
@@ -92,7 +92,7 @@ struct SQLiteDeviceTokens<Access: SQLiteAccess>: SQLiteRepository, DeviceTokenRe
     func hasRoom(for device: DeviceToken, inbox: InboxID) throws -> Bool {
         let newer = try connection.first(
             "SELECT count(*) FROM device_tokens WHERE inbox_id = ?1 AND last_registered_at >= ?2", inbox, device.lastRegisteredAt
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         return newer ?? 0 < Int64(Limits.devicesPerUser)
     }
 
@@ -102,14 +102,14 @@ struct SQLiteDeviceTokens<Access: SQLiteAccess>: SQLiteRepository, DeviceTokenRe
 
     func counts() throws -> [(lane: Lane, count: Int64)] {
         try connection.all("SELECT app, provider, count(*) FROM device_tokens GROUP BY app, provider ORDER BY app, provider") {
-            (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.int(2))
+            (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.number(2))
         }
     }
 
     func has(_ count: Int, app: String) throws -> Bool {
         let found = try connection.first(
             "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = ?1 LIMIT ?2)", app, count
-        ) { $0.int(0) }
+        ) { $0.number(0) }
         return found ?? 0 >= Int64(count)
     }
 
@@ -190,9 +190,9 @@ struct SQLiteDeviceTokens<Access: SQLiteAccess>: SQLiteRepository, DeviceTokenRe
 
     private func schedule(_ row: borrowing Row) -> DeviceSchedule {
         DeviceSchedule(
-            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.intOrNil(3),
-            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.int(7),
-            dueAt: row.timeOrNil(8), lease: row.int(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
+            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.numberOrNil(3),
+            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.number(7),
+            dueAt: row.timeOrNil(8), lease: row.number(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
             lastRegisteredAt: row.time(12))
     }
 
@@ -212,7 +212,7 @@ struct SQLiteDeviceTokens<Access: SQLiteAccess>: SQLiteRepository, DeviceTokenRe
     }
 
     func lastID() throws -> Int64 {
-        try connection.first("SELECT max(id) FROM device_tokens") { $0.intOrNil(0) ?? 0 } ?? 0
+        try connection.first("SELECT max(id) FROM device_tokens") { $0.numberOrNil(0) ?? 0 } ?? 0
     }
 }
 

@@ -13,7 +13,7 @@ struct SQLiteEvents<Access: SQLiteAccess>: SQLiteRepository, EventReading {
             WHERE inbox_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3
             """, inbox, sequence, limit
         ) { row in
-            through = row.int(0)
+            through = row.number(0)
             guard let event = InboxEvent(type: row.text(1), notification: row.idOrNil(2)) else { return }
             events.append(RecordedEvent(sequence: through, event: event))
         }
@@ -22,19 +22,19 @@ struct SQLiteEvents<Access: SQLiteAccess>: SQLiteRepository, EventReading {
 
     func range(inbox: InboxID) throws -> EventRange {
         let last = try lastSequence()
-        let purged = try connection.first("SELECT events_purged_through FROM program_state WHERE id = 1") { $0.int(0) }
-        let from = try connection.first("SELECT listened_from FROM inboxes WHERE id = ?1", inbox) { $0.int(0) }
+        let purged = try connection.first("SELECT events_purged_through FROM program_state WHERE id = 1") { $0.number(0) }
+        let from = try connection.first("SELECT listened_from FROM inboxes WHERE id = ?1", inbox) { $0.number(0) }
         let complete = max(from ?? 0, purged ?? 0)
         return EventRange(completeFrom: complete, last: max(last, complete))
     }
 
     func isListened(_ inbox: InboxID, now: Timestamp) throws -> Bool {
-        let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.int(0) } ?? 0
+        let until = try connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.number(0) } ?? 0
         return until > now.milliseconds + Limits.eventMilliseconds
     }
 
     func lastSequence() throws -> Int64 {
-        try connection.first("SELECT seq FROM sqlite_sequence WHERE name = 'events'") { $0.int(0) } ?? 0
+        try connection.first("SELECT seq FROM sqlite_sequence WHERE name = 'events'") { $0.number(0) } ?? 0
     }
 }
 
@@ -52,7 +52,8 @@ extension SQLiteEvents: EventRepository where Access == Transaction {
     }
 
     func listen(_ inbox: InboxID) throws {
-        let until = try transaction.connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.int(0) } ?? 0
+        let until =
+            try transaction.connection.first("SELECT listened_until FROM inboxes WHERE id = ?1", inbox) { $0.number(0) } ?? 0
         if until <= transaction.now.milliseconds {
             try insert("listening", nil, inbox: inbox)
             _ = try transaction.connection.run(
@@ -70,7 +71,7 @@ extension SQLiteEvents: EventRepository where Access == Transaction {
                 SELECT max(sequence), count(*) FROM
                     (SELECT sequence, created_at FROM events ORDER BY sequence LIMIT ?2) WHERE created_at < ?1
                 """, time, limit
-            ) { $0.intOrNil(0) } ?? nil
+            ) { $0.numberOrNil(0) } ?? nil
         guard let last else { return 0 }
         let count = try transaction.connection.run("DELETE FROM events WHERE sequence <= ?1", last)
         _ = try transaction.connection.run("UPDATE program_state SET events_purged_through = ?1 WHERE id = 1", last)

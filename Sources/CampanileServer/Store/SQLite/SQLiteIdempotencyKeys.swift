@@ -35,7 +35,7 @@ extension SQLiteIdempotencyKeys: IdempotencyRepository where Access == Transacti
             """, before, limit
         ) { row in
             guard size < bytes else { return }
-            (count, size, last) = (count + 1, size + row.int(1), row.time(0))
+            (count, size, last) = (count + 1, size + row.number(1), row.time(0))
         }
         guard let last else { return false }
         _ = try transaction.connection.run(

@@ -25,8 +25,8 @@ struct SQLiteInboxes<Access: SQLiteAccess>: SQLiteRepository, InboxReading {
 
     private func state(_ row: borrowing Row) -> InboxState {
         InboxState(
-            unreadCount: row.int(0), unreadSinceCleared: row.int(1), armed: row.bool(2), uncounted: row.int(5),
-            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.int(3),
+            unreadCount: row.number(0), unreadSinceCleared: row.number(1), armed: row.bool(2), uncounted: row.number(5),
+            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.number(3),
             updatedAt: row.timeOrNil(4))
     }
 
@@ -34,8 +34,8 @@ struct SQLiteInboxes<Access: SQLiteAccess>: SQLiteRepository, InboxReading {
     /// unread_since_cleared, armed, version, updated_at, uncounted.
     func badge(_ row: borrowing Row, from first: Int32, _ policy: BadgePolicy) -> Badge {
         InboxState(
-            unreadCount: row.int(first), unreadSinceCleared: row.int(first + 1), armed: row.bool(first + 2),
-            uncounted: row.int(first + 5), version: row.int(first + 3), updatedAt: row.timeOrNil(first + 4)
+            unreadCount: row.number(first), unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2),
+            uncounted: row.number(first + 5), version: row.number(first + 3), updatedAt: row.timeOrNil(first + 4)
         ).badge(policy)
     }
 
@@ -56,7 +56,7 @@ struct SQLiteInboxes<Access: SQLiteAccess>: SQLiteRepository, InboxReading {
             SELECT i.id, i.version, (SELECT max(e.sequence) FROM events e WHERE e.inbox_id = i.id)
             FROM json_each(?1) AS listed JOIN inboxes i ON i.id = listed.value
             """, list
-        ) { InboxPosition(id: $0.inbox(0), version: $0.int(1), lastSequence: $0.intOrNil(2) ?? 0) }
+        ) { InboxPosition(id: $0.inbox(0), version: $0.number(1), lastSequence: $0.numberOrNil(2) ?? 0) }
     }
 
     func owner(_ id: InboxID) throws -> (app: String, userID: String)? {
@@ -64,7 +64,7 @@ struct SQLiteInboxes<Access: SQLiteAccess>: SQLiteRepository, InboxReading {
     }
 
     func newest() throws -> (version: Int64, change: Timestamp?) {
-        try connection.first("SELECT max(version), max(updated_at) FROM inboxes") { ($0.intOrNil(0) ?? 0, $0.timeOrNil(1)) }
+        try connection.first("SELECT max(version), max(updated_at) FROM inboxes") { ($0.numberOrNil(0) ?? 0, $0.timeOrNil(1)) }
             ?? (0, nil)
     }
 
@@ -75,7 +75,7 @@ struct SQLiteInboxes<Access: SQLiteAccess>: SQLiteRepository, InboxReading {
     func sums() throws -> (count: Int64, unread: Int64, notifications: Int64) {
         try connection.first(
             "SELECT count(*), count(*) FILTER (WHERE unread_count > 0), ifnull(sum(unread_count), 0) FROM inboxes"
-        ) { ($0.int(0), $0.int(1), $0.int(2)) } ?? (0, 0, 0)
+        ) { ($0.number(0), $0.number(1), $0.number(2)) } ?? (0, 0, 0)
     }
 
     func ids(after id: InboxID, limit: Int) throws -> [InboxID] {
@@ -90,7 +90,7 @@ struct SQLiteInboxes<Access: SQLiteAccess>: SQLiteRepository, InboxReading {
             FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
             WHERE n.inbox_id = ?1 AND n.read_at IS NULL
             """, id
-        ) { InboxRecount(unread: $0.int(0), sinceCleared: $0.int(1), overlooked: $0.int(2)) }
+        ) { InboxRecount(unread: $0.number(0), sinceCleared: $0.number(1), overlooked: $0.number(2)) }
             ?? InboxRecount(unread: 0, sinceCleared: 0, overlooked: 0)
     }
 }

@@ -24,7 +24,7 @@ struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReadin
 
     private func largeCall(_ row: borrowing Row) -> LargeCall {
         var new = NewNotification(
-            userIDs: userIDs(row.bytes(2)),
+            userIDs: userIDs(row),
             content: NotificationContent(
                 title: row.text(3), body: row.text(4), category: row.textOrNil(5), deepLink: row.textOrNil(6),
                 data: row.textOrNil(7)),
@@ -35,13 +35,15 @@ struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReadin
         new.trace = row.textOrNil(13).flatMap { TraceParent($0) }
         let key =
             row.isNull(14)
-            ? nil : IdempotencyKey(text: row.text(15), producer: APIKeyID(row.int(14)), fingerprint: row.blob(16))
-        return LargeCall(id: row.int(0), new: new, app: row.text(1), key: key)
+            ? nil : IdempotencyKey(text: row.text(15), producer: APIKeyID(row.number(14)), fingerprint: row.blob(16))
+        return LargeCall(id: row.number(0), new: new, app: row.text(1), key: key)
     }
 
     /// Only this program writes the column.
-    private func userIDs(_ text: UnsafeRawBufferPointer) -> [String] {
-        guard case .array(let values)? = try? JSONValue(parsing: Array(text)) else { fatalError("user_ids holds no array") }
+    private func userIDs(_ row: borrowing Row) -> [String] {
+        guard case .array(let values)? = try? JSONValue(parsing: row.blob(2)) else {
+            return row.placeholder(2, "holds no array", [])
+        }
         return values.compactMap { value in
             guard case .string(let userID) = value else { return nil }
             return userID

@@ -105,7 +105,7 @@ struct SQLiteNotifications<Access: SQLiteAccess>: SQLiteRepository, Notification
 
     private func notificationRow(_ row: borrowing Row, data: UnsafeRawBufferPointer?) -> NotificationRow {
         NotificationRow(
-            id: row.bytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
+            id: row.idBytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
             category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: data)
     }
 }

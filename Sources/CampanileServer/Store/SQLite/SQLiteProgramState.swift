@@ -5,11 +5,11 @@ struct SQLiteProgramState<Access: SQLiteAccess>: SQLiteRepository, ProgramStateR
     let access: Access
 
     func idsReservedUntil() throws -> Int64 {
-        try connection.first("SELECT ids_reserved_until FROM program_state WHERE id = 1") { $0.int(0) } ?? 0
+        try connection.first("SELECT ids_reserved_until FROM program_state WHERE id = 1") { $0.number(0) } ?? 0
     }
 
     func versionsFrom() throws -> Int64 {
-        try connection.first("SELECT versions_from FROM program_state WHERE id = 1") { $0.int(0) } ?? 0
+        try connection.first("SELECT versions_from FROM program_state WHERE id = 1") { $0.number(0) } ?? 0
     }
 
     func retainedAt() throws -> Timestamp? {
@@ -63,7 +63,7 @@ extension SQLiteProgramState: ProgramStateRepository where Access == Transaction
 
     func countStart() throws -> Int64 {
         try transaction.connection.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") {
-            $0.int(0)
+            $0.number(0)
         } ?? 1
     }
 

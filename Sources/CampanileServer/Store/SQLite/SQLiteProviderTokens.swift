@@ -7,7 +7,7 @@ struct SQLiteProviderTokens<Access: SQLiteAccess>: SQLiteRepository, ProviderTok
     func tokens(team: String) throws -> [StoredProviderToken] {
         try connection.all("SELECT key_id, fingerprint, issued_at, token FROM provider_tokens WHERE team_id = ?1", team) { row in
             StoredProviderToken(
-                teamID: team, keyID: row.text(0), keyFingerprint: row.text(1), issuedAt: row.int(2), token: row.text(3))
+                teamID: team, keyID: row.text(0), keyFingerprint: row.text(1), issuedAt: row.number(2), token: row.text(3))
         }
     }
 }

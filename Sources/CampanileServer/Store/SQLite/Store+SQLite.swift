@@ -48,12 +48,18 @@ extension Store {
         try explaining(path) { try Migrations.migrator.pending(path: path).map(\.name) }
     }
 
+    /// Names the database, and what to do if it is damaged.
+    static func explained(_ error: SQLError, _ path: String) -> OperatorError {
+        let remedy = error.isDamage ? " \(SQLError.damageRemedy)" : ""
+        return OperatorError("The database \(path) can't be used: \(error.message).\(remedy)")
+    }
+
     /// Names the database in the error of an operation on it.
     static func explaining<T>(_ path: String, _ body: () throws -> T) throws -> T {
         do {
             return try body()
         } catch let error as SQLError {
-            throw OperatorError("The database \(path) can't be used: \(error.message).")
+            throw explained(error, path)
         } catch MigrationError.newerSchema(_, let program, let found, let known, let backup) {
             throw OperatorError(
                 "The database \(path) was written by a newer \(program) (schema \(found), this program knows \(known)), and was "
