@@ -4,6 +4,8 @@
 - post: durable POST with its push on one node and on three, with a synchronous standby and without, against pgbench's single transactions
   (update inbox, insert notification, insert delivery, update device); without a standby also against SQLite;
 - badge, list: one node against pgbench's one-row reads, and against the list's SELECT;
+- far: one node whose database is 0, 0.5 and 2 ms away each way, against what its connections and round trips allow;
+- silent: one node whose database says nothing for a while: /healthz, reads, open streams, and how soon all is right afterwards;
 - latency: POST on one node to a page on another, at 200 a second.
 
 Rounds are in turns. Everything runs on the processors that are there, the load as well. Ends with 1 when a figure misses what it must be,
@@ -18,6 +20,7 @@ import sys
 import time
 from pathlib import Path
 
+import cluster_far
 from cluster_scene import GROUP, PROBED, Scene
 from harness.postgres import server_folder
 from load import HERE, BenchError, Load, Target, probe, request, run_wrk, write_requests
@@ -124,6 +127,14 @@ class Bench:
                                     at_least=0.4, cpu=f"{Figures([load.cpu_us for load in ours]).median:.1f}"))
         self.scene.stop()
 
+    # ---- a database that is far away ----
+
+    def far(self) -> None:
+        cluster_far.far(self.scene, self.report, self.names, self.options.rounds, self.options.seconds)
+
+    def silent(self) -> None:
+        cluster_far.silent(self.scene, self.report, self.names)
+
     # ---- from one node to another ----
 
     def latency(self) -> None:
@@ -157,7 +168,7 @@ class Bench:
         self.scene.stop()
 
 
-MEASURES = {"post": Bench.post, "badge": Bench.badge, "list": Bench.list, "latency": Bench.latency}
+MEASURES = {"post": Bench.post, "badge": Bench.badge, "list": Bench.list, "far": Bench.far, "silent": Bench.silent, "latency": Bench.latency}
 SHORT = {"inboxes": 5000, "rounds": 1, "seconds": 1, "rate": 40, "pages": 50, "seconds_of_latency": 2}
 USUAL = {"inboxes": 100_000, "rounds": 5, "seconds": 6, "rate": 200, "pages": 1000, "seconds_of_latency": 30}
 WORDS = {"inboxes": "inboxes", "rounds": "rounds of every measure", "seconds": "seconds of load in a round", "rate": "latency: POST a second",

@@ -126,13 +126,14 @@ class Scene:
 
     # --- nodes
 
-    def start(self, count: int) -> list[Server]:
-        """So many nodes in all."""
+    def start(self, count: int, relay: int | None = None) -> list[Server]:
+        """So many nodes in all. `relay`: the port by which they reach the primary; None: directly."""
+        address = self.pair.address if relay is None else f"postgres://{ROLE}@127.0.0.1:{relay}/{DATABASE}"
         while len(self.nodes) < count:
             port, name = free_port(), f"node {len(self.nodes) + 1}"
             folder = self.folder / name.replace(" ", "-")
             folder.mkdir(exist_ok=True)
-            command = [str(self.programs.binary), "serve", "--host", "127.0.0.1", "--port", str(port), "--database", self.pair.address]
+            command = [str(self.programs.binary), "serve", "--host", "127.0.0.1", "--port", str(port), "--database", address]
             self.nodes.append(Server(name, command, port, self.environment, folder, None, self.programs.log))
         return self.nodes
 

@@ -26,15 +26,15 @@ final class Cluster: Sendable {
         }
         let mark = CredentialMark(store: parts.database)
         let publisher = parts.publisher
-        let look: @Sendable () -> Void = {
+        let look: @Sendable () async -> Void = {
             deliveryWorker.wake()
             realtime.noticedForeignChange()
-            if mark.hasChanged() { credentialsChanged() }
+            if await mark.hasChanged() { credentialsChanged() }
         }
         // Beside the beats, which must come in time, however long the database takes to answer.
         self.look = { [clusterNode] in
             Task {
-                look()
+                await look()
                 // The next beat looks again.
                 try? await publisher.takeOverAbandoned { clusterNode.isSilent($0) }
             }
@@ -43,7 +43,7 @@ final class Cluster: Sendable {
             database.address, options: database.options,
             ClusterSignals.Hearer(
                 inboxes: { realtime.noticed($0) }, pushesAreDue: { deliveryWorker.wake() },
-                credentialsChanged: credentialsChanged, anything: look), logger: logger)
+                credentialsChanged: credentialsChanged, anything: { Task { await look() } }), logger: logger)
         parts.database.onUnknownCommit { [leases = parts.state.leases] in leases.doubt() }
         parts.database.onCommit { [signals] inboxes in
             realtime.noticed(inboxes)

@@ -100,7 +100,7 @@ package struct DatabaseRestore: Sendable {
         let database = try Store.openRestored(draft, world: world)
         defer { database.close() }
         return try explaining {
-            var report = try database.read { try RestoreReport(of: $0) }
+            var report = try database.readBlocking { try RestoreReport(of: $0) }
             if let newer { report.since = try compare(report, newer) }
             report.settled = try database.writeBlocking { transaction in
                 try goAhead(in: transaction)

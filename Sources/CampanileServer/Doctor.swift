@@ -60,7 +60,7 @@ package struct Doctor: Sendable {
             findings.append(
                 Finding(subject: "database", isGood: false, sentence: "\(inbox.inbox) can't be read: \(inbox.reason)."))
         }
-        for (lane, condition) in try database.read({ try $0.laneConditions.all() }) {
+        for (lane, condition) in try database.readBlocking({ try $0.laneConditions.all() }) {
             findings.append(
                 Finding(
                     subject: "app \(lane.app)", isGood: false,

@@ -14,12 +14,12 @@ package struct Glance: Sendable {
     ///   - schema: its version.
     init(_ database: Store, path: String, schema: Int32, now: Timestamp) throws {
         let owed = try OwedAlerts.count(database)
+        let sizes = database.sizesBlocking()
         lines = try database.survey { reading in
             let inboxes = try reading.inboxes.sums()
             let devices = try reading.deviceTokens.counts()
             let since = Timestamp(milliseconds: now.milliseconds - Glance.hour)
             let hour = try reading.deliveries.states(since: since)
-            let sizes = database.fileSizes
             let size = Glance.size(sizes.file) + (sizes.log.map { ", its log \(Glance.size($0))" } ?? "")
             let pushes = hour.states.map { "\($0.count) \($0.state.rawValue)" }
             let waiting = owed.sorted { $0.key < $1.key }.map { lane, tally in

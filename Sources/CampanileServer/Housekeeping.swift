@@ -52,7 +52,7 @@ package final class Housekeeping: Sendable {
             var pause = Housekeeping.notMine
             do {
                 if isMine() {
-                    if try isRetentionDue() { try await retain(inboxes) }
+                    if try await isRetentionDue() { try await retain(inboxes) }
                     pause = .milliseconds(retentionPeriodMilliseconds)
                 }
             } catch {
@@ -69,8 +69,8 @@ package final class Housekeeping: Sendable {
     }
 
     /// A node that gets the turn goes on where the last one was. A process alone begins with a run.
-    private func isRetentionDue() throws -> Bool {
-        guard database.isShared, let last = try database.read({ try $0.programState.retainedAt() }) else { return true }
+    private func isRetentionDue() async throws -> Bool {
+        guard database.isShared, let last = try await database.read({ try $0.programState.retainedAt() }) else { return true }
         return !(0..<retentionPeriodMilliseconds).contains(world.now().milliseconds - last.milliseconds)
     }
 
@@ -129,7 +129,7 @@ extension Housekeeping {
     /// that costs a day, also over restarts. A clock that leaps once more in that day begins another.
     private func isClockBelieved() async throws -> Bool {
         let now = world.now()
-        let (retained, doubted) = try database.read {
+        let (retained, doubted) = try await database.read {
             try ($0.programState.retainedAt(), $0.programState.doubtedAt())
         }
         // The first run of all looks at every inbox.

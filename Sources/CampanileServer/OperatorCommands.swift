@@ -83,7 +83,7 @@ package struct OperatorCommands: Sendable {
     }
 
     package func keys() throws -> [APIKeyRecord] {
-        try database.read { try $0.apiKeys.list() }
+        try database.readBlocking { try $0.apiKeys.list() }
     }
 
     package func revokeKey(name: String) throws {
@@ -154,7 +154,7 @@ package struct OperatorCommands: Sendable {
     /// Explains what became of a notification's pushes.
     package func explain(_ id: String) throws -> [String] {
         guard let id = UUIDv7(id) else { throw OperatorError("\(id) isn't the id of a notification.") }
-        guard let explanation = try Explanation(id, app: nil, database) else {
+        guard let explanation = try database.snapshotBlocking({ try Explanation(id, app: nil, in: $0) }) else {
             throw OperatorError("There is no notification \(id), or it is so old that its deliveries were deleted.")
         }
         return explanation.lines

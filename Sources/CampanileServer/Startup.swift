@@ -23,6 +23,7 @@ struct Startup: Sendable {
         if DatabaseAddress.isPostgres(configuration.database) {
             var options = PostgresOptions()
             options.losesCommits = durability == .off
+            options.readTimeoutMilliseconds = Int(configuration.databaseReadMilliseconds)
             return (nil, try Store.openCluster(configuration.database, options: options, world: world).database, nil)
         }
         var options = DatabaseOptions()

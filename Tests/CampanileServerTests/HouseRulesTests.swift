@@ -90,6 +90,32 @@ import Yams
         #expect(Self.imports(file) == ["A", "B", "C", "F", "G"])
     }
 
+    /// Files that read or write on the calling thread, which then waits for the network if the database is PostgreSQL.
+    static let blocking: [String: Set<String>] = [
+        "in a command-line program, or before the server serves": [
+            "DatabaseMove", "DatabaseRestore", "Doctor", "Glance", "FileImport", "BadgeAudit", "OperatorCommands", "MoveTarget",
+            "PostgresHealth", "PostgresNodes", "Publisher",
+        ],
+        "on a thread of its own": [
+            "DeliverySearch", "OwedAlerts", "DeviceRetention", "Housekeeping", "BadgeDrift", "InboxRetention",
+        ],
+        "of a file only": ["EarlierTimes"],
+        "themselves": ["Store"],
+    ]
+
+    static func blocks(_ line: String) -> Bool {
+        line.range(of: #"\b(read|snapshot|write|sizes)Blocking\b|\bsurvey\b *[({]"#, options: .regularExpression) != nil
+    }
+
+    @Test("nothing blocks its thread for the database but what may: no HTTP worker, stream, cable or task waits for a network")
+    func blockingReads() throws {
+        let files = try Self.files("Sources/CampanileServer").filter { $0.lines.contains(where: Self.blocks) }
+        let found = Set(files.map { String($0.path.split(separator: "/").last?.dropLast(6) ?? "") })
+        #expect(found == Self.blocking.values.reduce(into: []) { $0.formUnion($1) })
+        #expect(Self.blocks("let a = try database.readBlocking { 1 }") && Self.blocks("database.survey(each: x) {"))
+        #expect(!Self.blocks("let a = try await database.read { 1 }"))
+    }
+
     @Test(
         "an app of iOS 16 can use all of the core and the client",
         arguments: ["Sources/CampanileCore", "Sources/CampanileClient"])

@@ -7,6 +7,8 @@ import Synchronization
 package final class PostgresProxy: Sendable {
     private enum Way: Equatable {
         case pass, swallowAnswers, swallowQuestions
+        /// Nothing gets through, and nothing is lost.
+        case hold
         /// The next answer to a COMMIT, on a connection where this was asked.
         case loseCommit(Data)
     }
@@ -40,6 +42,8 @@ package final class PostgresProxy: Sendable {
 
     package func pass() { way.withLock { $0 = .pass } }
     package func swallowAnswers() { way.withLock { $0 = .swallowAnswers } }
+    /// Lets nothing through until `pass`: the server seems to say nothing.
+    package func hold() { way.withLock { $0 = .hold } }
     package func swallowQuestions() { way.withLock { $0 = .swallowQuestions } }
 
     /// Loses the answer to one commit: the next on a connection where the statement was ever asked, as text. The commit is done
@@ -76,6 +80,7 @@ package final class PostgresProxy: Sendable {
                 pollfd(fd: client, events: Int16(POLLIN), revents: 0), pollfd(fd: server, events: Int16(POLLIN), revents: 0),
             ]
             guard poll(&ends, 2, -1) > 0 else { return }
+            while way.withLock({ $0 }) == .hold { usleep(1_000) }
             for (index, other) in [(0, server), (1, client)] where ends[index].revents != 0 {
                 let count = read(ends[index].fd, &bytes, bytes.count)
                 guard count > 0, way.withLock({ $0 }) != (index == 0 ? .swallowQuestions : .swallowAnswers) else { return }

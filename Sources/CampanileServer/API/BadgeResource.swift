@@ -8,21 +8,28 @@ struct BadgeResource: Sendable {
 
     func get(_ request: Request, _ user: User) throws -> Answer {
         let device = request.method == .get ? request.deviceToken : nil
-        if let device {
-            // The device must get the recorded number, so both come from the database.
-            let (isNews, badge) = try database.snapshot { reading in
-                (
-                    try inboxes.needsAcknowledging(.glance, user, device: device, in: reading),
-                    try inboxes.badge(user, in: reading)
-                )
-            }
-            guard isNews else { return .now(BadgeResource.response(badge, request)) }
-            return .later {
-                let told = try await inboxes.acknowledgeIfWritable(.glance, user, device: device)
-                return BadgeResource.response(told ?? badge, request)
-            }
+        if let device { return try tell(device, user, request) }
+        if let badge = try inboxes.badgeAtOnce(user) { return .now(BadgeResource.response(badge, request)) }
+        return .later {
+            BadgeResource.response(try await database.read { try inboxes.badge(user, in: $0) }, request)
         }
-        return .now(BadgeResource.response(try inboxes.badge(user), request))
+    }
+
+    /// The device must get the recorded number, so both come from the database.
+    private func tell(_ device: String, _ user: User, _ request: Request) throws -> Answer {
+        let look: @Sendable (any StoreReading) throws -> (isNews: Bool, badge: Badge) = { reading in
+            (
+                try inboxes.needsAcknowledging(.glance, user, device: device, in: reading),
+                try inboxes.badge(user, in: reading)
+            )
+        }
+        let known = try database.snapshotAtOnce(look)
+        if let known, !known.isNews { return .now(BadgeResource.response(known.badge, request)) }
+        return .later {
+            let (isNews, badge) = if let known { known } else { try await database.snapshot(look) }
+            let told = isNews ? try await inboxes.acknowledgeIfWritable(.glance, user, device: device) : nil
+            return BadgeResource.response(told ?? badge, request)
+        }
     }
 
     func delete(_ request: Request, _ user: User) throws -> Answer {

@@ -7,7 +7,9 @@ struct DeliveryResource: Sendable {
 
     func list(_ request: Request, _ producer: Producer) throws -> Answer {
         let id = try request.notificationID()
-        guard let explanation = try Explanation(id, app: producer.app, database) else { throw ClientError.notFound }
-        return .now(.json(200, explanation.json))
+        return try database.answer { reading in
+            guard let explanation = try Explanation(id, app: producer.app, in: reading) else { throw ClientError.notFound }
+            return .json(200, explanation.json)
+        }
     }
 }

@@ -15,8 +15,10 @@ struct DeviceTokenResource: Sendable {
     }
 
     func list(_ request: Request, _ user: User) throws -> Answer {
-        let devices = try registry.list(user)
-        return .now(.json(200, .object([.init("device_tokens", .array(devices.map(DeviceTokenResource.json)))])))
+        try registry.database.answer { reading in
+            let devices = try registry.list(user, in: reading)
+            return .json(200, .object([.init("device_tokens", .array(devices.map(DeviceTokenResource.json)))]))
+        }
     }
 
     func delete(_ request: Request, _ user: User) throws -> Answer {

@@ -25,7 +25,8 @@ package struct Dispatcher: Sendable {
     private func call(_ endpoint: Endpoint, _ request: Request) throws -> Answer {
         switch endpoint {
         case .anyone(let handler): return try handler(request)
-        case .observer(let handler): return try handler(request, authenticator.insight(request))
+        case .observer(let handler):
+            return .later { try await handler(request, await authenticator.insight(request)).response() }
         case .listener(let handler):
             return .later { try await handler(request, authenticator.listener(request)).response() }
         case .watcher(let handler):

@@ -14,14 +14,18 @@ struct NotificationList: Sendable {
         let device = request.method == .get ? request.deviceToken : nil
         let visit: Inboxes.Visit = isOpening(request, filter) ? .open : .glance
         // A browser's list asks nothing of the badge's mechanism, and is a read.
-        guard visit == .open || device != nil else { return .now(try page(filter, user, badge: nil)) }
-        let isNews = try database.read {
+        guard visit == .open || device != nil else {
+            return try database.answer { try page(filter, user, badge: nil, in: $0) }
+        }
+        let look: @Sendable (any StoreReading) throws -> Bool = {
             try inboxes.needsAcknowledging(visit, user, device: device, in: $0)
         }
-        guard isNews else { return .now(try page(filter, user, badge: nil)) }
+        let known = try database.readAtOnce(look)
+        if known == false { return try database.answer { try page(filter, user, badge: nil, in: $0) } }
         return .later {
-            let badge = try await inboxes.acknowledgeIfWritable(visit, user, device: device)
-            return try page(filter, user, badge: badge)
+            let isNews = if let known { known } else { try await database.read(look) }
+            let badge = isNews ? try await inboxes.acknowledgeIfWritable(visit, user, device: device) : nil
+            return try await database.snapshot { try page(filter, user, badge: badge, in: $0) }
         }
     }
 
@@ -32,26 +36,34 @@ struct NotificationList: Sendable {
     }
 
     /// - Parameter badge: the one that the answer shows; nil reads it in the same moment as the rows.
-    private func page(_ filter: NotificationFilter, _ user: User, badge: Badge?) throws -> Response {
-        try database.snapshot { reading in
-            var body = ByteBuffer(capacity: 16_384)
-            var next: UUIDv7?
-            body.append("{\"notifications\":[")
-            if let inbox = try user.inbox(in: reading) {
-                if badge == nil { try reading.inboxes.willReadBadge(inbox) }
-                next = try body.append(filter, inbox: inbox, in: reading)
-            }
-            body.append("],\"next_cursor\":")
-            if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
-            body.append(",\"badge\":")
-            body.appendJSON(try badge ?? inboxes.badge(user, in: reading))
-            body.append(UInt8(ascii: "}"))
-            var response = Response.json(200, body)
-            if let next { response.add("Link", .text(filter.link(next: next))) }
-            return response
+    private func page(
+        _ filter: NotificationFilter, _ user: User, badge: Badge?, in reading: any StoreReading
+    ) throws -> Response {
+        var body = ByteBuffer(capacity: 16_384)
+        var next: UUIDv7?
+        body.append("{\"notifications\":[")
+        if let inbox = try user.inbox(in: reading) {
+            if badge == nil { try reading.inboxes.willReadBadge(inbox) }
+            next = try body.append(filter, inbox: inbox, in: reading)
         }
+        body.append("],\"next_cursor\":")
+        if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
+        body.append(",\"badge\":")
+        body.appendJSON(try badge ?? inboxes.badge(user, in: reading))
+        body.append(UInt8(ascii: "}"))
+        var response = Response.json(200, body)
+        if let next { response.add("Link", .text(filter.link(next: next))) }
+        return response
     }
+}
 
+extension Store {
+    /// Answers with what a read finds, which sees one state of the database: at once from a file, later from a database elsewhere.
+    @inline(__always)
+    func answer(_ body: @escaping @Sendable (any StoreReading) throws -> Response) throws -> Answer {
+        if let response = try snapshotAtOnce(body) { return .now(response) }
+        return .later { try await self.snapshot(body) }
+    }
 }
 
 extension ByteBuffer {

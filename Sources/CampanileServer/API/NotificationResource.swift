@@ -18,8 +18,11 @@ struct NotificationResource: Sendable {
             new = try NewNotification(from: object, rules: rules[producer.app])
         } catch let refusal as ClientError {
             // The tree, the categories or a limit may be others than when this body was taken.
-            guard let key, let first = try publisher.firstAnswer(to: key, at: world.now()) else { throw refusal }
-            return .now(first.response(isReplay: true))
+            guard let key else { throw refusal }
+            return .later {
+                guard let first = try await publisher.firstAnswer(to: key, at: world.now()) else { throw refusal }
+                return first.response(isReplay: true)
+            }
         }
         new.trace = request.traceParent
         return .later { [new] in
@@ -31,7 +34,8 @@ struct NotificationResource: Sendable {
     // MARK: /notifications/{id}
 
     func get(_ request: Request, _ user: User) throws -> Answer {
-        .now(NotificationResource.response(try inboxes.notification(try request.notificationID(), user)))
+        let id = try request.notificationID()
+        return try inboxes.database.answer { NotificationResource.response(try inboxes.notification(id, user, in: $0)) }
     }
 
     func patch(_ request: Request, _ user: User) throws -> Answer {

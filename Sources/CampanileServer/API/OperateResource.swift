@@ -32,16 +32,16 @@ struct OperateResource: Sendable {
 
     func user(_ request: Request, _ known: Operator) throws -> Answer {
         let user = try user(of: request, known, "devices")
-        let seen = try database.snapshot { reading -> JSONValue? in
-            guard let inbox = try user.inbox(in: reading) else { return nil }
-            return .object([
-                .init("user_id", .string(user.userID)), .init("badge", try inboxes.badge(user, in: reading).json),
-                .init(
-                    "device_tokens", .array(try reading.deviceTokens.reports(inbox: inbox).map(\.json))),
-            ])
+        return try database.answer { reading in
+            guard let inbox = try user.inbox(in: reading) else { throw OperateResource.unknown(user) }
+            return .json(
+                200,
+                .object([
+                    .init("user_id", .string(user.userID)), .init("badge", try inboxes.badge(user, in: reading).json),
+                    .init(
+                        "device_tokens", .array(try reading.deviceTokens.reports(inbox: inbox).map(\.json))),
+                ]))
         }
-        guard let seen else { throw OperateResource.unknown(user) }
-        return .now(.json(200, seen))
     }
 
     func notifications(_ request: Request, _ known: Operator) throws -> Answer {
@@ -53,7 +53,7 @@ struct OperateResource: Sendable {
         }
         guard errors.isEmpty else { throw ClientError.invalid(errors) }
         let user = try user(of: request, known, "notifications")
-        return try database.snapshot { reading in
+        return try database.answer { [filter] reading in
             guard let inbox = try user.inbox(in: reading) else { throw OperateResource.unknown(user) }
             var body = ByteBuffer(capacity: 16_384)
             body.append("{\"notifications\":[")
@@ -61,7 +61,7 @@ struct OperateResource: Sendable {
             body.append("],\"next_cursor\":")
             if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
             body.append(UInt8(ascii: "}"))
-            return .now(.json(200, body))
+            return .json(200, body)
         }
     }
 

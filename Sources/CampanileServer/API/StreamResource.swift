@@ -53,8 +53,9 @@ struct StreamResource: Sendable {
             let opening = EventStreamSession.Opening(
                 user: user, slot: slot, inbox: inbox, kind: kind, lastEventID: lastEventID, head: head)
             return Response(takeOver: 200) { [world] socket in
-                shard.hub.admit(.user(opening.user.user.key)) {
-                    EventStreamSession.open(opening, on: socket, loop: shard.loop, hub: shard.hub, world: world)
+                shard.hub.admit(.user(opening.user.user.key)) { done in
+                    EventStreamSession.open(
+                        opening, on: socket, loop: shard.loop, hub: shard.hub, world: world, done: done)
                 }
             }
         }

@@ -50,7 +50,7 @@ final class Authenticator: Sendable {
         guard fields.count == 1, let token = Authenticator.bearerToken(field) else {
             throw ClientError.unauthorized("The Authorization field is malformed.", challenge: Authenticator.invalidToken)
         }
-        if token.starts(with: APIKey.prefix.utf8) { return try apiKey(token) }
+        if token.starts(with: APIKey.prefix.utf8) { return try await apiKey(token) }
         return try await userToken(token)
     }
 
@@ -62,14 +62,14 @@ final class Authenticator: Sendable {
         } catch let error as UserTokenError {
             throw ClientError.unauthorized(error.sentence, challenge: Authenticator.invalidToken)
         }
-        let principal = Principal.user(try user(verified))
+        let principal = Principal.user(try await user(verified))
         cache.remember(principal, for: token, until: verified.life.expiresAt, generation: generation)
         return principal
     }
 
     /// The user of a verified token, unless the user's tokens were revoked after it was issued.
-    private func user(_ verified: VerifiedUserToken) throws -> User {
-        let revoked = try database.read {
+    private func user(_ verified: VerifiedUserToken) async throws -> User {
+        let revoked = try await database.read {
             try $0.revocations.notBefore(app: verified.app, userID: verified.userID)
         }
         guard !verified.life.isRevoked(by: revoked) else {
@@ -78,10 +78,10 @@ final class Authenticator: Sendable {
         return User(app: verified.app, userID: verified.userID, life: verified.life)
     }
 
-    private func apiKey(_ key: [UInt8]) throws -> Principal {
+    private func apiKey(_ key: [UInt8]) async throws -> Principal {
         let generation = cache.generation
         let hash = APIKey.hash(key)
-        guard let record = try database.read({ try $0.apiKeys.find(hash: hash) }) else {
+        guard let record = try await database.read({ try $0.apiKeys.find(hash: hash) }) else {
             throw ClientError.unauthorized("The API key is unknown or revoked.", challenge: Authenticator.invalidToken)
         }
         let principal: Principal =
@@ -117,13 +117,14 @@ final class Authenticator: Sendable {
 extension Authenticator {
     /// Decides how much of the server's state the caller may see: all with `metrics.token`, one app's part with an operate key of
     /// it. A credential that opens nothing here isn't refused: a probe must not fail for a key that was replaced.
-    func insight(_ request: Request) -> Insight {
+    func insight(_ request: Request) async -> Insight {
         let fields = request.headers("authorization")
         guard let field = fields.first, fields.count == 1, let token = Authenticator.bearerToken(field) else { return .none }
         if metricsToken?.isToken(token) == true { return .all }
         guard token.starts(with: APIKey.prefix.utf8) else { return .none }
         // Also when the database can't be asked: that is among what the answer tells.
-        guard case .operator(let known)? = remembered(request) ?? (try? apiKey(token)) else { return .none }
+        let principal = if let known = remembered(request) { known } else { try? await apiKey(token) }
+        guard case .operator(let known)? = principal else { return .none }
         return .app(known.app)
     }
 }
@@ -132,7 +133,7 @@ extension Authenticator {
     /// Decides how much of the server's state the caller may see, where nobody else may see any.
     /// - Throws: `ClientError` 401 without a valid credential, 403 for one of another kind.
     func watcher(_ request: Request) async throws -> Insight {
-        let insight = insight(request)
+        let insight = await insight(request)
         if insight != .none { return insight }
         let principal = if let known = remembered(request) { known } else { try await verify(request) }
         guard case .operator(let known) = principal else {
@@ -165,10 +166,10 @@ extension Authenticator {
                 throw ClientError.unauthorized(
                     "The stream token is invalid or has expired.", challenge: Authenticator.invalidToken)
             }
-            return StreamUser(user: try user(verified), source: source)
+            return StreamUser(user: try await user(verified), source: source)
         }
         let isKey = token.starts(with: APIKey.prefix.utf8)
-        guard case .user(let user) = isKey ? try apiKey(token) : try await userToken(token) else {
+        guard case .user(let user) = isKey ? try await apiKey(token) : try await userToken(token) else {
             throw ClientError(.forbidden, detail: "This needs a user token, not an API key.")
         }
         return StreamUser(user: user, source: source)

@@ -8,8 +8,8 @@ final class CredentialMark: Sendable {
     init(store: Store) { self.store = store }
 
     /// Whether something was revoked since the last look. While the database can't be asked nothing is known, and the next look finds it.
-    func hasChanged() -> Bool {
-        guard let mark = try? store.read({ try $0.revocations.mark() }) else { return false }
+    func hasChanged() async -> Bool {
+        guard let mark = try? await store.read({ try $0.revocations.mark() }) else { return false }
         return last.withLock { last in
             defer { last = mark }
             return last != mark

@@ -19,6 +19,8 @@ package struct Configuration: Sendable, Equatable {
     package var database = "data/campanile.sqlite"
     /// Whether the server copies the database's log into its file. Another program may: one that replicates the log.
     package var databaseCheckpoints = true
+    /// How long a read of a PostgreSQL database may take, its wait for a connection among that.
+    package var databaseReadMilliseconds: Int64 = 2_000
     package var jwt = JWT()
     /// Texts that mark a User-Agent as native if it contains them, beside `Hotwire Native` and `Turbo Native`.
     package var nativeUserAgents: [String] = []

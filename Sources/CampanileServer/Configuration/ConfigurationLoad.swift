@@ -35,6 +35,7 @@ extension Configuration {
         port.map { self.port = $0.value }
         setDatabase(flags, reader: reader, root: root)
         root.value("database_checkpoints", .boolean).map { databaseCheckpoints = $0.value }
+        root.value("database_read_timeout", .duration(atLeast: 1_000)).map { databaseReadMilliseconds = $0.value }
         jwt = JWT(root.section("jwt"))
         root.list("native_user_agents", .text).map { nativeUserAgents = $0.value }
         badge = Badge(root.section("badge"))

@@ -50,17 +50,22 @@ struct DeadTokenGuard: Sendable {
         self.share = share
     }
 
-    /// - Parameter hasTokens: whether an app has at least so many tokens; asked only when many died.
-    mutating func judge(
-        _ answered: [AnsweredPush], now: Timestamp, hasTokens: (_ app: String, _ count: Int) throws -> Bool
-    ) rethrows -> Verdict {
-        var verdict = Verdict()
+    /// A batch of answers, counted, and what is to be asked before it is judged.
+    struct Counted: Sendable {
+        /// Apps of which so many tokens died that they are believed only if the app has at least so many.
+        var doubts: [(app: String, tokens: Int)] = []
+        fileprivate var foreign: [Lane: Int] = [:]
+    }
+
+    /// Counts a batch of answers.
+    mutating func count(_ answered: [AnsweredPush], now: Timestamp) -> Counted {
+        var counted = Counted()
         var isCounted: Set<String> = []
         for push in answered where !push.isJudged {
             let app = push.push.message.app
             belongings[push.push.lane, default: Belonging()].count(push.answer.outcome)
             if push.answer.outcome == .tokenForeign, let belonging = belongings[push.push.lane], belonging.isDoubtful {
-                verdict.foreign[push.push.lane] = belonging.foreign
+                counted.foreign[push.push.lane] = belonging.foreign
             }
             switch push.answer.outcome {
             case .tokenGone, .tokenForeign: break
@@ -73,9 +78,19 @@ struct DeadTokenGuard: Sendable {
             isCounted.insert(app)
         }
         for app in isCounted {
-            guard var window = windows[app], window.dead > Limits.deadTokensTolerated else { continue }
+            guard let dead = windows[app]?.dead, dead > Limits.deadTokensTolerated else { continue }
             // So many are the set share of how many? An app with more may lose them.
-            if try hasTokens(app, Int((Double(window.dead) / share).rounded(.up))) { continue }
+            counted.doubts.append((app, Int((Double(dead) / share).rounded(.up))))
+        }
+        return counted
+    }
+
+    /// Judges a batch that was counted.
+    /// - Parameter believed: the apps that have as many tokens as it takes.
+    mutating func judge(_ counted: Counted, believing believed: Set<String>, now: Timestamp) -> Verdict {
+        var verdict = Verdict(foreign: counted.foreign)
+        for (app, _) in counted.doubts where !believed.contains(app) {
+            guard var window = windows[app] else { continue }
             if window.sparedUntil == nil { verdict.alarms[app] = window.dead }
             window.sparedUntil = Timestamp(milliseconds: now.milliseconds + Limits.sparingMilliseconds)
             windows[app] = window

@@ -181,7 +181,7 @@ package final class DeliveryWorker: Sendable {
         do {
             try await noticeClock()
             let hasSettled = try await settleDeparted()
-            let (plan, next) = try lookAround()
+            let (plan, next) = try await lookAround()
             if hasAnswered || !plan.isEmpty {
                 // Beside the next exchange: the writer needn't wait for the payloads.
                 try await exchange(plan) { claimed in
@@ -225,16 +225,17 @@ package final class DeliveryWorker: Sendable {
     /// - Returns: whether there was any.
     private func settleDeparted() async throws -> Bool {
         guard !isStopping, !claims.leases.isShared || claims.leases.forClaiming(0) != nil,
-            try database.read({ try $0.departedDevices.isAny() })
+            try await database.read({ try $0.departedDevices.isAny() })
         else { return false }
         try await database.write(lane: .pushes) { try $0.settleDeparted() }
         return true
     }
 
     /// - Returns: what may be claimed now, and when there may be more without anybody waking the delivery worker.
-    private func lookAround() throws -> (plan: Plan, next: Timestamp?) {
+    private func lookAround() async throws -> (plan: Plan, next: Timestamp?) {
         guard !isStopping else { return ([], nil) }
-        let due = try database.read { try $0.deviceTokens.dueLanes(claims.leases.claimable()) }
+        let claimable = claims.leases.claimable()
+        let due = try await database.read { try $0.deviceTokens.dueLanes(claimable) }
         let now = world.now()
         return state.withLock { state in
             var rooms: [(lane: Lane, room: Int)] = []
@@ -288,7 +289,7 @@ package final class DeliveryWorker: Sendable {
     ) async throws -> [ClaimedPush] {
         var answered = answered
         do {
-            let spared = try judge(answered, now: world.now())
+            let spared = try await judge(answered, now: world.now())
             for index in answered.indices { answered[index].isJudged = true }
             let hints = answered.map { StoreHint.device($0.push.device) }
             let claimed = try await database.write(hints: hints, lane: .pushes) { [self, answered] transaction in
@@ -319,12 +320,13 @@ package final class DeliveryWorker: Sendable {
     }
 
     /// - Returns: the apps none of whose tokens is believed to be dead.
-    private func judge(_ answered: [AnsweredPush], now: Timestamp) throws -> Set<String> {
-        let verdict = try deadTokenGuard.withLock { deadTokenGuard in
-            try deadTokenGuard.judge(answered, now: now) { app, count in
-                try database.read { try $0.deviceTokens.has(count, app: app) }
-            }
+    private func judge(_ answered: [AnsweredPush], now: Timestamp) async throws -> Set<String> {
+        let counted = deadTokenGuard.withLock { $0.count(answered, now: now) }
+        var believed: Set<String> = []
+        for (app, tokens) in counted.doubts where try await database.read({ try $0.deviceTokens.has(tokens, app: app) }) {
+            believed.insert(app)
         }
+        let verdict = deadTokenGuard.withLock { [believed] in $0.judge(counted, believing: believed, now: now) }
         for (app, count) in verdict.alarms {
             logger.error(
                 "Too many device tokens die at once: none is deleted. Is the app's environment, topic or project right?",
@@ -462,7 +464,7 @@ extension DeliveryWorker {
         while true {
             try await noticeClock()
             let hasSettled = try await settleDeparted()
-            let (plan, _) = try lookAround()
+            let (plan, _) = try await lookAround()
             if hasAnswered || !plan.isEmpty {
                 try await exchange(plan) { send(begin($0)) }
             } else if hasSettled {
@@ -479,9 +481,10 @@ extension DeliveryWorker {
 
     /// Whether nothing is due, in flight or waiting to be settled.
     var isQuiet: Bool {
-        get throws {
+        get async throws {
             // Asked twice: what was due a moment ago may be claimed now.
-            try isResting && lookAround().plan.isEmpty && isResting
+            guard isResting, try await lookAround().plan.isEmpty else { return false }
+            return isResting
         }
     }
 }

@@ -11,7 +11,7 @@ struct EarlierTimes: Sendable {
     /// Walks over all devices. Whoever runs it again after a failure makes come earlier once more what came already: a few retries too
     /// early, and not hours late.
     func run() async throws {
-        let end = try database.read { try $0.deviceTokens.lastID() }
+        let end = try await database.read { try $0.deviceTokens.lastID() }
         var first: Int64 = 1
         while first <= end {
             let range = DeviceID(first)...DeviceID(first + Limits.clockLook - 1)

@@ -13,32 +13,18 @@ package struct Explanation: Sendable {
 
     /// Nil when the notification is unknown, was created before the deliveries that are kept, or is another app's.
     /// - Parameter app: whose it must be; nil takes any.
-    init?(_ id: UUIDv7, app: String?, _ database: Store) throws {
-        let found = try database.snapshot { reading -> Explanation? in
-            guard let inbox = try reading.deliveries.inbox(ofNotification: id),
-                let owner = try reading.inboxes.owner(inbox), app == nil || owner.app == app
-            else { return nil }
-            let deliveries = try reading.deliveries.list(notification: id)
-            let waiting = Set(deliveries.filter { $0.settledAt == nil }.compactMap(\.provider))
-            return Explanation(
-                notification: id, reason: try reading.deliveries.nothingOwed(notification: id),
-                deliveries: deliveries,
-                conditions: try reading.laneConditions.all().filter {
-                    $0.lane.app == owner.app && waiting.contains($0.lane.provider.rawValue)
-                })
-        }
-        guard let found else { return nil }
-        self = found
-    }
-
-    private init(
-        notification: UUIDv7, reason: NothingOwed?, deliveries: [DeliveryReport],
-        conditions: [(lane: Lane, condition: LaneCondition)]
-    ) {
-        self.notification = notification
-        self.reason = reason
+    init?(_ id: UUIDv7, app: String?, in reading: any StoreReading) throws {
+        guard let inbox = try reading.deliveries.inbox(ofNotification: id),
+            let owner = try reading.inboxes.owner(inbox), app == nil || owner.app == app
+        else { return nil }
+        let deliveries = try reading.deliveries.list(notification: id)
+        let waiting = Set(deliveries.filter { $0.settledAt == nil }.compactMap(\.provider))
+        notification = id
+        reason = try reading.deliveries.nothingOwed(notification: id)
         self.deliveries = deliveries
-        self.conditions = conditions
+        conditions = try reading.laneConditions.all().filter {
+            $0.lane.app == owner.app && waiting.contains($0.lane.provider.rawValue)
+        }
     }
 
     /// The answer to most pushes isn't written out: accepted at the first attempt.

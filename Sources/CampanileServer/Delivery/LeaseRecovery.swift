@@ -26,7 +26,7 @@ struct LeaseRecovery: Sendable {
         var look = Limits.leaseRecoveryLook
         while !Task.isCancelled {
             do {
-                let end = try last ?? database.read { try $0.deviceTokens.lastID() }
+                let end = if let last { last } else { try await database.read { try $0.deviceTokens.lastID() } }
                 last = end
                 if let shards, first <= end {
                     let looked = DeviceID(first)...DeviceID(first + look - 1)

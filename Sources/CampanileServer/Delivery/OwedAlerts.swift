@@ -65,7 +65,7 @@ final class OwedAlerts: Sendable {
         var tallies: [Lane: Tally] = [:]
         var oldest: [Lane: (key: DeliveryKey, dueAt: Timestamp)] = [:]
         var next = DeviceID(0)
-        while let first = try database.read({ try $0.deliveries.firstOwedDevice(from: next) }) {
+        while let first = try database.readBlocking({ try $0.deliveries.firstOwedDevice(from: next) }) {
             let last = DeviceID(first.rawValue + devices)
             let owed = try database.survey { try $0.deliveries.owed(to: first...last) }
             for (lane, count, key, dueAt) in owed {
@@ -76,7 +76,7 @@ final class OwedAlerts: Sendable {
         }
         for (lane, (key, dueAt)) in oldest {
             tallies[lane]?.oldest =
-                try database.read { try $0.deliveries.created(key) } ?? key.notification.created(before: dueAt)
+                try database.readBlocking { try $0.deliveries.created(key) } ?? key.notification.created(before: dueAt)
         }
         return tallies
     }

@@ -115,11 +115,9 @@ struct DeviceRegistry: Sendable {
         if !stale.isEmpty { badgePushes.wakeDeliveryWorker(after: transaction) }
     }
 
-    func list(_ user: User) throws -> [DeviceToken] {
-        try database.read { reading in
-            guard let inbox = try user.inbox(in: reading) else { return [] }
-            return try reading.deviceTokens.list(inbox: inbox)
-        }
+    func list(_ user: User, in reading: any StoreReading) throws -> [DeviceToken] {
+        guard let inbox = try user.inbox(in: reading) else { return [] }
+        return try reading.deviceTokens.list(inbox: inbox)
     }
 
     /// - Throws: `ClientError.notFound` when the user has no such device.

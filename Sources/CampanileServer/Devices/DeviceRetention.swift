@@ -14,7 +14,7 @@ struct DeviceRetention: Sendable {
     func run(now: Timestamp) async throws -> Int {
         guard let ageMilliseconds else { return 0 }
         let time = Timestamp(milliseconds: now.milliseconds - ageMilliseconds)
-        let end = try database.read { try $0.deviceTokens.lastID() }
+        let end = try await database.read { try $0.deviceTokens.lastID() }
         var first: Int64 = 1
         var removed = 0
         while first <= end, !Task.isCancelled {

@@ -83,6 +83,9 @@ package enum Limits {
     static let bytesPerLook = 64 * 1_024
     /// Audiences that are looked at in one go, when many changed at once or another process wrote.
     static let audiencesPerTurn = 100
+    /// Reads of a PostgreSQL database that a thread of streams has under way: so many for inboxes that changed, and so many for
+    /// streams that open.
+    static let hubReads = 4
     /// Inboxes whose positions are asked for in one statement.
     static let positionsPerLook = 2_000
     /// A client that missed more events than this must read the list again.

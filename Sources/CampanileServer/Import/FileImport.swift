@@ -92,7 +92,7 @@ struct FileImport<Import: RecordImport>: Sendable {
             do {
                 let entry = try work.parse(record.content.get(), number: record.number, now: now)
                 if foresees {
-                    let outcome = try database.read { try work.outcome(of: entry, in: $0) }
+                    let outcome = try database.readBlocking { try work.outcome(of: entry, in: $0) }
                     report.counts[outcome, default: 0] += 1
                 }
             } catch let mistake as ImportMistake {

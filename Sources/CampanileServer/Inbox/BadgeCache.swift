@@ -28,12 +28,13 @@ final class BadgeCache: Sendable {
     }
 
     /// The badge of an inbox; if it isn't here, `read` gets it from the database, and it is put up.
-    func badge(_ inbox: InboxID, read: () throws -> Badge) rethrows -> Badge {
+    /// - Returns: nil if `read` doesn't get it.
+    func badge(_ inbox: InboxID, read: () throws -> Badge?) rethrows -> Badge? {
         let cell = cells[Int(truncatingIfNeeded: inbox.rawValue & 15)]
         guard capacity > 0 else { return try read() }
         let (known, changes) = cell.shard.withLock { ($0.badges[inbox], $0.changes) }
         if let known { return known }
-        let badge = try read()
+        guard let badge = try read() else { return nil }
         cell.shard.withLock { shard in
             guard shard.changes == changes else { return }
             if shard.badges.count >= capacity { shard.badges.removeAll(keepingCapacity: true) }

@@ -12,11 +12,12 @@ struct Inboxes: Sendable {
 
     // MARK: Reading
 
-    /// The badge for a plain read: from memory, if it was read since its last change.
-    func badge(_ user: User) throws -> Badge {
-        guard let inbox = user.knownInbox else { return try database.read { try badge(user, in: $0) } }
+    /// The badge for a plain read: from memory, if it was read since its last change, or from the file.
+    /// - Returns: nil where the database is elsewhere: reading it takes waiting.
+    func badgeAtOnce(_ user: User) throws -> Badge? {
+        guard let inbox = user.knownInbox else { return try database.readAtOnce { try badge(user, in: $0) } }
         return try badgeCache.badge(inbox) {
-            try database.read { try $0.inboxes.badge(inbox, policy) }
+            try database.readAtOnce { try $0.inboxes.badge(inbox, policy) }
         }
     }
 
@@ -25,13 +26,9 @@ struct Inboxes: Sendable {
         return try reading.inboxes.badge(inbox, policy)
     }
 
-    func notification(_ id: UUIDv7, _ user: User) throws -> Notification {
-        let found = try database.read { reading in
-            try user.inbox(in: reading).flatMap {
-                try reading.notifications.find(id, inbox: $0)
-            }
-        }
-        guard let found else { throw ClientError.notFound }
+    func notification(_ id: UUIDv7, _ user: User, in reading: any StoreReading) throws -> Notification {
+        guard let inbox = try user.inbox(in: reading), let found = try reading.notifications.find(id, inbox: inbox)
+        else { throw ClientError.notFound }
         return found
     }
 
@@ -82,7 +79,7 @@ struct Inboxes: Sendable {
         do {
             return try await acknowledge(visit, user, device: device)
         } catch let error as SQLError where error.code == .commitUnknown {
-            return try database.read { try badge(user, in: $0) }
+            return try await database.read { try badge(user, in: $0) }
         } catch let error as SQLError where error.isUnavailable {
             return nil
         }

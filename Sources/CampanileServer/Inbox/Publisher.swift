@@ -54,7 +54,7 @@ package struct Publisher: Sendable {
 
     /// A generator whose ids follow all that were ever given out by this database's programs.
     package static func generator(for database: Store, world: World) throws -> UUIDv7Generator {
-        let reserved = try database.read { try $0.programState.idsReservedUntil() }
+        let reserved = try database.readBlocking { try $0.programState.idsReservedUntil() }
         return UUIDv7Generator(
             startingAfter: reserved, isAlone: !database.isShared, now: { world.now().milliseconds }, random: world.random)
     }
@@ -150,9 +150,9 @@ package struct Publisher: Sendable {
 
     /// The first answer to this key with this very body; nil when there was none, or it is too old.
     /// - Throws: `ClientError` 409 while a request with the key is under way.
-    func firstAnswer(to key: IdempotencyKey, at now: Timestamp) throws -> IdempotentAnswer? {
+    func firstAnswer(to key: IdempotencyKey, at now: Timestamp) async throws -> IdempotentAnswer? {
         if idempotency.isUnderWay(key.text, producer: key.producer) { throw ClientError(.idempotencyConflict) }
-        let known = try database.read {
+        let known = try await database.read {
             try $0.idempotencyKeys.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now))
         }
         guard let known else { return nil }
@@ -210,7 +210,7 @@ package struct Publisher: Sendable {
     /// take over what a node left, when it is surely no more (`takeOverAbandoned`).
     func unfinished() throws -> [LargeCall.Unfinished] {
         guard node == nil else { return [] }
-        let unfinished = try database.read { try $0.largeCalls.unfinished() }
+        let unfinished = try database.readBlocking { try $0.largeCalls.unfinished() }
         for key in unfinished.compactMap(\.call.key) { idempotency.take(key.text, producer: key.producer) }
         return unfinished
     }
@@ -221,7 +221,7 @@ package struct Publisher: Sendable {
     /// - Throws: `SQLError` when the database can't be asked now.
     func takeOverAbandoned(_ isSilent: (_ node: UUIDv7) -> Bool) async throws {
         guard let node else { return }
-        let abandoned = try database.read { try $0.largeCalls.holders() }.filter { holder in
+        let abandoned = try await database.read { try $0.largeCalls.holders() }.filter { holder in
             // Asked after the database was: what it shows of this process was noted before.
             if holder.node == node { return !largeCalls.holds(holder) }
             guard let other = holder.node, holder.isListed else { return true }

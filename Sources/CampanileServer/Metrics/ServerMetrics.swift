@@ -29,7 +29,7 @@ struct ServerMetrics: Sendable {
         writeLanes(&text, await lanes(insight))
         writeBadges(&text)
         writeStreams(&text)
-        writeDatabase(&text)
+        writeDatabase(&text, await database.sizes())
         writeBackups(&text)
         writeProcess(&text)
         return text.finish()
@@ -80,7 +80,7 @@ struct ServerMetrics: Sendable {
             events.reduce(0) { $0 + Int($1.cutAsTooSlow) }, cable.cutOff)
     }
 
-    private func writeDatabase(_ text: inout OpenMetricsText) {
+    private func writeDatabase(_ text: inout OpenMetricsText, _ sizes: (file: Int?, log: Int?)) {
         let writer = database.writerStatistics
         text.family("campanile_writer_group_size", .histogram, "Writes that were made in one transaction.")
         text.add([], writer.groupSizes)
@@ -97,7 +97,6 @@ struct ServerMetrics: Sendable {
         text.family("campanile_writer_refusals", .counter, "Writes that failed because the database couldn't be written.")
         text.add([], database.refusals.count)
         text.family("campanile_database_size_bytes", .gauge, unit: "bytes", "Size of the database's file.")
-        let sizes = database.fileSizes
         if let size = sizes.file { text.add([], size) }
         text.family(
             "campanile_database_wal_size_bytes", .gauge, unit: "bytes",

@@ -18,19 +18,18 @@ final class CableStreams: CableAuthority {
     }
 
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber
+        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber, begun: @escaping @Sendable () -> Void
     ) -> any StreamSubscription {
         let kind = stream.kind
         let subscription = CableSubscription(kind, subscriber, of: owner, in: shards.home(of: stream.user))
-        do {
-            if let known = try inboxes.known(stream.user, isRecorded: kind == .notifications) {
-                // From the newest event of this moment on, whenever the hub comes to it.
-                subscription.join(known.inbox, from: known.newest)
-            } else {
-                make(stream.user, for: subscription)
+        inboxes.known(stream.user, isRecorded: kind == .notifications) { [self] known in
+            begun()
+            switch known {
+            // From the newest event of this moment on, whenever the hub comes to it.
+            case .success(let known?): subscription.join(known.inbox, from: known.newest)
+            case .success(nil): make(stream.user, for: subscription)
+            case .failure(let error): fail(error, subscriber)
             }
-        } catch {
-            fail(error, subscriber)
         }
         return subscription
     }
@@ -79,12 +78,12 @@ private final class CableSubscription: StreamSubscription {
     }
 
     func join(_ inbox: InboxID, from sequence: Int64?) {
-        shard.hub.admit(owner) { [self] in
-            guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
-            do {
-                try shard.hub.subscribe(inbox, kind, subscriber, lastEventID: sequence.map(String.init))
-                self.inbox.withLock { $0 = inbox }
-            } catch {
+        shard.hub.admit(owner) { [self] done in
+            guard !isCancelled.load(ordering: .sequentiallyConsistent) else { return done() }
+            self.inbox.withLock { $0 = inbox }
+            shard.hub.subscribe(inbox, kind, subscriber, lastEventID: sequence.map(String.init)) { [self] result in
+                done()
+                guard case .failure(let error) = result, !isCancelled.load(ordering: .sequentiallyConsistent) else { return }
                 shard.hub.noteUnreadable(error)
                 subscriber.end(.overloaded)
             }

@@ -32,30 +32,26 @@ struct EventFeed: Sendable {
     }
 
     /// Reads what is new after a position, up to the amount that is sent in one go.
-    func look(_ inbox: InboxID, after position: Position) throws -> Look {
-        try database.snapshot {
-            try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: $0)
-        }
+    func look(_ inbox: InboxID, after position: Position, in reading: any StoreReading) throws -> Look {
+        try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: reading)
     }
 
     /// The same without a limit, and from the same snapshot a new subscriber's first batch, so that its events continue
     /// where that ends.
     /// - Parameter lastEventID: the last event that the client has seen; nil for a new client.
     func join(
-        _ inbox: InboxID, after position: Position, lastEventID: String?
+        _ inbox: InboxID, after position: Position, lastEventID: String?, in reading: any StoreReading
     ) throws -> (look: Look, opening: [StreamMessage]) {
-        try database.snapshot { reading in
-            var look = try look(inbox, after: position, limit: .max, bytes: .max, in: reading)
-            let range = try reading.events.range(inbox: inbox)
-            look.position.sequence = range.last
-            var opening: [StreamMessage] = []
-            if let lastEventID {
-                opening = try missed(lastEventID, range, inbox: inbox, badge: look.badge, in: reading)
-            }
-            // Always last: the number that holds now, under the sequence to resume from.
-            opening.append(StreamMessage(event: "badge", id: range.last, data: EventFeed.json(look.badge)))
-            return (look, opening)
+        var look = try look(inbox, after: position, limit: .max, bytes: .max, in: reading)
+        let range = try reading.events.range(inbox: inbox)
+        look.position.sequence = range.last
+        var opening: [StreamMessage] = []
+        if let lastEventID {
+            opening = try missed(lastEventID, range, inbox: inbox, badge: look.badge, in: reading)
         }
+        // Always last: the number that holds now, under the sequence to resume from.
+        opening.append(StreamMessage(event: "badge", id: range.last, data: EventFeed.json(look.badge)))
+        return (look, opening)
     }
 
     private func look(

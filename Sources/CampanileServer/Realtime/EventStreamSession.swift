@@ -37,19 +37,27 @@ final class EventStreamSession: StreamSession, Subscriber, EventStreamOwner, @un
     }
 
     /// Begins the stream on a connection. On the loop's thread.
-    static func open(_ opening: Opening, on socket: TakenSocket, loop: StreamLoop, hub: Hub, world: World) {
+    /// - Parameter done: called when it has begun, or can't.
+    static func open(
+        _ opening: Opening, on socket: TakenSocket, loop: StreamLoop, hub: Hub, world: World, done: @escaping @Sendable () -> Void
+    ) {
         let session = EventStreamSession(
             opening, hub: hub, world: world, endsAt: loop.now + StreamLifetime.nanoseconds(world))
         let stream = loop.open(socket, owner: session)
         session.stream = stream
         stream.send(StreamBytes(opening.head + ServerSentEvents.retry(Limits.streamRetryMilliseconds)))
-        do {
-            try hub.subscribe(opening.inbox, opening.kind, session, lastEventID: opening.lastEventID)
-            hub.open(session)
-        } catch {
-            // The head is on its way: the client comes back, as after any interruption.
-            hub.noteUnreadable(error)
-            session.end(.overloaded)
+        hub.open(session)
+        hub.subscribe(opening.inbox, opening.kind, session, lastEventID: opening.lastEventID) { result in
+            done()
+            switch result {
+            case .success: if hub.isEnding { session.end(.restarting) }
+            case .failure(let error):
+                // It may have ended meanwhile.
+                guard session.stream != nil else { return }
+                // The head is on its way: the client comes back, as after any interruption.
+                hub.noteUnreadable(error)
+                session.end(.overloaded)
+            }
         }
     }
 

@@ -7,6 +7,9 @@ import Synchronization
 /// Sends every open stream the events of its inbox. Commits wake it, and it reads the database: a wake-up may come for
 /// nothing, come twice, or be lost to a restart, and the events still come completely and in order.
 ///
+/// It never waits for the database: it goes on with a read when that is answered, and until then with the other inboxes. An inbox is
+/// read by one at a time, so that its events stay in order.
+///
 /// Sendable: members that other threads touch are under `calls`; everything else is touched only on the loop's thread.
 final class Hub: @unchecked Sendable {
     /// Work that other threads leave here.
@@ -32,6 +35,9 @@ final class Hub: @unchecked Sendable {
         case failed
     }
 
+    /// Opens a stream, and calls `done` on the loop's thread when it is open or can't be.
+    typealias Opening = @Sendable (_ done: @escaping @Sendable () -> Void) -> Void
+
     private let calls = Mutex(Calls())
     private let loop: StreamLoop
     private let feed: EventFeed
@@ -39,17 +45,24 @@ final class Hub: @unchecked Sendable {
     private let logger: Logger
 
     // The loop's thread only.
-    private var subscribersByInbox: [InboxID: Subscribers] = [:]
+    private var audiences: [InboxID: Audience] = [:]
+    /// Inboxes to be looked at, each once.
+    private var due = Line<InboxID>()
+    /// Looks that aren't answered yet.
+    private var looks = 0
+    private var isTakingTurns = false
     private var sessions: [ObjectIdentifier: any StreamSession] = [:]
     /// Streams that are to open.
-    private var newcomers = TurnQueue<@Sendable () -> Void>()
-    private var isAdmitting = false
+    private var newcomers = TurnQueue<Opening>()
+    /// Those of them that are opening now.
+    private var admissions = 0
     /// Inboxes that couldn't be read, to be tried again with the next tick.
     private var unread: Set<InboxID> = []
     private var poll = Poll.none
     private var revocationsSeen = Timestamp(milliseconds: 0)
     /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
     private var revocationLooks = 0
+    private var isLookingAtRevocations = false
     /// Passes revocations on to the cable.
     private var tellRevocations: @Sendable ([UserKey: Timestamp]) -> Void = { _ in }
     private var otherListeners: @Sendable () -> Set<UserKey> = { [] }
@@ -113,30 +126,34 @@ final class Hub: @unchecked Sendable {
 
     func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
 
-    /// Opens a stream, on the loop's thread: one at a time and in turns, because each reads the database, and may be told
+    /// Opens a stream, on the loop's thread: few at a time and in turns, because each reads the database, and may be told
     /// much that it missed, while others' batches wait for the thread.
-    func admit(_ owner: TurnOwner, _ open: @escaping @Sendable () -> Void) {
+    func admit(_ owner: TurnOwner, _ open: @escaping Opening) {
         loop.perform { [self] in
             newcomers.add(open, of: owner)
-            // Not at once: streams that come together take turns.
-            if !isAdmitting { admitNext() }
+            admitNext()
         }
     }
 
     private func admitNext() {
-        isAdmitting = !newcomers.isEmpty
-        guard isAdmitting else { return }
+        guard !newcomers.isEmpty, admissions < readsAtOnce else { return }
+        admissions += 1
+        // Not at once: streams that come together take turns.
         loop.perform { [self] in
-            newcomers.next()?()
-            admitNext()
+            guard let open = newcomers.next() else { return admitted() }
+            open { self.admitted() }
         }
+    }
+
+    private func admitted() {
+        admissions -= 1
+        admitNext()
     }
 
     // MARK: Sessions, on the loop's thread
 
     func open(_ session: any StreamSession) {
         sessions[ObjectIdentifier(session)] = session
-        if isEnding { session.end(.restarting) }
     }
 
     func close(_ session: any StreamSession) {
@@ -156,7 +173,7 @@ final class Hub: @unchecked Sendable {
         if revocationLooks > 0 { endRevoked() }
         let again = unread
         unread = []
-        tell(Array(again)[...])
+        look(at: again)
         if poll == .failed { lookAtAll() }
     }
 
@@ -164,43 +181,69 @@ final class Hub: @unchecked Sendable {
     func endAll() {
         calls.withLock { $0.isEnding = true }
         // Each of them finds out by itself that streams end.
-        while let open = newcomers.next() { open() }
+        while let open = newcomers.next() { open {} }
         for session in sessions.values { session.end(.restarting) }
     }
 
     private func endRevoked() {
-        do {
-            let revocations = try revocations()
-            revocationsSeen = world.now()
-            revocationLooks -= 1
-            guard !revocations.isEmpty else { return }
-            let byUser = Dictionary(
-                revocations.map { (UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
-            tellRevocations(byUser)
-            for session in sessions.values {
-                guard let user = session.user?.user else { continue }
-                let notBefore = byUser[user.key]
-                if user.life.isRevoked(by: notBefore) { session.end(.revoked) }
+        guard !isLookingAtRevocations else { return }
+        isLookingAtRevocations = true
+        let now = world.now()
+        readRevocations { [self] result in
+            isLookingAtRevocations = false
+            switch result {
+            case .success(let revocations):
+                revocationsSeen = now
+                revocationLooks -= 1
+                end(revocations)
+            case .failure(let error):
+                logger.warning(
+                    "Revocations can't be read now; the server tries again in a second.", metadata: ["error": "\(error)"])
             }
-        } catch {
-            logger.warning(
-                "Revocations can't be read now; the server tries again in a second.", metadata: ["error": "\(error)"])
         }
     }
-}
 
-extension Hub {
+    private func end(_ revocations: [Revocation]) {
+        guard !revocations.isEmpty else { return }
+        let byUser = Dictionary(
+            revocations.map { (UserKey(app: $0.app, userID: $0.userID), $0.notBefore) }, uniquingKeysWith: max)
+        tellRevocations(byUser)
+        for session in sessions.values {
+            guard let user = session.user?.user else { continue }
+            let notBefore = byUser[user.key]
+            if user.life.isRevoked(by: notBefore) { session.end(.revoked) }
+        }
+    }
+
     /// Those that may end a stream. On one machine those of late; on a cluster whoever revokes has another clock, so those of
     /// everybody who listens.
-    private func revocations() throws -> [Revocation] {
+    private func readRevocations(then done: @escaping @Sendable (Result<[Revocation], any Error>) -> Void) {
         guard feed.database.isShared else {
             let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
-            return try feed.database.read { try $0.revocations.after(since) }
+            return read({ try $0.revocations.after(since) }, then: done)
         }
         let users = sessions.values.reduce(into: otherListeners()) { users, session in
             if let user = session.user?.user { users.insert(user.key) }
         }
-        return users.isEmpty ? [] : try feed.database.read { try $0.revocations.of(users) }
+        guard !users.isEmpty else { return done(.success([])) }
+        read({ try $0.revocations.of(users) }, then: done)
+    }
+}
+
+// MARK: - Reading
+
+extension Hub {
+    /// Reads of a file are over when they return. Of those that aren't, as many run at once as leave the pool to requests.
+    private var readsAtOnce: Int { feed.database.isShared ? Limits.hubReads : 1 }
+
+    /// Reads, and goes on with the result on the loop's thread: before this returns if the database is a file.
+    private func read<T: Sendable>(
+        _ body: @escaping @Sendable (any StoreReading) throws -> T, then done: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        let isLater = feed.database.isShared
+        feed.database.snapshot(body) { [loop] result in
+            if isLater { loop.perform { done(result) } } else { done(result) }
+        }
     }
 }
 
@@ -212,20 +255,26 @@ extension Hub {
     private func lookAtAll() {
         guard poll == .none || poll == .failed else { return poll = .again }
         poll = .underWay
-        look(at: Array(subscribersByInbox.keys)[...])
+        comparePositions(of: Array(audiences.keys)[...])
     }
 
-    private func look(at inboxes: ArraySlice<InboxID>) {
-        do {
-            let part = Array(inboxes.prefix(Limits.positionsPerLook))
-            let found = part.isEmpty ? [] : try feed.database.read { try $0.inboxes.positions(of: part) }
-            tell(found.filter { subscribersByInbox[$0.id]?.isBehind($0) == true }.map(\.id)[...])
-        } catch {
-            poll = .failed
-            return noteUnreadable(error)
-        }
+    private func comparePositions(of inboxes: ArraySlice<InboxID>) {
+        let part = Array(inboxes.prefix(Limits.positionsPerLook))
         let rest = inboxes.dropFirst(Limits.positionsPerLook)
-        guard rest.isEmpty else { return loop.perform { self.look(at: rest) } }
+        guard !part.isEmpty else { return endPoll() }
+        read({ try $0.inboxes.positions(of: part) }) { [self] result in
+            switch result {
+            case .success(let found):
+                look(at: found.filter { audiences[$0.id]?.subscribers.isBehind($0) == true }.map(\.id))
+                if rest.isEmpty { endPoll() } else { loop.perform { self.comparePositions(of: rest) } }
+            case .failure(let error):
+                poll = .failed
+                noteUnreadable(error)
+            }
+        }
+    }
+
+    private func endPoll() {
         let isAgain = poll == .again
         poll = .none
         if isAgain { lookAtAll() }
@@ -236,44 +285,80 @@ extension Hub {
 
 extension Hub {
     /// Sends a subscriber the present state of an inbox, and from then on its events.
-    /// - Parameter lastEventID: for notifications, what the client saw last.
-    /// - Throws: `SQLError` when the database can't be read; then there is no subscription.
-    func subscribe(_ inbox: InboxID, _ kind: StreamKind, _ subscriber: any Subscriber, lastEventID: String? = nil) throws {
+    /// - Parameters:
+    ///   - lastEventID: for notifications, what the client saw last.
+    ///   - joined: called once, on the loop's thread: with an error if the database can't be read, or the subscriber has left
+    ///     meanwhile. Then there is no subscription.
+    func subscribe(
+        _ inbox: InboxID, _ kind: StreamKind, _ subscriber: any Subscriber, lastEventID: String? = nil,
+        then joined: @escaping @Sendable (Result<Void, any Error>) -> Void
+    ) {
         // Before the database is read: what is committed from here on is noticed.
         calls.withLock { _ = $0.heard.insert(inbox) }
-        var subscribers = subscribersByInbox[inbox] ?? Subscribers()
-        let opening: [StreamMessage]
-        do {
-            if kind == .notifications {
-                let joined = try feed.join(inbox, after: subscribers.position, lastEventID: lastEventID)
-                // The others first: they are then told up to where the new one begins.
-                subscribers.tell(joined.look)
-                subscribers.position.sequence = joined.look.position.sequence
-                opening = joined.opening
-            } else {
-                let look = try feed.look(inbox, after: subscribers.position)
-                subscribers.tell(look)
-                opening = [kind == .badge ? look.badgeMessage : look.turboMessage]
-            }
-        } catch {
-            forgetIfUnheard(inbox, subscribers)
-            throw error
-        }
-        subscribers.add(subscriber, kind)
-        subscribersByInbox[inbox] = subscribers
-        subscriber.deliver(EventBatch(kind, opening))
+        let newcomer = Newcomer(kind, subscriber, lastEventID: lastEventID, joined)
+        audiences[inbox, default: Audience()].newcomers.append(newcomer)
+        goOn(inbox)
     }
 
     func unsubscribe(_ inbox: InboxID, _ kind: StreamKind, _ subscriber: any Subscriber) {
-        guard var subscribers = subscribersByInbox[inbox] else { return }
-        subscribers.remove(subscriber, kind)
-        subscribersByInbox[inbox] = subscribers.isEmpty ? nil : subscribers
-        forgetIfUnheard(inbox, subscribers)
+        guard let audience = audiences[inbox] else { return }
+        for newcomer in audience.newcomers where newcomer.subscriber === subscriber && newcomer.kind == kind {
+            newcomer.hasLeft = true
+        }
+        audiences[inbox]?.subscribers.remove(subscriber, kind)
+        forgetIfUnheard(inbox)
     }
 
-    private func forgetIfUnheard(_ inbox: InboxID, _ subscribers: Subscribers) {
-        guard subscribers.isEmpty else { return }
+    private func forgetIfUnheard(_ inbox: InboxID) {
+        guard let audience = audiences[inbox], audience.isEmpty else { return }
+        audiences[inbox] = nil
         calls.withLock { _ = $0.heard.remove(inbox) }
+    }
+
+    /// What an inbox's audience waits for next, if it isn't being read.
+    private func goOn(_ inbox: InboxID) {
+        guard let audience = audiences[inbox], !audience.isRead else { return }
+        if let newcomer = audience.newcomers.first { return join(newcomer, inbox) }
+        if audience.hasNews { look(at: [inbox]) }
+        forgetIfUnheard(inbox)
+    }
+
+    private func join(_ newcomer: Newcomer, _ inbox: InboxID) {
+        audiences[inbox]?.isRead = true
+        let position = audiences[inbox]?.subscribers.position ?? Subscribers().position
+        let (feed, kind, lastEventID) = (feed, newcomer.kind, newcomer.lastEventID)
+        read({ reading -> (look: EventFeed.Look, opening: [StreamMessage]) in
+            if kind == .notifications {
+                return try feed.join(inbox, after: position, lastEventID: lastEventID, in: reading)
+            }
+            let look = try feed.look(inbox, after: position, in: reading)
+            return (look, [kind == .badge ? look.badgeMessage : look.turboMessage])
+        }) { [self] result in
+            let found = newcomer.hasLeft ? .failure(CancellationError()) : result
+            if case .success(let found) = found { welcome(newcomer, to: inbox, found.look, found.opening) }
+            audiences[inbox]?.isRead = false
+            audiences[inbox]?.newcomers.removeFirst()
+            newcomer.joined(found.map { _ in })
+            goOn(inbox)
+        }
+    }
+
+    private func welcome(
+        _ newcomer: Newcomer, to inbox: InboxID, _ look: EventFeed.Look, _ opening: [StreamMessage]
+    ) {
+        // The others first: they are then told up to where the new one begins.
+        tell(look, to: inbox)
+        if newcomer.kind == .notifications { audiences[inbox]?.subscribers.position.sequence = look.position.sequence }
+        audiences[inbox]?.subscribers.add(newcomer.subscriber, newcomer.kind)
+        newcomer.subscriber.deliver(EventBatch(newcomer.kind, opening))
+    }
+
+    private func tell(_ look: EventFeed.Look, to inbox: InboxID) {
+        // A copy is told: a subscriber that leaves meanwhile changes what is kept.
+        guard var subscribers = audiences[inbox]?.subscribers else { return }
+        subscribers.tell(look)
+        audiences[inbox]?.subscribers.position = subscribers.position
+        if look.hasMore { audiences[inbox]?.hasNews = true }
     }
 
     private func tellChanges() {
@@ -290,40 +375,104 @@ extension Hub {
             revocationLooks = Limits.revocationLooks
             endRevoked()
         }
-        tell(Array(work.changed)[...])
+        look(at: work.changed)
         if work.anyChanged { lookAtAll() }
     }
 
-    /// A few at a time: others wait for this thread too. When one can't be read the others wait for the next tick: each would take
-    /// the thread for as long as the database may take to answer.
-    private func tell(_ inboxes: ArraySlice<InboxID>) {
-        for (number, inbox) in inboxes.prefix(Limits.audiencesPerTurn).enumerated() where !tell(inbox) {
-            return unread.formUnion(inboxes.dropFirst(number))
+    /// There may be news in these inboxes.
+    private func look(at inboxes: some Sequence<InboxID>) {
+        for inbox in inboxes {
+            audiences[inbox]?.hasNews = true
+            guard audiences[inbox]?.isDue == false else { continue }
+            audiences[inbox]?.isDue = true
+            due.append(inbox)
         }
-        let rest = inboxes.dropFirst(Limits.audiencesPerTurn)
-        if !rest.isEmpty { loop.perform { self.tell(rest) } }
+        if !isTakingTurns { takeTurns() }
     }
 
-    /// - Returns: whether the inbox could be read.
-    @discardableResult
-    private func tell(_ inbox: InboxID) -> Bool {
-        guard var subscribers = subscribersByInbox[inbox] else { return true }
-        do {
-            let look = try feed.look(inbox, after: subscribers.position)
-            // Tells a copy: a subscriber that leaves meanwhile changes the stored value.
-            subscribers.tell(look)
-            subscribersByInbox[inbox]?.position = subscribers.position
-            // The rest goes in the next turn, after the other inboxes.
-            if look.hasMore { loop.perform { self.tell(inbox) } }
-            return true
-        } catch {
-            unread.insert(inbox)
-            noteUnreadable(error)
-            return false
+    /// A few at a time: others wait for this thread too.
+    private func takeTurns() {
+        isTakingTurns = true
+        var turns = 0
+        while turns < Limits.audiencesPerTurn, looks < readsAtOnce, let inbox = due.popFirst() {
+            turns += 1
+            audiences[inbox]?.isDue = false
+            look(inbox)
+        }
+        isTakingTurns = false
+        guard !due.isEmpty, looks < readsAtOnce else { return }
+        isTakingTurns = true
+        loop.perform { self.takeTurns() }
+    }
+
+    private func look(_ inbox: InboxID) {
+        // Whoever reads it now goes on with it.
+        guard let audience = audiences[inbox], !audience.isRead, audience.hasNews else { return }
+        audiences[inbox]?.isRead = true
+        audiences[inbox]?.hasNews = false
+        looks += 1
+        let (feed, position) = (feed, audience.subscribers.position)
+        read({ try feed.look(inbox, after: position, in: $0) }) { [self] result in
+            looks -= 1
+            audiences[inbox]?.isRead = false
+            switch result {
+            case .success(let look): tell(look, to: inbox)
+            case .failure(let error): postpone(inbox, error)
+            }
+            goOn(inbox)
+            if !isTakingTurns { takeTurns() }
         }
     }
+
+    /// When one inbox can't be read the others wait for the next tick: each would wait for as long as the database may take to answer.
+    private func postpone(_ inbox: InboxID, _ error: any Error) {
+        unread.insert(inbox)
+        while let other = due.popFirst() {
+            audiences[other]?.isDue = false
+            unread.insert(other)
+        }
+        noteUnreadable(error)
+    }
+
+    /// Whether everything that it was told of before has been read and told. For tests, on the loop's thread.
+    var isAtRest: Bool { due.isEmpty && unread.isEmpty && poll == .none && !audiences.values.contains { $0.isRead } }
 
     func noteUnreadable(_ error: any Error) {
         logger.warning("Events can't be read now; the server sends them later.", metadata: ["error": "\(error)"])
+    }
+}
+
+/// Those who hear of an inbox, and those who want to.
+private struct Audience {
+    var subscribers = Subscribers()
+    var newcomers: [Newcomer] = []
+    /// Whether the inbox is being read: for a newcomer, or to see what is new.
+    var isRead = false
+    /// Whether something may have happened since it was read.
+    var hasNews = false
+    /// Whether it is among those that are to be looked at.
+    var isDue = false
+
+    var isEmpty: Bool { subscribers.isEmpty && newcomers.isEmpty && !isRead }
+}
+
+/// A subscriber that has not been told the present state yet.
+///
+/// Sendable: what changes is touched on the loop's thread only.
+private final class Newcomer: @unchecked Sendable {
+    let kind: StreamKind
+    let subscriber: any Subscriber
+    let lastEventID: String?
+    let joined: @Sendable (Result<Void, any Error>) -> Void
+    var hasLeft = false
+
+    init(
+        _ kind: StreamKind, _ subscriber: any Subscriber, lastEventID: String?,
+        _ joined: @escaping @Sendable (Result<Void, any Error>) -> Void
+    ) {
+        self.kind = kind
+        self.subscriber = subscriber
+        self.lastEventID = lastEventID
+        self.joined = joined
     }
 }

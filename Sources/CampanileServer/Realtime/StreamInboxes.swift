@@ -9,7 +9,7 @@ struct StreamInboxes: Sendable {
     /// already, and nothing is written.
     func find(_ user: User, isRecorded: Bool) async throws -> InboxID {
         let now = world.now()
-        let ready = try database.read { reading -> InboxID? in
+        let ready = try await database.read { reading -> InboxID? in
             guard let inbox = try user.inbox(in: reading) else { return nil }
             guard isRecorded else { return inbox }
             return try reading.events.isListened(inbox, now: now) ? inbox : nil
@@ -25,14 +25,19 @@ struct StreamInboxes: Sendable {
         }
     }
 
-    /// The inbox, if there is one as it is wanted, and the newest of all events. Doesn't wait.
-    func known(_ user: UserKey, isRecorded: Bool) throws -> (inbox: InboxID, newest: Int64)? {
+    /// Gives the inbox, if there is one as it is wanted, and the newest of all events. Never waits: of a file they are given before
+    /// this returns.
+    func known(
+        _ user: UserKey, isRecorded: Bool,
+        then deliver: @escaping @Sendable (Result<(inbox: InboxID, newest: Int64)?, any Error>) -> Void
+    ) {
         let now = world.now()
-        return try database.snapshot { reading in
-            guard let inbox = try reading.inboxes.id(app: user.app.text, userID: user.userID.text),
-                try !isRecorded || reading.events.isListened(inbox, now: now)
-            else { return nil }
-            return (inbox, try reading.events.range(inbox: inbox).last)
-        }
+        database.snapshot(
+            { reading in
+                guard let inbox = try reading.inboxes.id(app: user.app.text, userID: user.userID.text),
+                    try !isRecorded || reading.events.isListened(inbox, now: now)
+                else { return nil }
+                return (inbox, try reading.events.range(inbox: inbox).last)
+            }, then: deliver)
     }
 }

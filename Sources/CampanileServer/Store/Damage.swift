@@ -50,6 +50,16 @@ final class Damage: Sendable {
         }
     }
 
+    /// The same for what suspends.
+    nonisolated(nonsending) func noting<T>(_ body: nonisolated(nonsending) () async throws -> T) async throws -> T {
+        do {
+            return try await body()
+        } catch {
+            note(error)
+            throw error
+        }
+    }
+
     /// Takes back what was found before a check that found nothing.
     /// - Parameter findings: those that there were when the check began.
     /// - Returns: whether nothing is known any more.

@@ -15,7 +15,7 @@ protocol ProviderTokenRepository: ProviderTokenReading {
 
 extension Store: ProviderTokenStore {
     package func load(team: String) async throws -> [StoredProviderToken] {
-        try read { try $0.providerTokens.tokens(team: team) }
+        try await read { try $0.providerTokens.tokens(team: team) }
     }
 
     package func replace(team: String, with tokens: [StoredProviderToken]) async throws {

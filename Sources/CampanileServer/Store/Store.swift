@@ -4,7 +4,8 @@ import SystemSupport
 
 /// Where everything is kept. A closure owns the repositories that it gets until it returns.
 ///
-/// Reads run at once on the calling thread. Writes wait for a writer's thread, which commits them in groups.
+/// Reads of a file run at once on the calling thread; those of a database elsewhere suspend their callers. Writes wait for a writer's
+/// thread, which commits them in groups.
 package final class Store: Sendable {
     enum Base: Sendable {
         case sqlite(Database)
@@ -41,37 +42,106 @@ package final class Store: Sendable {
     }
 
     /// The bytes of the database, and of the log beside it where that is a file of ours; nil: unknown.
-    var fileSizes: (file: Int?, log: Int?) {
+    nonisolated(nonsending) func sizes() async -> (file: Int?, log: Int?) {
         switch base {
-        case .sqlite(let database): (File.size(database.file.path), File.size(database.file.path + "-wal"))
-        case .postgres(let database):
-            (try? database.read { try $0.first("SELECT pg_database_size(current_database())") { Int($0.int(0)) } }, nil)
+        case .sqlite(let database): Self.sizes(database)
+        case .postgres(let database): (try? await database.read { try Self.size($0) }, nil)
         }
+    }
+
+    /// The same for callers that may block their thread.
+    func sizesBlocking() -> (file: Int?, log: Int?) {
+        switch base {
+        case .sqlite(let database): Self.sizes(database)
+        case .postgres(let database): (try? database.readBlocking { try Self.size($0) }, nil)
+        }
+    }
+
+    private static func sizes(_ database: Database) -> (file: Int?, log: Int?) {
+        (File.size(database.file.path), File.size(database.file.path + "-wal"))
+    }
+
+    private static func size(_ connection: PostgresConnection) throws -> Int? {
+        try connection.first("SELECT pg_database_size(current_database())") { Int($0.int(0)) }
     }
 
     /// Runs a read for one statement: each statement sees the state committed when it runs.
     ///
     /// - Throws: `body`'s error; `SQLError`, such as `closed`, when the database can't be read.
-    func read<T>(_ body: (any StoreReading) throws -> T) throws -> T {
-        try damage.noting {
-            switch base {
-            case .sqlite(let database): try database.read { try body($0) }
-            case .postgres(let database): try database.read { try body(PostgresReading(access: $0)) }
-            }
+    nonisolated(nonsending)
+        func read<T: Sendable>(_ body: @escaping @Sendable (any StoreReading) throws -> T) async throws -> T
+    {
+        switch base {
+        case .sqlite(let database): try damage.noting { try database.read { try body($0) } }
+        case .postgres(let database):
+            try await damage.noting { try await database.read { try body(PostgresReading(access: $0)) } }
         }
     }
 
     /// Runs several reads. All see the state committed when the first ran.
-    func snapshot<T>(_ body: (any StoreReading) throws -> T) throws -> T {
-        try damage.noting {
-            switch base {
-            case .sqlite(let database): try database.snapshot { try body($0) }
-            case .postgres(let database): try database.snapshot { try body(PostgresReading(access: $0)) }
+    nonisolated(nonsending)
+        func snapshot<T: Sendable>(_ body: @escaping @Sendable (any StoreReading) throws -> T) async throws -> T
+    {
+        switch base {
+        case .sqlite(let database): try damage.noting { try database.snapshot { try body($0) } }
+        case .postgres(let database):
+            try await damage.noting { try await database.snapshot { try body(PostgresReading(access: $0)) } }
+        }
+    }
+
+    /// Runs a read of a file on the calling thread.
+    /// - Returns: nil where the database is elsewhere: `read` suspends there.
+    func readAtOnce<T>(_ body: (any StoreReading) throws -> T) throws -> T? {
+        guard case .sqlite(let database) = base else { return nil }
+        return try damage.noting { try database.read { try body($0) } }
+    }
+
+    /// The same for several reads. All see the state committed when the first ran.
+    func snapshotAtOnce<T>(_ body: (any StoreReading) throws -> T) throws -> T? {
+        guard case .sqlite(let database) = base else { return nil }
+        return try damage.noting { try database.snapshot { try body($0) } }
+    }
+
+    /// As `snapshot`, for callers that don't suspend: the file's is done when this returns, on the calling thread.
+    ///
+    /// - Parameter deliver: called once, on any thread.
+    func snapshot<T: Sendable>(
+        _ body: @escaping @Sendable (any StoreReading) throws -> T,
+        then deliver: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        switch base {
+        case .sqlite(let database):
+            deliver(Result { try damage.noting { try database.snapshot { try body($0) } } })
+        case .postgres(let database):
+            database.snapshot({ try body(PostgresReading(access: $0)) }) { [damage] result in
+                if case .failure(let error) = result { damage.note(error) }
+                deliver(result)
             }
         }
     }
 
-    /// Runs several reads that look at much, as `snapshot` does, but so that they push nothing out of the other readers' memory.
+    /// As `read`, for callers that may block their thread: command-line programs and tests.
+    func readBlocking<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.read { try body($0) }
+            case .postgres(let database): try database.readBlocking { try body(PostgresReading(access: $0)) }
+            }
+        }
+    }
+
+    /// As `snapshot`, for callers that may block their thread.
+    func snapshotBlocking<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+        try damage.noting {
+            switch base {
+            case .sqlite(let database): try database.snapshot { try body($0) }
+            case .postgres(let database): try database.snapshotBlocking { try body(PostgresReading(access: $0)) }
+            }
+        }
+    }
+
+    /// Runs several reads that look at much, as `snapshotBlocking` does, but so that they push nothing out of the other readers' memory.
+    /// On a thread of its own (`SystemThread.run`), or in a command-line program.
     func survey<T>(_ body: (any StoreReading) throws -> T) throws -> T {
         try damage.noting {
             switch base {

@@ -30,6 +30,8 @@ package final class PostgresConnection {
     let answerMilliseconds: Int
     /// The thread that may use the connection; 0 when none may.
     var owner: UInt
+    /// When its borrower is told that it failed; nanoseconds of `MonotonicClock`.
+    private(set) var deadline = UInt64.max
     /// False once it is closed.
     private(set) var isOpen = true
     /// Between a `begin…` and its `commit` or `rollback`.
@@ -200,8 +202,10 @@ extension PostgresConnection {
 
 extension PostgresConnection {
     /// Lends the connection to the calling thread.
-    func lend() {
+    /// - Parameter deadline: after which no answer is waited for; nanoseconds of `MonotonicClock`.
+    func lend(until deadline: UInt64 = .max) {
         owner = UInt(pthread_self())
+        self.deadline = deadline
     }
 
     func takeBack() {
@@ -235,9 +239,6 @@ extension PostgresConnection {
         isInTransaction = true
     }
 
-    @usableFromInline
-    func beginSnapshot() throws { try begin(.snapshot) }
-
     /// Commits, with everything that is queued, and waits for it.
     ///
     /// - Throws: `commitUnknown` when nobody can say whether it was done; else nothing is committed, and a rollback is due.
@@ -258,7 +259,6 @@ extension PostgresConnection {
     }
 
     /// Ends a transaction that has only read, without waiting for the answer: the next call gets it.
-    @usableFromInline
     func endSnapshot() {
         isInTransaction = false
         do {

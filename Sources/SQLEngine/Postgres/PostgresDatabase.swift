@@ -3,9 +3,8 @@ import SystemSupport
 
 /// One PostgreSQL database: a bounded number of readers, and lanes that write.
 ///
-/// A closure owns the connection or the unit that it gets until it returns. Reads run on the calling thread. Writes wait for a
-/// lane, which commits them in groups; see `PostgresLane`.
-@usableFromInline
+/// A closure owns the connection or the unit that it gets until it returns. Reads run on threads of their own; see `PostgresReaders`.
+/// Writes wait for a lane, which commits them in groups; see `PostgresLane`.
 package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
     package let address: PostgresAddress
     package let options: PostgresOptions
@@ -13,7 +12,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
     package let serverVersion: Int
     /// What commits waited for when the database was opened (`synchronous_commit`): `on` or `remote_apply`.
     package let synchronousCommit: String
-    @usableFromInline let readers: PostgresPool
+    private let readers: PostgresReaders
     private let lanes: [PostgresLane<Unit>]
     /// The first of three lanes that no write gets but those that ask for one: for what must not wait behind others, or keep them
     /// waiting. Each write in them is a transaction.
@@ -32,7 +31,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         serverVersion = connection.serverVersion
         synchronousCommit = connection.synchronousCommit
         connection.close()
-        readers = PostgresPool(address, options: options)
+        readers = try PostgresReaders(address, options: options)
         let watch = watch
         let shared = max(1, options.lanes)
         var alone = options
@@ -49,36 +48,82 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         close()
     }
 
-    /// Runs a read on the calling thread. For one statement: each statement sees the state committed when it runs. `body` runs
-    /// again, on another connection, if the first had died before it got any answer.
+    /// Runs a read on one of the readers' threads, and suspends meanwhile. For one statement: each statement sees the state committed
+    /// when it runs. `body` runs again, on another connection, if the first had died before it got any answer.
     ///
-    /// - Throws: `body`'s error; `closed`; `busy` when no connection became free in time; `cantOpen`; `connectionLost`.
-    @inlinable
-    package func read<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
-        var loan = try readers.take()
-        while true {
-            do {
-                let result = try body(loan.connection)
-                readers.put(loan)
-                return result
-            } catch {
-                loan = try readers.replace(loan, after: error)
-            }
-        }
+    /// - Throws: `body`'s error; `closed`; `busy` when there is no answer in time (`PostgresOptions.readTimeoutMilliseconds`);
+    ///   `cantOpen`; `connectionLost`.
+    nonisolated(nonsending)
+        package func read<T: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> T) async throws -> T
+    {
+        try await withUnsafeThrowingContinuation { continuation in read(body) { continuation.resume(with: $0) } }
     }
 
-    /// Runs several reads on the calling thread. All see the state committed when the first ran.
-    @inlinable
-    package func snapshot<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
-        try read { connection in
-            try connection.beginSnapshot()
-            let result = try body(connection)
-            connection.endSnapshot()
+    /// The same for callers that don't suspend. Never waits.
+    ///
+    /// - Parameter deliver: called once, on any thread.
+    package func read<T: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection) throws -> T,
+        then deliver: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        readers.submit(PostgresQuery(within: readers.patience, body, deliver: deliver))
+    }
+
+    /// Runs several reads as `read` does. All see the state committed when the first ran.
+    nonisolated(nonsending)
+        package func snapshot<T: Sendable>(_ body: @escaping @Sendable (PostgresConnection) throws -> T) async throws -> T
+    {
+        try await read { try Self.snapshot($0, body) }
+    }
+
+    /// The same for callers that don't suspend.
+    package func snapshot<T: Sendable>(
+        _ body: @escaping @Sendable (PostgresConnection) throws -> T,
+        then deliver: @escaping @Sendable (Result<T, any Error>) -> Void
+    ) {
+        read({ try Self.snapshot($0, body) }, then: deliver)
+    }
+
+    private static func snapshot<T>(_ connection: PostgresConnection, _ body: (PostgresConnection) throws -> T) throws -> T {
+        try connection.begin(.snapshot)
+        let result = try body(connection)
+        connection.endSnapshot()
+        return result
+    }
+
+    /// As `read`, for callers that may block their thread: command-line programs and tests. A read that has a thread may take longer
+    /// than others: as long as its statements may.
+    package func readBlocking<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
+        try withoutActuallyEscaping(body) { body in
+            let borrowed = Borrowed(body)
+            defer { borrowed.body = nil }
+            let caller = BlockedCaller<Void>()
+            readers.submit(
+                PostgresQuery(within: readers.patience, mayOverrun: true, { try borrowed.run($0) }) { caller.put($0) })
+            try caller.wait()
+            guard let result = borrowed.result else { misuse("a read without a result") }
             return result
         }
     }
 
-    /// Runs several reads that look at much, as `snapshot` does, but on a connection of their own and with more time. Few do at the
+    /// What a blocked caller lends to a reader's thread.
+    ///
+    /// Sendable because the caller waits until the thread is done with it.
+    private final class Borrowed<T>: @unchecked Sendable {
+        var body: ((PostgresConnection) throws -> T)?
+        private(set) var result: T?
+
+        init(_ body: @escaping (PostgresConnection) throws -> T) { self.body = body }
+
+        func run(_ connection: PostgresConnection) throws { result = try body?(connection) }
+    }
+
+    /// As `snapshot`, for callers that may block their thread.
+    package func snapshotBlocking<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
+        try readBlocking { try Self.snapshot($0, body) }
+    }
+
+    /// Runs several reads that look at much on the calling thread, which waits: on a connection of their own and with more time. Few do at the
     /// same time (`PostgresOptions.surveys`); the others wait. Not within another survey.
     package func survey<T>(_ body: (PostgresConnection) throws -> T) throws -> T {
         try survey(each: [()]) { _, connection in try body(connection) }[0]
@@ -143,7 +188,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         watch.watchCommits(watcher)
     }
 
-    /// Refuses new reads and writes, and runs the waiting writes. Running reads end normally. Idempotent.
+    /// Refuses new reads and those that wait, and runs the waiting writes. Running reads end normally. Idempotent.
     package func close() {
         readers.close()
         for lane in lanes { lane.refuse() }

@@ -6,8 +6,8 @@ package struct PostgresOptions: Sendable {
     package var applicationName = "campanile"
     /// The most read connections at the same time.
     package var readConnections = 16
-    /// How long a read waits for one of them before it fails with `busy`.
-    package var readWaitMilliseconds = 2_000
+    /// How long a read may take, its wait for one of them among that, before it fails with `busy`.
+    package var readTimeoutMilliseconds = 2_000
     /// Threads that write, each with a connection of its own.
     package var lanes = 2
     /// The most writes that wait for one lane; one more fails with `queueFull`.

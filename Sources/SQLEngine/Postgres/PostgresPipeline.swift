@@ -192,7 +192,7 @@ extension PostgresConnection {
     @usableFromInline
     func finish() throws -> OpaquePointer {
         try synchronise()
-        let deadline = MonotonicClock.now() + UInt64(answerMilliseconds) * 1_000_000
+        let deadline = min(MonotonicClock.now() + UInt64(answerMilliseconds) * 1_000_000, deadline)
         var (kept, failure): (OpaquePointer?, SQLError?) = (nil, nil)
         position = 0
         while position < pending.count {
@@ -307,7 +307,7 @@ extension PostgresConnection {
             let now = MonotonicClock.now()
             guard now < deadline else {
                 cancel()
-                throw SQLError(code: .connectionLost, message: "no answer within \(answerMilliseconds) ms", sqlState: "08006")
+                throw SQLError(code: .connectionLost, message: "no answer in time", sqlState: "08006")
             }
             var descriptor = pollfd(fd: cpq_socket(handle), events: Int16(events), revents: 0)
             let milliseconds = min((deadline - now) / 1_000_000 + 1, UInt64(Int32.max))

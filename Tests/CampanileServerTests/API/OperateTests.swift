@@ -35,7 +35,7 @@ import Testing
         let answer = try await server.client.post("/notifications", DatabaseFileTests.create, as: producer)
         #expect(answer.status == 201)
         let id = try #require(try answer.json["id"]?.string)
-        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
         return id
     }
 
@@ -244,7 +244,7 @@ import Testing
             }
             release.signal()
             try await held
-            while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
+            while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
             #expect(try Self.state(database) == before)
             #expect(provider.messages.isEmpty)
         }

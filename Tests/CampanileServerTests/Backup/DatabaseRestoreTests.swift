@@ -258,7 +258,7 @@ import Testing
                 database: Store(database), settings: settings, world: fixture.world, logger: logger, pause: .zero
             ).retain(inboxes)
         }
-        var last = try #require(try fixture.store.read { try $0.inboxes.newest().change })
+        var last = try #require(try fixture.store.readBlocking { try $0.inboxes.newest().change })
         if hasRun {
             fixture.clock.advance(seconds: day)
             last = fixture.clock.now

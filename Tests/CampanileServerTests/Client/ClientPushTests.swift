@@ -120,7 +120,7 @@ struct ClientPushTests {
     }
 
     private func settle(_ server: RunningServer) async throws {
-        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     @Test("a producer's link reaches the phone as it was written, and a tap makes its screens, reads it and sets the number")

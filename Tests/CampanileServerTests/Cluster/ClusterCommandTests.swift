@@ -189,7 +189,7 @@ struct ClusterCommandTests {
             }
             // While the machine is busy the commit may have ended by itself, because it took too long.
             while try !isOver.load(ordering: .sequentiallyConsistent)
-                && database.read({
+                && database.readBlocking({
                     try $0.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
                 }) == 0
             {

@@ -148,13 +148,13 @@ import Testing
     /// - Returns: after how many milliseconds.
     private static func free(_ push: ClaimedPush, _ cluster: Cluster, _ node: ClusterNode) async throws -> Int64 {
         let began = cluster.fixture.clock.monotonic
-        let inFlight = { try cluster.fixture.store.read { try $0.deviceTokens.schedule(push.device)?.lease } }
+        let inFlight = { try cluster.fixture.store.readBlocking { try $0.deviceTokens.schedule(push.device)?.lease } }
         while try inFlight() == push.lease {
             await cluster.beat(node)
             for _ in 0..<100 { await Task.yield() }
         }
         #expect(try inFlight() == 0)
-        #expect(try cluster.fixture.store.read { try $0.deviceTokens.dueLanes(nil) }.count == 1)
+        #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.dueLanes(nil) }.count == 1)
         return (cluster.fixture.clock.monotonic - began) / 1_000_000
     }
 
@@ -178,7 +178,7 @@ import Testing
             database: cluster.fixture.store, lease: push.lease - 1, shards: Array(0..<Int16(Self.all)), resendsUnanswered: true,
             logger: Fixture.silent)
         #expect(await recovery.run() == 0)
-        #expect(try cluster.fixture.store.read { try $0.deviceTokens.schedule(push.device)?.lease } == push.lease)
+        #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.schedule(push.device)?.lease } == push.lease)
     }
 
     @Test(

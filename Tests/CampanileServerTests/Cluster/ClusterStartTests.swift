@@ -44,7 +44,7 @@ struct ClusterStartTests {
             #expect(try store.nodeReports()?.count == 2)
             _ = try await store.renew(other, giving: [], isAnew: false)
             try seen(later: 600_000)
-            #expect(try store.read { try $0.laneConditions.all() }.map(\.lane) == [lane])
+            #expect(try store.readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane])
         }
         #expect(try store.nodeReports()?.map(\.node.name) == [other.name])
     }

@@ -38,7 +38,7 @@ struct UnknownCommitTests {
     }
 
     private var created: Int64 {
-        get throws { try store.read { try $0.inboxes.sums().notifications } }
+        get throws { try store.readBlocking { try $0.inboxes.sums().notifications } }
     }
 
     @Test("a call for many users whose beginning went unanswered is finished by its own node, once, and its key replays it")
@@ -48,10 +48,10 @@ struct UnknownCommitTests {
         let publish = { try await publisher.publish(LargeCallTests.new(users), app: "shop", once: LargeCallTests.key()) }
         proxy.loseCommit(of: "INSERT INTO large_calls")
         await expectsUnknown { _ = try await publish() }
-        #expect(try store.read { try $0.largeCalls.holders() }.map(\.node) == [node.id])
+        #expect(try store.readBlocking { try $0.largeCalls.holders() }.map(\.node) == [node.id])
         #expect(await LargeCallTests.isConflict { _ = try await publish() })
         try await publisher.takeOverAbandoned { _ in false }
-        #expect(try store.read { try $0.largeCalls.holders() }.isEmpty)
+        #expect(try store.readBlocking { try $0.largeCalls.holders() }.isEmpty)
         #expect(try created == Int64(users.count))
         #expect(try await publish().isReplay)
         #expect(try created == Int64(users.count))
@@ -68,9 +68,9 @@ struct UnknownCommitTests {
         #expect(begun.call != nil)
         proxy.loseCommit(of: "UPDATE large_calls SET node_id")
         await expectsUnknown { try await second.takeOverAbandoned { $0 == dead.id } }
-        #expect(try store.read { try $0.largeCalls.holders() }.map(\.node) == [survivor.id])
+        #expect(try store.readBlocking { try $0.largeCalls.holders() }.map(\.node) == [survivor.id])
         try await second.takeOverAbandoned { _ in false }
-        #expect(try store.read { try $0.largeCalls.holders() }.isEmpty)
+        #expect(try store.readBlocking { try $0.largeCalls.holders() }.isEmpty)
         #expect(try created == Int64(users.count))
     }
 
@@ -82,8 +82,9 @@ struct UnknownCommitTests {
             try publisher.begin(LargeCallTests.new(users), app: "shop", key: nil, in: $0).call
         }
         try await publisher.takeOverAbandoned { _ in true }
-        #expect(try store.read { try $0.largeCalls.holders() }.map(\.takeovers) == [0])
-        _ = try await publisher.finish(try #require(call), after: try store.read { try $0.largeCalls.unfinished() }[0].done)
+        #expect(try store.readBlocking { try $0.largeCalls.holders() }.map(\.takeovers) == [0])
+        _ = try await publisher.finish(
+            try #require(call), after: try store.readBlocking { try $0.largeCalls.unfinished() }[0].done)
         #expect(try created == Int64(users.count))
     }
 
@@ -109,7 +110,7 @@ struct UnknownCommitTests {
     }
 
     private func inFlight() throws -> Int64? {
-        try store.read { reading in
+        try store.readBlocking { reading in
             try reading.deviceTokens.find(app: "default", token: Fixture.token("a")).flatMap {
                 try reading.deviceTokens.schedules(inbox: $0.inbox).first?.lease
             }

@@ -7,6 +7,9 @@ extension SettingSample {
         .init(
             "database_checkpoints", "database_checkpoints: false", "false", ("CAMPANILE_DATABASE_CHECKPOINTS", "true", "true")
         ) { "\($0.databaseCheckpoints)" },
+        .init(
+            "database_read_timeout", "database_read_timeout: 5s", "5000", ("CAMPANILE_DATABASE_READ_TIMEOUT", "1m", "60000")
+        ) { "\($0.databaseReadMilliseconds)" },
         .init("backup.directory", "backup: {directory: a}", "a", ("CAMPANILE_BACKUP_DIRECTORY", "b", "b")) {
             $0.backup.directory ?? "nil"
         },

@@ -402,7 +402,7 @@ import Testing
             fixture.clock.advance(seconds: 3_600)
         }
         let delivery = try #require(
-            try fixture.store.read { try $0.deliveries.list(notification: id) }.first)
+            try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }.first)
         #expect(delivery.state == .owed && delivery.attempts == 0)
         let answers = try JSONValue(parsing: Array((delivery.answers ?? "").utf8)).array
         #expect(answers.count == Limits.answersPerDelivery)
@@ -414,7 +414,7 @@ import Testing
 
 extension Fixture {
     func states(of notification: UUIDv7) throws -> [DeliveryState] {
-        try store.read { try $0.deliveries.list(notification: notification) }.map(\.state)
+        try store.readBlocking { try $0.deliveries.list(notification: notification) }.map(\.state)
     }
 
     /// The badge is cleared while the first push is under way.

@@ -178,7 +178,7 @@ import Testing
     func toldTwice() async throws {
         let fixture = try Fixture()
         try await fixture.tell(1, to: "a")
-        let news = try fixture.store.read {
+        let news = try fixture.store.readBlocking {
             try fixture.inboxes.needsAcknowledging(.glance, fixture.alice, device: Fixture.token("a"), in: $0)
         }
         #expect(!news)

@@ -105,7 +105,7 @@ import Testing
         fixture.clock.advance(seconds: 100)
         for id in [first, try await fixture.create()] {
             let delivery = try #require(
-                try fixture.store.read { try $0.deliveries.list(notification: id) }.first)
+                try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }.first)
             #expect(delivery.state == .owed)
             #expect(delivery.dueAt == until)
         }
@@ -200,7 +200,7 @@ import Testing
         #expect(try await fixture.sent().isEmpty)
         let id = try await fixture.create()
         let delivery = try #require(
-            try fixture.store.read { try $0.deliveries.list(notification: id) }.first)
+            try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }.first)
         let wait = try #require(delivery.dueAt).milliseconds - fixture.clock.now.milliseconds
         #expect((32 * 60_000...40 * 60_000).contains(wait))
     }

@@ -160,3 +160,14 @@ import Testing
         #expect(verdict == DeadTokenGuard.Verdict())
     }
 }
+
+extension DeadTokenGuard {
+    /// Counts and judges in one go.
+    fileprivate mutating func judge(
+        _ answered: [AnsweredPush], now: Timestamp, hasTokens: (_ app: String, _ count: Int) throws -> Bool
+    ) rethrows -> Verdict {
+        let counted = count(answered, now: now)
+        let believed = try counted.doubts.filter { try hasTokens($0.app, $0.tokens) }.map(\.app)
+        return judge(counted, believing: Set(believed), now: now)
+    }
+}

@@ -85,7 +85,7 @@ struct ImmediateCourier: Sendable {
     /// What the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
     func conditions() throws -> [Lane: LaneCondition] {
         let told = Dictionary(uniqueKeysWithValues: deliveryWorker.conditions.map { ($0.lane, $0.condition) })
-        let rows = try fixture.store.read { try $0.laneConditions.all() }
+        let rows = try fixture.store.readBlocking { try $0.laneConditions.all() }
         let written = Dictionary(uniqueKeysWithValues: rows.map { ($0.lane, $0.condition) })
         #expect(written == told)
         return told
@@ -116,7 +116,7 @@ extension Fixture {
     func attempts(of notifications: [UUIDv7]) throws -> Int {
         var sum = 0
         for id in notifications {
-            let deliveries = try store.read { try $0.deliveries.list(notification: id) }
+            let deliveries = try store.readBlocking { try $0.deliveries.list(notification: id) }
             for delivery in deliveries { sum += Int(delivery.attempts) }
         }
         return sum
@@ -298,7 +298,7 @@ extension Fixture {
         #expect(try fixture.registry.list(user).count == 30)
         #expect(try fixture.attempts(of: [id]) == 0)
         #expect(bench.deliveryWorker.conditions.map { $0.lane } == [lane])
-        let written = try fixture.store.read { try $0.laneConditions.all() }
+        let written = try fixture.store.readBlocking { try $0.laneConditions.all() }
         #expect(written.map { $0.lane } == [lane])
 
         bench.provider.answer { _ in .accepted }

@@ -25,7 +25,7 @@ import Testing
             try claims.claim(Lane(app: "a", provider: .fcm), limit: 10, looks: 10, in: $0)
         }
         #expect(claimed.count == 1)
-        let lanes = try fixture.store.read { try $0.deviceTokens.dueLanes(nil) }
+        let lanes = try fixture.store.readBlocking { try $0.deviceTokens.dueLanes(nil) }
         let found = lanes.map { "\($0.lane.app) \($0.lane.provider.rawValue)" }
         #expect(found == ["a apns", "b apns", "b fcm", "c apns", "c fcm"])
         let moments = Dictionary(uniqueKeysWithValues: zip(found, lanes.map { now.milliseconds - $0.at.milliseconds }))

@@ -70,7 +70,7 @@ import Testing
         let id = try await fixture.create()
         let at = fixture.clock.now
         _ = try await fixture.sent()
-        let records = try fixture.store.read { try $0.deliveries.list(notification: id) }
+        let records = try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }
         #expect(records.count == 1)
         #expect(records.allSatisfy { $0.answers == nil })
         let told = try delivery(id, fixture)

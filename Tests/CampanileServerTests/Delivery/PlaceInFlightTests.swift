@@ -68,7 +68,7 @@ import Testing
                 }
             }
         }
-        #expect(try crowd.fixture.deliveryWorker.isQuiet)
+        #expect(try await crowd.fixture.deliveryWorker.isQuiet)
         let (fresh, count) = (try await Crowd(), try await crowd.claimed(crowd.create()))
         #expect(try await count == fresh.claimed(fresh.create()))
     }
@@ -119,11 +119,11 @@ import Testing
         let crowd = try await Crowd()
         let deliveryWorker = crowd.fixture.deliveryWorker
         _ = try await crowd.create()
-        let isQuiet = try deliveryWorker.isQuiet
+        let isQuiet = try await deliveryWorker.isQuiet
         #expect(!isQuiet)
         deliveryWorker.stop()
         await deliveryWorker.run()
-        #expect(try deliveryWorker.isQuiet)
+        #expect(try await deliveryWorker.isQuiet)
     }
 
     /// A push to a token of alice's is in flight, the token is deleted and registered again, and the next is claimed; then more

@@ -159,7 +159,7 @@ extension RunningServer {
 
     /// Waits until nothing is due now, in flight or unsettled.
     fileprivate func quiet() async throws {
-        while try !app.deliveryWorker.isQuiet { await Task.yield() }
+        while try await !app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     fileprivate func deliveries(_ id: String, as producer: String) async throws -> [JSONValue] {

@@ -23,7 +23,7 @@ import Testing
     }
 
     private func deliveries(_ id: UUIDv7, _ fixture: Fixture) throws -> [DeliveryReport] {
-        try fixture.store.read { try $0.deliveries.list(notification: id) }
+        try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }
     }
 
     private func alerts(_ fixture: Fixture) -> [PushAlert] {

@@ -30,7 +30,7 @@ import Testing
                 try $0.first("SELECT count(*) FROM deliveries WHERE state = ?1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
             }
         case .postgres(let database):
-            try database.read {
+            try database.readBlocking {
                 try $0.first("SELECT count(*) FROM deliveries WHERE state = $1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
             }
         }
@@ -40,7 +40,7 @@ import Testing
     private static func told(_ fixture: Fixture) throws -> Set<String> {
         try Set(
             fixture.ids("SELECT DISTINCT notification_id FROM deliveries").flatMap { id in
-                try fixture.store.read { try $0.deliveries.list(notification: id) }.map {
+                try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }.map {
                     "\($0.state) \($0.token?.first ?? "-") \($0.dueAt == nil) \($0.settledAt == nil)"
                 }
             })
@@ -114,7 +114,7 @@ import Testing
         try await Self.owe(count, to: fixture.alice, fixture)
         try await fixture.register("a", Self.bob)
         #expect(try Self.count("gone", fixture.store) == count)
-        #expect(try fixture.store.read { try !$0.departedDevices.isAny() })
+        #expect(try fixture.store.readBlocking { try !$0.departedDevices.isAny() })
     }
 
     @Test("a server killed after any step sends nothing of the former user's to the new one", arguments: 0...3, [false, true])
@@ -164,7 +164,7 @@ import Testing
                 """)
         }
         var longest = 0
-        while try fixture.store.read({ try $0.departedDevices.isAny() }) {
+        while try fixture.store.readBlocking({ try $0.departedDevices.isAny() }) {
             let steps = try await fixture.database.write { transaction in
                 let steps = UnsafeMutablePointer<Int>.allocate(capacity: 1)
                 steps.initialize(to: 0)

@@ -143,7 +143,7 @@ import Testing
         #expect(try await fixture.sent().isEmpty)
         #expect(try fixture.states(of: id) == [.gone])
         #expect(
-            try fixture.store.read { try $0.deliveries.list(notification: id) }.first?.token == Fixture.token("a")
+            try fixture.store.readBlocking { try $0.deliveries.list(notification: id) }.first?.token == Fixture.token("a")
         )
     }
 

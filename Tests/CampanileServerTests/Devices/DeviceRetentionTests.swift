@@ -94,7 +94,7 @@ import Testing
         let fixture = try Fixture()
         try await fixture.register("a")
         func isNews() throws -> Bool {
-            try fixture.store.read {
+            try fixture.store.readBlocking {
                 try fixture.inboxes.needsAcknowledging(.glance, fixture.alice, device: Fixture.token("a"), in: $0)
             }
         }

@@ -63,7 +63,7 @@ extension Fixture {
     /// The titles of a user's notifications as the list shows them, the unread ones with a star.
     func titles(_ user: User? = nil) throws -> [String] {
         var titles: [String] = []
-        try store.read { connection in
+        try store.readBlocking { connection in
             guard let inbox = try (user ?? alice).inbox(in: connection) else { return }
             _ = try connection.notifications.page(NotificationFilter(limit: 100_000), inbox: inbox) { row in
                 titles.append(String(decoding: row.title, as: UTF8.self) + (row.readAt == nil ? "*" : ""))

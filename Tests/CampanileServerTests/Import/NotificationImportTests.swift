@@ -188,7 +188,7 @@ import Testing
         #expect(try fixture.badge().count == 1)
         let other = BadgePushes(policy: .sinceOpened, syncOnRead: true, androidData: false)
         let changed = try await fixture.store.write { try other.adoptPolicy(in: $0) }
-        let badge = try fixture.store.read { connection in
+        let badge = try fixture.store.readBlocking { connection in
             try connection.inboxes.badge(#require(try fixture.alice.inbox(in: connection)), .sinceOpened)
         }
         #expect(changed == 1 && badge.count == 2)
@@ -239,7 +239,7 @@ import Testing
         }
         let text = Fixture.header + Fixture.line("1", at: fixture.time(-1)) + Fixture.line("2", at: fixture.time(-2))
         _ = try await fixture.importNotifications(text)
-        let events = try fixture.store.read {
+        let events = try fixture.store.readBlocking {
             try $0.events.after(0, inbox: 1, limit: 10).events.map(\.event)
         }
         #expect(events == [.badge])

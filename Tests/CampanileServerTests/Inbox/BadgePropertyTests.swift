@@ -123,7 +123,7 @@ private struct BadgeWalk {
         let first = imports - text.split(separator: "\n").count + 2
         #expect(try await fixture.importNotifications(text)[.known] == 0)
         var stored: [(number: Int, id: UUIDv7, isRead: Bool)] = []
-        try fixture.store.read { reading in
+        try fixture.store.readBlocking { reading in
             guard let inbox = try fixture.alice.inbox(in: reading) else { return }
             _ = try reading.notifications.page(NotificationFilter(limit: 10_000), inbox: inbox) { row in
                 guard let number = Int(String(decoding: row.title, as: UTF8.self)), number >= first,
@@ -271,12 +271,12 @@ private struct BadgeWalk {
             try await send()
         }
         let badge = try fixture.badge()
-        let schedules = try fixture.store.read { connection in
+        let schedules = try fixture.store.readBlocking { connection in
             try connection.deviceTokens.schedules(
                 inbox: try fixture.alice.inbox(in: connection) ?? 0)
         }
         for schedule in schedules where schedule.attempted {
-            let token = try fixture.store.read { try $0.deviceTokens.token(schedule.id) }
+            let token = try fixture.store.readBlocking { try $0.deviceTokens.token(schedule.id) }
             // A device that acted by reading one entry knows the number itself and is not synced until the next event.
             if BadgePushes.told(schedule, now: fixture.clock.now) == badge.count {
                 #expect(phones[token ?? ""] == badge.count)

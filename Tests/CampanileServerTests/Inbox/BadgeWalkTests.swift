@@ -45,7 +45,7 @@ import Testing
         func pushes(_ expected: Int) async throws -> [String] {
             while true {
                 let pushes = try await server.client.get("/sandbox/pushes?user_id=alice", as: producer).json["pushes"]?.array
-                let isQuiet = try server.app.deliveryWorker.isQuiet
+                let isQuiet = try await server.app.deliveryWorker.isQuiet
                 guard let pushes, pushes.count >= expected, isQuiet else {
                     await Task.yield()
                     continue

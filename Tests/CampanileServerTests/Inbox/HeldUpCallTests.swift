@@ -67,7 +67,7 @@ import Testing
         #expect(try Calls.counts(of: names, fixture.database) == ([0, 1], true))
         try await Self.refusals(3, of: fixture)
         #expect(await Calls.isConflict { _ = try await publisher.publish(Calls.new(names), app: "default", once: Calls.key()) })
-        #expect(await Calls.isConflict { _ = try publisher.firstAnswer(to: Calls.key(), at: fixture.clock.now) })
+        #expect(await Calls.isConflict { _ = try await publisher.firstAnswer(to: Calls.key(), at: fixture.clock.now) })
         thief.bringBack()
         let (answer, isReplay) = try await Self.answer(publisher, Calls.new(names))
         #expect(isReplay)

@@ -145,7 +145,7 @@ import Testing
         }
         fixture.clock.advance(seconds: 3_600)
         try await Housekeeping(database: fixture.store, world: fixture.world, logger: .init(label: "test")).tidyUp()
-        let found = try fixture.store.read { connection in
+        let found = try fixture.store.readBlocking { connection in
             try ["old", "young"].map {
                 try connection.idempotencyKeys.find(key: $0, apiKey: 1, since: Timestamp(milliseconds: 0)) != nil
             }

@@ -18,7 +18,7 @@ import Testing
     }
 
     private static func ids(_ fixture: Fixture, _ user: User? = nil) throws -> [UUIDv7] {
-        try fixture.store.read { connection in
+        try fixture.store.readBlocking { connection in
             guard let inbox = try (user ?? fixture.alice).inbox(in: connection) else { return [] }
             return try connection.notifications.oldest(through: .greatest, limit: 10_000, inbox: inbox).map(\.id)
         }
@@ -105,7 +105,7 @@ import Testing
         #expect(try await Self.run(fixture, perInbox: 2_000) == 0)
         #expect(try fixture.readerCacheBytes() - before < 256 * 1_024)
         // A reader that did the same would have them all in memory.
-        _ = try fixture.store.read { try $0.notifications.expired(1, before: nil, most: 2_000) }
+        _ = try fixture.store.readBlocking { try $0.notifications.expired(1, before: nil, most: 2_000) }
         #expect(try fixture.readerCacheBytes() - before > 1_024 * 1_024)
     }
 
@@ -142,7 +142,7 @@ import Testing
             try transaction.events.listen(inbox)
         }
         #expect(try await Self.run(fixture, days: 7) == 2)
-        let events = try fixture.store.read {
+        let events = try fixture.store.readBlocking {
             try $0.events.after(0, inbox: 1, limit: 10).events.map(\.event)
         }
         #expect(events == [.deleted(ids[0]), .deleted(ids[1]), .badge])

@@ -135,7 +135,7 @@ import Testing
         let unfinished = try publisher.unfinished()
         #expect(unfinished.map(\.done) == [done])
         #expect(await Self.isConflict { _ = try await publisher.publish(new, app: "default", once: Self.key()) })
-        #expect(await Self.isConflict { _ = try publisher.firstAnswer(to: Self.key(), at: fixture.clock.now) })
+        #expect(await Self.isConflict { _ = try await publisher.firstAnswer(to: Self.key(), at: fixture.clock.now) })
         await publisher.finish(unfinished)
         #expect(try Self.counts(of: names, database) == ([1], false))
         let (answer, isReplay) = try await publisher.publish(new, app: "default", once: Self.key())
@@ -204,7 +204,7 @@ import Testing
             try transaction.largeCalls.add(Array(done[..<2]), to: call.id, after: 0)
             try transaction.largeCalls.add(Array(done[2...]), to: call.id, after: 2)
         }
-        let found = try #require(try fixture.store.read { try $0.largeCalls.unfinished() }.first)
+        let found = try #require(try fixture.store.readBlocking { try $0.largeCalls.unfinished() }.first)
         let (content, push) = (found.call.new.content, found.call.new.push)
         #expect(found.call.app == "shop" && found.call.key == key)
         #expect(found.call.new.isForMany && found.call.new.trace == new.trace)

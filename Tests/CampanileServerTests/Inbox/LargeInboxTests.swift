@@ -44,7 +44,7 @@ struct LargeInboxTests {
         var pages: [(titles: [String], searched: UUIDv7?)] = []
         repeat {
             var titles: [String] = []
-            let searched = try fixture.store.read { connection in
+            let searched = try fixture.store.readBlocking { connection in
                 try connection.notifications.page(filter, inbox: inbox) {
                     titles.append(String(decoding: $0.title, as: UTF8.self))
                 }
@@ -93,7 +93,7 @@ struct LargeInboxTests {
         for _ in 1...4 { ids.append(try await fixture.create()) }
         _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         func unread() async throws -> Int {
-            let inbox = try fixture.store.read { try #require(try fixture.alice.inbox(in: $0)) }
+            let inbox = try fixture.store.readBlocking { try #require(try fixture.alice.inbox(in: $0)) }
             return try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).flatMap(\.titles).count
         }
         #expect(try await unread() == 0)
@@ -150,7 +150,7 @@ struct LargeInboxTests {
         let left = ends.map { end in Int64(unread - (1...end).count { $0 % 50 != 0 }) }
         let steps = Mutex<[Badge]>([])
         fixture.store.onCommit { [database = fixture.store] _ in
-            let seen = try? database.read { connection in
+            let seen = try? database.readBlocking { connection in
                 (try connection.inboxes.state(inbox), try connection.inboxes.recount(inbox))
             }
             guard let (state, counted) = seen else { return }

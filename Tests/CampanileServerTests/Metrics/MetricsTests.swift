@@ -20,10 +20,10 @@ import Testing
 
     /// Advances the clock, and waits until what became due with it is done.
     static func advance(_ server: RunningServer, seconds: Int64) async throws {
-        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
         server.clock.advance(seconds: seconds)
         server.app.deliveryWorker.wake()
-        while try !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     /// Asks until a line is there: a request counts when it is over, which its client may see before.

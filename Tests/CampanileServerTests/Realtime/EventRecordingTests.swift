@@ -16,7 +16,7 @@ import Testing
     }
 
     private func events(_ fixture: Fixture, after sequence: Int64 = 0) throws -> [InboxEvent] {
-        try fixture.store.read { connection in
+        try fixture.store.readBlocking { connection in
             guard let inbox = try fixture.alice.inbox(in: connection) else { return [] }
             return try connection.events.after(sequence, inbox: inbox, limit: 1_000).events.map(\.event)
         }
@@ -66,12 +66,12 @@ import Testing
         let fixture = try Fixture()
         let inbox = try await inbox(fixture)
         try await fixture.create()
-        let before = try fixture.store.read { try $0.events.range(inbox: inbox) }
+        let before = try fixture.store.readBlocking { try $0.events.range(inbox: inbox) }
         fixture.clock.advance(milliseconds: Limits.recordingMilliseconds)
         try await fixture.create()
         #expect(try events(fixture).count == 2)
         _ = try await self.inbox(fixture)
-        let after = try fixture.store.read { try $0.events.range(inbox: inbox) }
+        let after = try fixture.store.readBlocking { try $0.events.range(inbox: inbox) }
         #expect(after.completeFrom > before.last)
         #expect(after.last == after.completeFrom)
     }
@@ -80,12 +80,12 @@ import Testing
     func renewal() async throws {
         let fixture = try Fixture()
         let inbox = try await inbox(fixture)
-        let before = try fixture.store.read { try $0.events.range(inbox: inbox) }
+        let before = try fixture.store.readBlocking { try $0.events.range(inbox: inbox) }
         fixture.clock.advance(milliseconds: Limits.recordingMilliseconds - 1)
         _ = try await self.inbox(fixture)
         fixture.clock.advance(milliseconds: Limits.recordingMilliseconds - 1)
         try await fixture.create()
-        let after = try fixture.store.read { try $0.events.range(inbox: inbox) }
+        let after = try fixture.store.readBlocking { try $0.events.range(inbox: inbox) }
         #expect(after.completeFrom == before.completeFrom)
         #expect(after.last == before.last + 2)
     }
@@ -95,14 +95,14 @@ import Testing
         let fixture = try Fixture()
         let inbox = try await inbox(fixture)
         try await fixture.create()
-        let old = try fixture.store.read { try $0.events.range(inbox: inbox) }
+        let old = try fixture.store.readBlocking { try $0.events.range(inbox: inbox) }
         fixture.clock.advance(milliseconds: Limits.eventMilliseconds / 2)
         _ = try await self.inbox(fixture)
         try await fixture.create()
         fixture.clock.advance(milliseconds: Limits.eventMilliseconds / 2 + 1)
         let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         try await Housekeeping(database: fixture.store, world: fixture.world, logger: logger).tidyUp()
-        let now = try fixture.store.read { try $0.events.range(inbox: inbox) }
+        let now = try fixture.store.readBlocking { try $0.events.range(inbox: inbox) }
         #expect(now.completeFrom == old.last)
         #expect(now.last == old.last + 2)
         #expect(try events(fixture).count == 2)

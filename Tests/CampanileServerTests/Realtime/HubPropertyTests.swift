@@ -72,16 +72,18 @@ private struct Station {
 
     /// Waits until everything that was committed is told.
     func settle() async {
-        await withCheckedContinuation { continuation in loop.perform { continuation.resume() } }
+        var isAtRest = false
+        while !isAtRest {
+            isAtRest = await withCheckedContinuation { continuation in
+                loop.perform { [hub] in continuation.resume(returning: hub.isAtRest) }
+            }
+        }
     }
 
     func join(_ inbox: InboxID, _ listener: Replica, from last: Int64?) async throws {
         try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
             loop.perform {
-                done.resume(
-                    with: Result {
-                        try hub.subscribe(inbox, .notifications, listener, lastEventID: last.map(String.init))
-                    })
+                hub.subscribe(inbox, .notifications, listener, lastEventID: last.map(String.init)) { done.resume(with: $0) }
             }
         }
     }
@@ -170,7 +172,7 @@ private struct Station {
     }
 
     private func truth(_ fixture: Fixture, _ inbox: InboxID, _ ids: [UUIDv7]) async throws -> ([String: Bool], Badge) {
-        try fixture.store.snapshot { connection in
+        try fixture.store.snapshotBlocking { connection in
             var entries: [String: Bool] = [:]
             for id in ids {
                 guard let found = try connection.notifications.find(id, inbox: inbox) else { continue }

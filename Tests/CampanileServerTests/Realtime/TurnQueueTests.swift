@@ -71,9 +71,20 @@ import Testing
         let opened = Recorder<String>()
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             loop.perform {
-                for number in 1...50 { hub.admit(Self.user("mallory")) { opened.append("mallory \(number)") } }
-                hub.admit(Self.user("bob")) { opened.append("bob") }
-                hub.admit(Self.user("mallory")) { done.resume() }
+                for number in 1...50 {
+                    hub.admit(Self.user("mallory")) { isOpen in
+                        opened.append("mallory \(number)")
+                        isOpen()
+                    }
+                }
+                hub.admit(Self.user("bob")) { isOpen in
+                    opened.append("bob")
+                    isOpen()
+                }
+                hub.admit(Self.user("mallory")) { isOpen in
+                    isOpen()
+                    done.resume()
+                }
             }
         }
         #expect(opened.all.count == 51)
@@ -89,7 +100,12 @@ import Testing
         let opened = Recorder<Bool>()
         await withCheckedContinuation { (done: CheckedContinuation<Void, Never>) in
             loop.perform {
-                for _ in 1...5 { hub.admit(Self.user("bob")) { opened.append(hub.isEnding) } }
+                for _ in 1...5 {
+                    hub.admit(Self.user("bob")) { isOpen in
+                        opened.append(hub.isEnding)
+                        isOpen()
+                    }
+                }
                 loop.perform {
                     hub.endAll()
                     done.resume()

@@ -146,10 +146,10 @@ import Testing
         }
         let error = #expect(throws: SQLError.self) {
             switch kind {
-            case "id": try fixture.store.read { _ = try $0.deliveries.list(notification: id) }
-            case "word": try fixture.store.read { _ = try $0.deviceTokens.list(inbox: 1) }
-            case "number": try fixture.store.read { _ = try $0.inboxes.state(1) }
-            default: try fixture.store.read { _ = try $0.largeCalls.unfinished() }
+            case "id": try fixture.store.readBlocking { _ = try $0.deliveries.list(notification: id) }
+            case "word": try fixture.store.readBlocking { _ = try $0.deviceTokens.list(inbox: 1) }
+            case "number": try fixture.store.readBlocking { _ = try $0.inboxes.state(1) }
+            default: try fixture.store.readBlocking { _ = try $0.largeCalls.unfinished() }
             }
         }
         #expect(error?.isDamage == true)

@@ -39,7 +39,7 @@ struct DatabaseMoveTests {
             for (expected, found) in zip(before, after) { #expect(expected == found, "\(question.sql)") }
         }
         for (kind, store) in [("file", file), ("moved", moved)] {
-            let found = try store.read { reading in
+            let found = try store.readBlocking { reading in
                 try (7...8).map { number in
                     try reading.notifications.find(
                         UUIDv7(high: 0x0190_0000_0000_7001, low: 0x8000_0000_0000_0000 + number), inbox: InboxID(3))?.content.data
@@ -159,7 +159,7 @@ struct DatabaseMoveTests {
             #expect(made.id.rawValue == 5 && made.state.version == 104)
             try transaction.apiKeys.insert(name: "newest", app: "shop", kind: .producer, hash: [9])
         }
-        let keys = try moved.read { try $0.apiKeys.list().map(\.name) }
+        let keys = try moved.readBlocking { try $0.apiKeys.list().map(\.name) }
         #expect(Set(keys) == ["old", "new", "newest"])
         let sequences = try MoveSample.answers(moved, "SELECT last_value FROM device_tokens_id_seq WHERE is_called", "i")
         #expect(sequences == ["60"], "a device that is gone keeps its number")
@@ -175,15 +175,16 @@ struct DatabaseMoveTests {
             for inbox in [InboxID(3), InboxID(4)] {
                 let feeds = [file, moved].map { EventFeed(database: $0, policy: .unread) }
                 let answers = try feeds.map { feed in
-                    try feed.join(inbox, after: .init(sequence: nil, version: -1), lastEventID: "\(last)").opening.map {
-                        "\($0.event) \($0.id) \(String(decoding: $0.data, as: UTF8.self))"
+                    try feed.database.snapshotBlocking { reading in
+                        try feed.join(inbox, after: .init(sequence: nil, version: -1), lastEventID: "\(last)", in: reading)
+                            .opening.map { "\($0.event) \($0.id) \(String(decoding: $0.data, as: UTF8.self))" }
                     }
                 }
                 #expect(answers[0] == answers[1], "after \(last)")
             }
         }
         try moved.writeBlocking { try $0.events.insert(.badge, inbox: InboxID(3)) }
-        #expect(try moved.read { try $0.events.after(40, inbox: InboxID(3), limit: 9).events.map(\.sequence) } == [41])
+        #expect(try moved.readBlocking { try $0.events.after(40, inbox: InboxID(3), limit: 9).events.map(\.sequence) } == [41])
     }
 
     @Test("a move of another file, of a file that has changed, to a full database and under a server is refused")

@@ -74,8 +74,8 @@ import Testing
                 }
             }
             try side.read("owed", Self.all)
-            side.note(try side.store.read { try $0.deliveries.nothingOwed(notification: Compare.id(8)) })
-            side.note(try side.store.read { try $0.deliveries.nothingOwed(notification: Compare.id(1)) })
+            side.note(try side.store.readBlocking { try $0.deliveries.nothingOwed(notification: Compare.id(8)) })
+            side.note(try side.store.readBlocking { try $0.deliveries.nothingOwed(notification: Compare.id(1)) })
             try side.write { try $0.deliveries.claim(notification: Compare.id(1), device: 1, reason: nil) }
             for number in 0..<13 {
                 try side.write { transaction in
@@ -117,7 +117,7 @@ import Testing
                 ] as [(UUIDv7?, Int, String)] {
                     let filter = DeliveryFilter(app: app, state: state, reason: reason, notification: notification)
                     var found: [String] = []
-                    try side.store.read { reading in
+                    try side.store.readBlocking { reading in
                         try reading.deliveries.search(filter, limit: limit) { key, isWanted in
                             // A store may leave out at once what the state alone excludes.
                             if isWanted { found.append("\(key.notification) \(key.device)") }
@@ -166,7 +166,7 @@ import Testing
             side.note(try side.write { try $0.settleDeparted(2, from: 2) })
             let key = DeliveryKey(notification: Compare.id(9), device: 2)
             try owe(side, 9, to: 2, dueIn: 50)
-            let dueAt = try #require(try side.store.read { try $0.deliveries.nextDueAt(device: 2) })
+            let dueAt = try #require(try side.store.readBlocking { try $0.deliveries.nextDueAt(device: 2) })
             try side.write { try $0.deliveries.comeEarlier(key, dueAt: dueAt, by: 20, after: $0.now) }
             try side.write { try $0.deliveries.comeEarlier(key, dueAt: dueAt, by: 20, after: $0.now) }
             try side.read("earlier", Self.all)

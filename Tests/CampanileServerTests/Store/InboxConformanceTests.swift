@@ -116,7 +116,7 @@ import Testing
                 for (before, limit) in [(nil, 3), (Compare.id(7), 2), (Compare.id(1), 2), (nil, 100)] as [(UUIDv7?, Int)] {
                     let filter = NotificationFilter(status: status, category: category, before: before, limit: limit)
                     var rows: [String] = []
-                    let end = try side.store.read { reading in
+                    let end = try side.store.readBlocking { reading in
                         try reading.notifications.page(filter, inbox: inbox) { row in
                             let bytes = [row.title, row.body] + [row.category, row.deepLink, row.data].compactMap(\.self)
                             let texts = bytes.map { String(decoding: $0, as: UTF8.self) }
@@ -144,7 +144,7 @@ import Testing
                 return inbox
             }
             let filter = NotificationFilter(status: .unread, category: "none")
-            side.note(try side.store.read { try $0.notifications.page(filter, inbox: inbox) { _ in } })
+            side.note(try side.store.readBlocking { try $0.notifications.page(filter, inbox: inbox) { _ in } })
             let marked = try side.write {
                 try $0.notifications.markRead(Compare.id(1)...Compare.id(1_500), at: $0.now, inbox: inbox)
             }
@@ -160,13 +160,13 @@ import Testing
                 state.markedRead(1_500, in: Compare.id(1)...Compare.id(1_500))
                 try transaction.inboxes.store(state, inbox)
             }
-            side.note(try side.store.read { try $0.inboxes.state(inbox) })
+            side.note(try side.store.readBlocking { try $0.inboxes.state(inbox) })
             side.note(
                 try side.write { transaction in
                     try transaction.notifications.setRead(nil, Compare.id(40), inbox: inbox)
                     return try transaction.inboxes.state(inbox)
                 })
-            side.note(try side.store.read { try $0.inboxes.state(inbox) })
+            side.note(try side.store.readBlocking { try $0.inboxes.state(inbox) })
         }
     }
 

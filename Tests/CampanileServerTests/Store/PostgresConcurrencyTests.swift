@@ -47,7 +47,7 @@ struct PostgresConcurrencyTests {
                         // Others' inboxes share the transactions.
                         _ = try await publishers[number % 2].publish(new(["alice"]), app: "shop")
                         _ = try await publishers[number % 2].publish(new(["user \(turn)"]), app: "shop")
-                        let badge = try nodes[number % 2].read { try $0.inboxes.badge(inbox, .unread) }
+                        let badge = try nodes[number % 2].readBlocking { try $0.inboxes.badge(inbox, .unread) }
                         #expect(badge.version > version, "whoever was answered reads it, and it grows")
                         version = badge.version
                     }
@@ -55,7 +55,7 @@ struct PostgresConcurrencyTests {
             }
             try await group.waitForAll()
         }
-        try nodes[1].read { reading in
+        try nodes[1].readBlocking { reading in
             let events = try reading.events.after(0, inbox: inbox, limit: 1_000).events
             let created = events.compactMap { event in if case .created(let id) = event.event { id } else { nil } }
             #expect(created.count == 160 && created == created.sorted() && Set(created).count == 160)
@@ -76,7 +76,7 @@ struct PostgresConcurrencyTests {
             }
             try await group.waitForAll()
         }
-        #expect(try nodes[0].read { try $0.inboxes.sums() } == (10, 10, 40))
+        #expect(try nodes[0].readBlocking { try $0.inboxes.sums() } == (10, 10, 40))
     }
 
     @Test("a token that two users register at once is one device, of the last of them")
@@ -94,7 +94,7 @@ struct PostgresConcurrencyTests {
             }
             #expect(new == 1, "one finds it new, and the others move it")
         }
-        let counts = try nodes[0].read { try $0.deviceTokens.counts() }
+        let counts = try nodes[0].readBlocking { try $0.deviceTokens.counts() }
         #expect(counts.count == 1 && counts.first?.count == 20)
     }
 
@@ -151,7 +151,7 @@ struct PostgresConcurrencyTests {
             }
             #expect(answers.count == 1)
         }
-        #expect(try nodes[0].read { try $0.inboxes.sums() }.notifications == 20)
+        #expect(try nodes[0].readBlocking { try $0.inboxes.sums() }.notifications == 20)
     }
 
     @Test("a key that another node took with another body meanwhile is refused, and creates nothing")
@@ -175,7 +175,7 @@ struct PostgresConcurrencyTests {
             }
             #expect(refused == 1)
         }
-        #expect(try nodes[0].read { try $0.inboxes.sums() }.notifications == 20)
+        #expect(try nodes[0].readBlocking { try $0.inboxes.sums() }.notifications == 20)
     }
 
     @Test("a node whose clock is a year ahead leaves the other's ids where they belong, and in an inbox they follow all the same")
@@ -218,7 +218,7 @@ struct PostgresConcurrencyTests {
             }
         }
         #expect(try BadgeAudit(nodes[0]).differences.isEmpty)
-        #expect(try nodes[0].read { try $0.inboxes.sums() }.notifications == 0)
+        #expect(try nodes[0].readBlocking { try $0.inboxes.sums() }.notifications == 0)
     }
 
     @Test("nodes that write to the same users in any order wait for each other, and never in a circle")
@@ -235,7 +235,7 @@ struct PostgresConcurrencyTests {
             }
             try await group.waitForAll()
         }
-        #expect(try nodes[0].read { try $0.inboxes.sums() }.notifications == 12 * 97)
+        #expect(try nodes[0].readBlocking { try $0.inboxes.sums() }.notifications == 12 * 97)
         #expect(try deadlocks() == 0)
     }
 
@@ -282,7 +282,7 @@ struct PostgresConcurrencyTests {
             }
             try await group.waitForAll()
         }
-        #expect(try nodes[0].read { try $0.inboxes.sums() }.notifications == 40 * (1 + 1 + 32 + 8))
+        #expect(try nodes[0].readBlocking { try $0.inboxes.sums() }.notifications == 40 * (1 + 1 + 32 + 8))
         #expect(try deadlocks() == 0)
     }
 
@@ -296,7 +296,7 @@ struct PostgresConcurrencyTests {
                     _ = try unit.plainConnection.first("SELECT pg_stat_force_next_flush()") { _ in true }
                 }
             }
-            count = try database.read { connection in
+            count = try database.readBlocking { connection in
                 try connection.first("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()") { $0.int(0) }
             }
         }

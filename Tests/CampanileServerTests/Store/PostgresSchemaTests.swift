@@ -15,7 +15,7 @@ struct PostgresSchemaTests {
 
     /// Columns, constraints, indexes and settings, a line for each.
     private func described(_ database: PostgresDatabase<PostgresStoreUnit>) throws -> [String] {
-        try database.read { connection in
+        try database.readBlocking { connection in
             try connection.all(
                 """
                 SELECT 'column ' || c.relname || ' ' || a.attnum || ' ' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod)
@@ -82,10 +82,10 @@ struct PostgresSchemaTests {
         old.close()
         let store = try Store.open(postgres: address, world: .live).database
         defer { store.close() }
-        let inbox = try #require(try store.read { try $0.inboxes.id(app: "default", userID: "alice") })
-        #expect(try store.read { try $0.inboxes.state(inbox).unreadCount } == 3)
+        let inbox = try #require(try store.readBlocking { try $0.inboxes.id(app: "default", userID: "alice") })
+        #expect(try store.readBlocking { try $0.inboxes.state(inbox).unreadCount } == 3)
         guard case .postgres(let database) = store.base else { return }
-        let kept = try database.read {
+        let kept = try database.readBlocking {
             try $0.first("SELECT starts, revocations, (SELECT count(*) FROM revocations) FROM program_state") {
                 [$0.int(0), $0.int(1), $0.int(2)]
             }
@@ -97,7 +97,7 @@ struct PostgresSchemaTests {
     func stayInTheirPage() throws {
         let database = try open(PostgresMigrations.all)
         defer { database.close() }
-        let indexes = try database.read { connection in
+        let indexes = try database.readBlocking { connection in
             try connection.all(
                 "SELECT indexdef FROM pg_indexes WHERE tablename IN ('inboxes', 'device_tokens', 'deliveries')"
             ) { $0.text(0) }
@@ -128,7 +128,7 @@ struct PostgresSchemaTests {
                 _ = try unit.plainConnection.first("SELECT pg_stat_force_next_flush()") { _ in true }
             }
         }
-        let counts = try database.read { connection in
+        let counts = try database.readBlocking { connection in
             try connection.all(
                 """
                 SELECT relname, n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables
@@ -143,13 +143,13 @@ struct PostgresSchemaTests {
     func filled() throws {
         let database = try open(PostgresMigrations.all)
         defer { database.close() }
-        let shards = try database.read { connection in
+        let shards = try database.readBlocking { connection in
             try connection.first("SELECT count(*), min(shard), max(shard), count(node_id), max(epoch) FROM shards") { row in
                 (0..<5).map { row.int($0) }
             }
         }
         #expect(shards == [256, 0, 255, 0, 0])
-        #expect(try database.read { try $0.first("SELECT starts FROM program_state") { $0.int(0) } } == 1)
+        #expect(try database.readBlocking { try $0.first("SELECT starts FROM program_state") { $0.int(0) } } == 1)
     }
 
     @Test("a token's shard is the first byte of SHA-256 of its app, NUL and itself")

@@ -104,7 +104,7 @@ import Testing
     func schedules() throws {
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 59)
-        try fixture.store.read { connection in
+        try fixture.store.readBlocking { connection in
             Self.check(try #require(try connection.deviceTokens.schedule(DeviceID(51))), lease: 59)
             Self.check(try #require(try connection.deviceTokens.schedules(inbox: InboxID(41)).first), lease: 59)
             let pushable = try #require(try connection.deviceTokens.pushable(inbox: InboxID(41)).first)
@@ -132,7 +132,7 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 0)
         let key = DeliveryKey(notification: Self.notification, device: DeviceID(51))
-        let found = try #require(try fixture.store.read { try $0.deliveries.find(key) })
+        let found = try #require(try fixture.store.readBlocking { try $0.deliveries.find(key) })
         #expect(found.notificationID == Self.notification && found.userID == "alice" && found.nothingOwed == nil)
         let report = found.report
         #expect(report.id == Self.delivery && report.token == "token" && report.platform == "ios" && report.provider == "fcm")
@@ -145,7 +145,7 @@ import Testing
     func stored() throws {
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 59)
-        let read = { try fixture.store.read { try $0.deviceTokens.schedule(DeviceID(51)) } }
+        let read = { try fixture.store.readBlocking { try $0.deviceTokens.schedule(DeviceID(51)) } }
         let before = try #require(try read())
         try fixture.database.writeBlocking { transaction in
             _ = try transaction.connection.run(
@@ -167,7 +167,7 @@ import Testing
             unreadFrom: Self.unreadFrom, version: 1013, updatedAt: Self.time(1014))
         let made = try fixture.store.writeBlocking { try $0.inboxes.making(app: "shop", userID: "alice") }
         #expect(made.id == InboxID(41) && made.state == expected && made.listenedUntil == Self.time(1015))
-        try fixture.store.read { connection in
+        try fixture.store.readBlocking { connection in
             let found = try connection.inboxes.found(InboxID(41))
             #expect(found.state == expected && found.listenedUntil == Self.time(1015))
             Self.check(try connection.inboxes.badge(InboxID(41), .unread), .unread)
@@ -181,6 +181,6 @@ import Testing
                 """)
             try transaction.inboxes.store(expected, InboxID(41))
         }
-        #expect(try fixture.store.read { try $0.inboxes.state(InboxID(41)) } == expected)
+        #expect(try fixture.store.readBlocking { try $0.inboxes.state(InboxID(41)) } == expected)
     }
 }

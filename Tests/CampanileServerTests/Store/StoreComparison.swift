@@ -26,7 +26,7 @@ struct StoreComparison {
 
         /// Notes what each of some reads answers: outside a transaction and, by the same calls, in one.
         func read(_ word: String = "", _ body: @escaping @Sendable (any StoreReading) throws -> [Any?]) throws {
-            let outside = try store.read { try body($0).map { "\($0.map { "\($0)" } ?? "nil")" } }
+            let outside = try store.readBlocking { try body($0).map { "\($0.map { "\($0)" } ?? "nil")" } }
             let inside = try store.writeBlocking { transaction in
                 try body(transaction.reading).map { "\($0.map { "\($0)" } ?? "nil")" }
             }

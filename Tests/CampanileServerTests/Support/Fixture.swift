@@ -80,7 +80,7 @@ extension PostgresOptions {
         options.lockTimeoutMilliseconds = 120_000
         options.statementTimeoutMilliseconds = 240_000
         options.idleInTransactionTimeoutMilliseconds = 600_000
-        options.readWaitMilliseconds = 600_000
+        options.readTimeoutMilliseconds = 600_000
         return options
     }()
 }
@@ -172,7 +172,7 @@ struct Fixture: Sendable {
     func ids(_ sql: StaticString) throws -> [UUIDv7] {
         switch store.base {
         case .sqlite(let database): try database.read { try $0.all(sql) { $0.id(0) } }
-        case .postgres(let database): try database.read { try $0.all(sql) { $0.id(0) } }
+        case .postgres(let database): try database.readBlocking { try $0.all(sql) { $0.id(0) } }
         }
     }
 
@@ -180,7 +180,7 @@ struct Fixture: Sendable {
     func number(_ sql: StaticString) throws -> Int64? {
         switch store.base {
         case .sqlite(let database): try database.read { try $0.first(sql) { $0.intOrNil(0) } } ?? nil
-        case .postgres(let database): try database.read { try $0.first(sql) { $0.intOrNil(0) } } ?? nil
+        case .postgres(let database): try database.readBlocking { try $0.first(sql) { $0.intOrNil(0) } } ?? nil
         }
     }
 
@@ -239,7 +239,7 @@ struct Fixture: Sendable {
 
     func badge(_ user: User? = nil) throws -> Badge {
         let asked = try inboxes.badge(user ?? alice)
-        let kept = try store.read { try inboxes.badge(user ?? alice, in: $0) }
+        let kept = try store.readBlocking { try inboxes.badge(user ?? alice, in: $0) }
         #expect(asked == kept, "what is remembered differs from what is kept")
         return asked
     }
@@ -249,7 +249,7 @@ struct Fixture: Sendable {
     func open(_ user: User? = nil, device: Character? = nil) async throws -> Badge? {
         let user = user ?? alice
         let device = device.map(Fixture.token)
-        guard try store.read({ try inboxes.needsAcknowledging(.open, user, device: device, in: $0) }) else { return nil }
+        guard try store.readBlocking({ try inboxes.needsAcknowledging(.open, user, device: device, in: $0) }) else { return nil }
         return try await inboxes.acknowledge(.open, user, device: device)
     }
 

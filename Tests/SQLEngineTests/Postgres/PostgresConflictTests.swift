@@ -145,7 +145,7 @@ import TestSupport
             $0.statementTimeoutMilliseconds = 5_000
             $0.answerMarginMilliseconds = 600_000
         }
-        try database.read { connection throws in
+        try database.readBlocking { connection throws in
             let error = sqlError { try connection.run("SELECT pg_sleep(600)") }
             #expect(error?.sqlState == "57014" && error?.isUnavailable == true)
             #expect(try connection.first("SELECT 1::bigint") { $0.int(0) } == 1)
@@ -161,17 +161,17 @@ import TestSupport
         func answers() async throws {
             try await until {
                 do {
-                    return try database.read { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1
+                    return try database.readBlocking { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1
                 } catch let error as SQLError where error.code == .connectionLost {
                     return false
                 }
             }
         }
         try await answers()
-        let error = sqlError { try database.read { try $0.run("SELECT pg_sleep(600), 'deadline'") } }
+        let error = sqlError { try database.readBlocking { try $0.run("SELECT pg_sleep(600), 'deadline'") } }
         #expect(error?.code == .connectionLost && error?.isUnavailable == true)
         try await until {
-            try fixture.database.read {
+            try fixture.database.readBlocking {
                 try $0.first(
                     "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%''deadline''%' AND pid <> pg_backend_pid()"
                 ) { $0.int(0) }

@@ -13,7 +13,7 @@ import TestSupport
             #expect(try unit.connection.run("UPDATE cells SET value = 5 WHERE id <= $1", 3) == 3)
             #expect(try unit.connection.run("DELETE FROM cells WHERE id > 100") == 0)
         }
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             #expect(try connection.first("SELECT id FROM cells WHERE value = $1 ORDER BY id", 5) { $0.int(0) } == 1)
             #expect(try connection.first("SELECT id FROM cells WHERE value = $1", 6) { $0.int(0) } == nil)
             var seen: [Int64] = []
@@ -52,7 +52,7 @@ import TestSupport
 
     @Test("an error has the engine's code, PostgreSQL's, and the statement")
     func errors() throws {
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             let syntax = sqlError { try connection.run("SELECT nonsense($1)", 1) }
             #expect(syntax?.code == .refused && syntax?.sqlState == "42883" && syntax?.sql == "SELECT nonsense($1)")
             #expect(syntax?.description.hasPrefix("PostgreSQL error 42883: ") == true)
@@ -119,13 +119,13 @@ import TestSupport
             }
         }
         #expect(error?.code == .constraintForeignKey && error?.isUnavailable == false)
-        #expect(try database.read { try $0.first("SELECT count(*) FROM names") { $0.int(0) } } == 0)
+        #expect(try database.readBlocking { try $0.first("SELECT count(*) FROM names") { $0.int(0) } } == 0)
     }
 
     @Test("a plan that another session's migration spoiled is made anew")
     func spoiledPlan() throws {
         func columns() throws -> Int64? {
-            try fixture.database.read { try $0.first("SELECT * FROM cells WHERE id = 1") { $0.int(1) } }
+            try fixture.database.readBlocking { try $0.first("SELECT * FROM cells WHERE id = 1") { $0.int(1) } }
         }
         #expect(try columns() == 0)
         try fixture.database.writeBlocking { try $0.connection.script("ALTER TABLE cells ALTER value TYPE integer") }

@@ -15,7 +15,7 @@ import TestSupport
                     #expect(unit.values[1, default: 0] == number - 1)
                     unit.add(1, to: 1)
                     // Readers see nothing of the group before it is committed.
-                    #expect(try database.read { try $0.first("SELECT value FROM cells WHERE id = 1") { $0.int(0) } } == 0)
+                    #expect(try database.readBlocking { try $0.first("SELECT value FROM cells WHERE id = 1") { $0.int(0) } } == 0)
                 }
             })
         #expect(results == Array(repeating: nil, count: 20))
@@ -139,7 +139,7 @@ import TestSupport
         await #expect(throws: SQLError.closed) { try await database.write { $0.add(1, to: 3) } }
         #expect(sqlError { try fixture.value(1) } == .closed)
         let other = try fixture.session()
-        #expect(try other.read { try $0.first("SELECT sum(value)::bigint FROM cells") { $0.int(0) } } == 2)
+        #expect(try other.readBlocking { try $0.first("SELECT sum(value)::bigint FROM cells") { $0.int(0) } } == 2)
     }
 
     @Test("writes with the same first hint take the same lane; others are spread")

@@ -19,8 +19,8 @@ import TestSupport
         #expect(try second.migrate(address) == MigrationReport(from: 1, to: 2, backupPath: nil))
         #expect(try second.migrate(address) == MigrationReport(from: 2, to: 2, backupPath: nil))
         let database = try PostgresDatabase<Cells>(address)
-        #expect(try database.read { try $0.all("SELECT id FROM a") { $0.int(0) } } == [1])
-        let names = try database.read { try $0.all("SELECT name FROM campanile_schema ORDER BY version") { $0.text(0) } }
+        #expect(try database.readBlocking { try $0.all("SELECT id FROM a") { $0.int(0) } } == [1])
+        let names = try database.readBlocking { try $0.all("SELECT name FROM campanile_schema ORDER BY version") { $0.text(0) } }
         #expect(names == ["first", "second"])
     }
 
@@ -30,7 +30,7 @@ import TestSupport
         let nodes = (0..<6).map { _ in onThread { [address] in try migrator.migrate(address) } }
         for error in await failures(nodes) { #expect(error == nil) }
         let database = try PostgresDatabase<Cells>(address)
-        #expect(try database.read { try $0.first("SELECT count(*) FROM a") { $0.int(0) } } == 1)
+        #expect(try database.readBlocking { try $0.first("SELECT count(*) FROM a") { $0.int(0) } } == 1)
     }
 
     @Test("something else that has the name of the table is told, not waited for")
@@ -59,7 +59,7 @@ import TestSupport
             return cause.sqlState == "42883"
         }
         let database = try PostgresDatabase<Cells>(address)
-        let isRight = try database.read {
+        let isRight = try database.readBlocking {
             try $0.first("SELECT to_regclass('c') IS NULL AND to_regclass('a') IS NOT NULL") { $0.bool(0) }
         }
         #expect(isRight == true)
@@ -90,7 +90,7 @@ import TestSupport
         let gate = Gate()
         let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
         let holder = onThread {
-            try long.snapshot { connection throws in
+            try long.snapshotBlocking { connection throws in
                 _ = try connection.run("SELECT id FROM b")
                 continuation.finish()
                 gate.stand()
@@ -102,15 +102,15 @@ import TestSupport
         let migrator = PostgresMigrator(migrations: [Self.one, Self.two])
         let migration = onThread { [address, options] in try migrator.migrate(address, options: options) }
         try await until {
-            try others.read {
+            try others.readBlocking {
                 try $0.run("SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'b'::regclass")
             } > 0
         }
         // Behind one that waits for ever it would get nothing.
-        for _ in 0..<3 { #expect(try others.read { try $0.first("SELECT count(*) FROM b") { $0.int(0) } } == 0) }
+        for _ in 0..<3 { #expect(try others.readBlocking { try $0.first("SELECT count(*) FROM b") { $0.int(0) } } == 0) }
         gate.open()
         #expect(await failures([holder, migration]) == [nil, nil])
-        #expect(try others.read { try $0.first("SELECT count(name) FROM b") { $0.int(0) } } == 0)
+        #expect(try others.readBlocking { try $0.first("SELECT count(name) FROM b") { $0.int(0) } } == 0)
     }
 
     @Test("a migration that others never let through fails with a sentence, undone")
@@ -118,7 +118,7 @@ import TestSupport
         try PostgresMigrator(migrations: [Self.one]).migrate(address)
         let long = try PostgresDatabase<Cells>(address, options: Self.hasty)
         let migrator = PostgresMigrator(migrations: [Self.one, Self.two])
-        try long.snapshot { connection throws in
+        try long.snapshotBlocking { connection throws in
             _ = try connection.run("SELECT id FROM b")
             var options = Self.hasty
             options.migrationPatienceMilliseconds = 0
@@ -130,7 +130,7 @@ import TestSupport
             }
         }
         #expect(try migrator.pending(address).map(\.version) == [2])
-        #expect(try long.read { try $0.first("SELECT count(*) FROM a") { $0.int(0) } } == 0)
+        #expect(try long.readBlocking { try $0.first("SELECT count(*) FROM a") { $0.int(0) } } == 0)
     }
 
     @Test("a database where another application has tables of these names is refused, and not changed")
@@ -147,7 +147,7 @@ import TestSupport
             guard case MigrationError.occupied = error else { return false }
             return "\(error)".contains("another application's tables (relation \"b\" already exists)")
         }
-        let tables = try database.read {
+        let tables = try database.readBlocking {
             try $0.all("SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace") {
                 $0.text(0)
             }

@@ -19,7 +19,7 @@ import TestSupport
     @Test("a connection that left its closure ends the program")
     func escaped() async {
         let result = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [text = text as String] in
-            let connection = try PostgresDatabase<Cells>(PostgresAddress(text)).read(\.self)
+            let connection = try PostgresDatabase<Cells>(PostgresAddress(text)).readBlocking(\.self)
             try connection.run("SELECT 1")
         }
         expectSentence("outside the closure or the thread it was lent to", result)
@@ -40,11 +40,11 @@ import TestSupport
     @Test("a number read that is none, and a column read that isn't there, end the program")
     func rows() async {
         let none = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [text = text as String] in
-            _ = try PostgresDatabase<Cells>(PostgresAddress(text)).read { try $0.first("SELECT 'texts'") { $0.int(0) } }
+            _ = try PostgresDatabase<Cells>(PostgresAddress(text)).readBlocking { try $0.first("SELECT 'texts'") { $0.int(0) } }
         }
         expectSentence("column 0 is no integer", none)
         let missing = await #expect(processExitsWith: .failure, observing: [\.standardErrorContent]) { [text = text as String] in
-            _ = try PostgresDatabase<Cells>(PostgresAddress(text)).read { try $0.first("SELECT 1") { $0.text(1) } }
+            _ = try PostgresDatabase<Cells>(PostgresAddress(text)).readBlocking { try $0.first("SELECT 1") { $0.text(1) } }
         }
         expectSentence("column 1", missing)
     }
@@ -63,7 +63,7 @@ import TestSupport
         await #expect(processExitsWith: .success) { [text = text as String] in
             let database = try PostgresDatabase<Cells>(PostgresAddress(text))
             try database.writeBlocking { try $0.connection.script("SELECT 1") }
-            _ = try database.read { try $0.first("SELECT NULL::bigint, 'x'") { ($0.intOrNil(0), $0.text(1)) } }
+            _ = try database.readBlocking { try $0.first("SELECT NULL::bigint, 'x'") { ($0.intOrNil(0), $0.text(1)) } }
         }
     }
 }

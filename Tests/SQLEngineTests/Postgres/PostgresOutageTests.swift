@@ -7,7 +7,7 @@ import TestSupport
 @Suite(.endsIfItHangs) struct PostgresOutageTests {
     private static func terminate(_ unit: Cells, by other: PostgresDatabase<Cells>) throws {
         let process = try unit.connection.first("SELECT pg_backend_pid()::bigint") { $0.int(0) } ?? 0
-        _ = try other.read { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
+        _ = try other.readBlocking { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
     }
 
     @Test("a connection that dies before the commit: the group runs again on another, once is written")
@@ -38,7 +38,7 @@ import TestSupport
         let (database, other) = (fixture.database, try fixture.session())
         try await database.write { $0.add(1, to: 1) }
         for round in 2...4 {
-            _ = try other.read {
+            _ = try other.readBlocking {
                 try $0.run(
                     """
                     SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
@@ -55,21 +55,21 @@ import TestSupport
     func reads() throws {
         let fixture = try PostgresFixture { $0.readConnections = 2 }
         let (database, other) = (fixture.database, try fixture.session())
-        let process = try database.read { try $0.first("SELECT pg_backend_pid()") { $0.int(0) } } ?? 0
-        _ = try other.read { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
+        let process = try database.readBlocking { try $0.first("SELECT pg_backend_pid()") { $0.int(0) } } ?? 0
+        _ = try other.readBlocking { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
         #expect(try fixture.value(1) == 0)
         // Also when the end of the last snapshot is answered to the next borrower.
         for _ in 0..<3 {
-            let process = try database.snapshot { try $0.first("SELECT pg_backend_pid()") { $0.int(0) } } ?? 0
-            _ = try other.read { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
-            #expect(try database.snapshot { try $0.first("SELECT value FROM cells WHERE id = 1") { $0.int(0) } } == 0)
+            let process = try database.snapshotBlocking { try $0.first("SELECT pg_backend_pid()") { $0.int(0) } } ?? 0
+            _ = try other.readBlocking { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
+            #expect(try database.snapshotBlocking { try $0.first("SELECT value FROM cells WHERE id = 1") { $0.int(0) } } == 0)
         }
         var runs = 0
         let error = sqlError {
-            try database.read { connection throws in
+            try database.readBlocking { connection throws in
                 runs += 1
                 let process = try connection.first("SELECT pg_backend_pid()") { $0.int(0) } ?? 0
-                _ = try other.read { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
+                _ = try other.readBlocking { try $0.run("SELECT pg_terminate_backend($1::int, 10000)", process) }
                 try connection.run("SELECT 1")
             }
         }
@@ -132,14 +132,14 @@ import TestSupport
         let (database, other) = (try fixture.session { $0.answerMarginMilliseconds = 600_000 }, try fixture.session())
         let waiting = Task { try await database.write(hints: [2]) { $0.add(1, to: 2) } }
         try await until {
-            try other.read {
+            try other.readBlocking {
                 try $0.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
             } > 0
         }
         let error = await failures([waiting])[0]
         #expect(error?.code == .commitUnknown && error?.isUnavailable == true)
         #expect(error?.message.contains("canceling wait") == true)
-        #expect(try other.read { try $0.first("SELECT value FROM cells WHERE id = 2") { $0.int(0) } } == 1)
+        #expect(try other.readBlocking { try $0.first("SELECT value FROM cells WHERE id = 2") { $0.int(0) } } == 1)
     }
 
     private static var one: PostgresOptions {
@@ -183,34 +183,101 @@ import TestSupport
         #expect(try fixture.value(1) == 2)
     }
 
+    @Test("a server that says nothing: each read fails at its deadline, the waiting ones too, and holds no thread of its caller")
+    func silent() async throws {
+        let fixture = try PostgresFixture()
+        let proxy = try PostgresProxy(to: PostgresServer.shared.get().port)
+        var options = Self.one
+        options.readConnections = 2
+        options.readTimeoutMilliseconds = 300
+        let database = try PostgresDatabase<Cells>(PostgresAddress(proxy.address(of: fixture.text)), options: options)
+        let read: @Sendable () -> Task<Void, any Error> = {
+            Task { try await database.read { _ = try $0.first("SELECT value FROM cells WHERE id = 1") { $0.int(0) } } }
+        }
+        #expect(await failures([read()]) == [nil])
+        proxy.hold()
+        let errors = await failures((0..<20).map { _ in read() })
+        #expect(errors.allSatisfy { $0?.isUnavailable == true })
+        proxy.pass()
+        while await failures([read()]) != [nil] {}
+    }
+
+    @Test("as many reads are under way as there are connections, whoever calls")
+    func atOnce() async throws {
+        let fixture = try PostgresFixture { $0.readConnections = 5 }
+        let database = fixture.database
+        let (gate, inside) = (Gate(), Counter())
+        let reads = (0..<8).map { _ in
+            Task {
+                try await database.snapshot { connection in
+                    inside.add()
+                    gate.stand()
+                    try connection.run("SELECT 1")
+                }
+            }
+        }
+        try await until { inside.current == 5 }
+        gate.open()
+        #expect(await failures(reads) == Array(repeating: nil, count: 8))
+        #expect(inside.current == 8)
+    }
+
+    @Test("a database that is closed answers what waits, ends its idle connections, and lets a running read end")
+    func closing() async throws {
+        let fixture = try PostgresFixture { $0.readConnections = 1 }
+        let (database, other) = (fixture.database, try fixture.session())
+        let (gate, inside) = (Gate(), Counter())
+        let running = Task {
+            try await database.read { connection in
+                inside.add()
+                gate.stand()
+                _ = try connection.run("SELECT 1")
+            }
+        }
+        try await until { inside.current == 1 }
+        let waiting = Task { try await database.read { _ = try $0.run("SELECT 1") } }
+        database.close()
+        #expect(await failures([waiting]).map { $0?.code } == [.closed])
+        gate.open()
+        #expect(await failures([running]) == [nil])
+        try await until {
+            try other.readBlocking {
+                try $0.first(
+                    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                ) { $0.int(0) }
+            } == 0
+        }
+        #expect(await failures([Task { try await database.read { _ = try $0.run("SELECT 1") } }]).map { $0?.code } == [.closed])
+    }
+
     @Test("a read that finds no free connection waits, and is unavailable in the end")
     func exhausted() async throws {
         let fixture = try PostgresFixture {
             $0.readConnections = 1
-            $0.readWaitMilliseconds = 50
+            $0.readTimeoutMilliseconds = 50
         }
         let database = fixture.database
-        try database.read { connection throws in
+        try database.readBlocking { connection throws in
             let error = sqlError { try fixture.value(1) }
             #expect(error?.code == .busy && error?.isUnavailable == true)
             #expect(try connection.first("SELECT 1::bigint") { $0.int(0) } == 1)
         }
         #expect(try fixture.value(1) == 0)
         // Also after a read that fails.
-        #expect(throws: Refused.self) { try database.snapshot { _ in throw Refused() } }
+        #expect(throws: Refused.self) { try database.snapshotBlocking { _ in throw Refused() } }
         #expect(try fixture.value(1) == 0)
         // One that waits gets it when it is free.
-        let patient = try fixture.session { $0.readWaitMilliseconds = 600_000 }
+        let patient = try fixture.session { $0.readTimeoutMilliseconds = 600_000 }
         let gate = Gate()
         let (entered, continuation) = AsyncStream.makeStream(of: Void.self)
         let first = onThread {
-            try patient.read { _ in
+            try patient.readBlocking { _ in
                 continuation.finish()
                 gate.stand()
             }
         }
         for await _ in entered {}
-        let second = onThread { try patient.read { _ = try $0.run("SELECT 1") } }
+        let second = onThread { try patient.readBlocking { _ = try $0.run("SELECT 1") } }
         gate.open()
         #expect(await failures([first, second]) == [nil, nil])
     }

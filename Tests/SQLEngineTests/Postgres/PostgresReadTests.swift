@@ -15,12 +15,12 @@ import TestSupport
 
     @Test("each statement of a read sees the newest state; all of a snapshot see one")
     func views() throws {
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             #expect(try value(connection) == 0)
             try add()
             #expect(try value(connection) == 1)
         }
-        try fixture.database.snapshot { connection throws in
+        try fixture.database.snapshotBlocking { connection throws in
             #expect(try value(connection) == 1)
             try add()
             #expect(try value(connection) == 1)
@@ -30,7 +30,7 @@ import TestSupport
 
     @Test("NULL where none may be is an error of its call, and neither the session nor the next call knows of it")
     func damage() throws {
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             for kind in 1...4 {
                 let error = #expect(throws: SQLError.self) {
                     switch kind {
@@ -59,7 +59,7 @@ import TestSupport
         let query: StaticString = "SELECT value FROM cells WHERE id = $1"
         func value(_ id: Int, _ connection: PostgresConnection) throws -> Int64? { try connection.first(query, id) { $0.int(0) } }
         func other(_ connection: PostgresConnection) throws { _ = try connection.first("SELECT 1") { $0.int(0) } }
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             try connection.sendAhead(query, 1)
             try other(connection)
             try add()
@@ -84,9 +84,9 @@ import TestSupport
             try other(connection)
         }
         try add()
-        try fixture.database.read { connection throws in #expect(try value(1, connection) == 3) }
+        try fixture.database.readBlocking { connection throws in #expect(try value(1, connection) == 3) }
         // An error before it spoils it, and the connection stays good.
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             try connection.sendAhead(query, 1)
             #expect(throws: SQLError.self) { try connection.run("SELECT 1 / $1", 0) }
             try add()
@@ -123,7 +123,7 @@ import TestSupport
             }
         }
         while ran.current < 2 { await Task.yield() }
-        let open = try database.read {
+        let open = try database.readBlocking {
             try $0.first(
                 """
                 SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'SELECT 1%'
@@ -156,12 +156,12 @@ import TestSupport
     @Test("no transaction stays open behind a snapshot, also when its closure threw")
     func nothingStays() async throws {
         let database = fixture.database
-        #expect(try database.snapshot(value) == 0)
-        #expect(throws: Refused.self) { try database.snapshot { _ in throw Refused() } }
-        #expect(sqlError { try database.snapshot { try $0.run("SELECT 1 / $1", 0) } }?.sqlState == "22012")
+        #expect(try database.snapshotBlocking(value) == 0)
+        #expect(throws: Refused.self) { try database.snapshotBlocking { _ in throw Refused() } }
+        #expect(sqlError { try database.snapshotBlocking { try $0.run("SELECT 1 / $1", 0) } }?.sqlState == "22012")
         let other = try fixture.session()
         try await until {
-            try other.read {
+            try other.readBlocking {
                 try $0.first(
                     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"
                 ) { $0.int(0) }
@@ -176,7 +176,7 @@ import TestSupport
         try await withThrowingTaskGroup(of: Int64?.self) { group in
             for number in 0..<64 {
                 group.addTask {
-                    try await offThePool { try database.read { try $0.first("SELECT $1", number) { $0.int(0) } } }
+                    try await offThePool { try database.readBlocking { try $0.first("SELECT $1", number) { $0.int(0) } } }
                 }
             }
             var sum: Int64 = 0

@@ -28,7 +28,7 @@ struct PostgresFixture {
         options.idleInTransactionTimeoutMilliseconds = 600_000
         options.lockTimeoutMilliseconds = 600_000
         options.statementTimeoutMilliseconds = 600_000
-        options.readWaitMilliseconds = 600_000
+        options.readTimeoutMilliseconds = 600_000
         return options
     }
 
@@ -41,7 +41,7 @@ struct PostgresFixture {
             """)
 
     func value(_ id: Int64) throws -> Int64 {
-        try database.read { try $0.first("SELECT value FROM cells WHERE id = $1", id) { $0.int(0) } } ?? -1
+        try database.readBlocking { try $0.first("SELECT value FROM cells WHERE id = $1", id) { $0.int(0) } } ?? -1
     }
 
     /// A session beside the database's own.

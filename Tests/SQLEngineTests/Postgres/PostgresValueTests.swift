@@ -10,7 +10,7 @@ import TestSupport
     private func back<B: PostgresBindable, T>(
         _ sql: StaticString, _ value: B, _ map: (borrowing PostgresRow) throws -> T
     ) throws -> T? {
-        try fixture.database.read { try $0.first(sql, value, map: map) }
+        try fixture.database.readBlocking { try $0.first(sql, value, map: map) }
     }
 
     @Test("integers of every size come back as they were", arguments: [0, 1, -1, Int64.max, .min, 1 << 31, -(1 << 31)])
@@ -46,7 +46,7 @@ import TestSupport
     @Test("equal literals take arguments of different types, each its own")
     func types() throws {
         for _ in 0..<2 {
-            try fixture.database.read { connection throws in
+            try fixture.database.readBlocking { connection throws in
                 #expect(try connection.first("SELECT $1", 1) { $0.int(0) } == 1)
                 #expect(try connection.first("SELECT $1", "1") { $0.text(0) } == "1")
             }
@@ -72,7 +72,7 @@ import TestSupport
 
     @Test("several arguments, with NULLs and empty ones between them, keep their places")
     func places() throws {
-        let row = try fixture.database.read {
+        let row = try fixture.database.readBlocking {
             try $0.first("SELECT $1, $2, $3, $4, $5, $6", "", nil as Int64?, 7, [] as [UInt8], nil as String?, "end") {
                 "\($0.text(0))|\($0.isNull(1))|\($0.int(2))|\($0.blob(3))|\($0.isNull(4))|\($0.text(5))"
             }
@@ -82,7 +82,7 @@ import TestSupport
 
     @Test("a text with a NUL is refused before it is sent, and spoils nothing")
     func nul() throws {
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             let error = sqlError { _ = try connection.run("SELECT $1, $2", 1, "secret\0") }
             #expect(error?.code == .unstorable && error?.sqlState == "22021")
             #expect(error?.description.contains("secret") == false && error?.isUnavailable == false)
@@ -92,7 +92,7 @@ import TestSupport
 
     @Test("an array goes through unnest with its NULLs, and an empty one is no row")
     func arrays() throws {
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             let numbers = try PostgresArray(optional: [1, nil, 3] as [Int64?])
             let texts = try PostgresArray(optional: ["a", "", nil])
             let rows = try connection.all("SELECT * FROM unnest($1, $2)", numbers, texts) {
@@ -114,7 +114,7 @@ import TestSupport
         #expect(sqlError { try texts.append("b\0") }?.code == .unstorable)
         try texts.append("c")
         #expect(texts.count == 2)
-        try fixture.database.read { connection throws in
+        try fixture.database.readBlocking { connection throws in
             #expect(try connection.all("SELECT unnest($1)", texts) { $0.text(0) } == ["a", "c"])
             texts.removeAll()
             #expect(texts.isEmpty)
@@ -126,7 +126,7 @@ import TestSupport
     @Test("another module's type can be an argument: a uuid of 16 bytes")
     func uuid() throws {
         let value = Identifier(bytes: (0..<16).map { UInt8($0) })
-        let found = try fixture.database.read {
+        let found = try fixture.database.readBlocking {
             try $0.first("SELECT $1::text, $1, ($2::uuid[])[1]", value, PostgresArray([value])) {
                 ($0.text(0), $0.blob(1), $0.blob(2))
             }

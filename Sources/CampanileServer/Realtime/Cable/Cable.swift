@@ -10,10 +10,13 @@ import SystemSupport
 /// The application, as the cable needs it. Both calls come on the cable's thread and must not block.
 protocol CableAuthority: Sendable {
     /// Subscribes to a stream. News come to `subscriber` until its subscription is cancelled, the present badge
-    /// first; whatever is committed after this call has returned is among them.
-    /// - Parameter owner: for whom it is done, while others wait.
+    /// first.
+    /// - Parameters:
+    ///   - owner: for whom it is done, while others wait.
+    ///   - begun: called once: whatever is committed from then on is among the news. Before this returns, on the cable's thread, or
+    ///     later, on any.
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber
+        to stream: CableStream, of owner: TurnOwner, subscriber: any Subscriber, begun: @escaping @Sendable () -> Void
     ) -> any StreamSubscription
 
     /// A connection that was given to `accept` is gone; said once for each. (On the caller's thread if the cable has been

@@ -43,6 +43,11 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var isHearingHeld = false
     private var actionCable: ActionCableProtocol
     private var subscribers: [CableSubscriber] = []
+    /// The subscription that hasn't begun yet, and the steps that wait for that: the client isn't told before.
+    private var beginning: Int?
+    private var waitingSteps: ArraySlice<ActionCableAction>?
+    /// Whether what the client said waits for that.
+    private var isHearingAwaited = false
     /// Bytes that its subscriptions were given and that are not sent yet. Under the turns' lock.
     var waitingBytes = 0
     /// Frames that wait until the socket takes more.
@@ -98,7 +103,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// Tells the client why, and closes.
     func end(_ reason: StreamEnd) {
         guard case .open = phase else { return }
-        perform(actionCable.end(reason))
+        perform(actionCable.end(reason)[...])
     }
 
     /// The bytes that the client has not taken: those that its system has not acknowledged, and those that wait here.
@@ -131,12 +136,17 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     // MARK: - The steps
 
-    private func perform(_ steps: [ActionCableAction]) {
-        for step in steps {
+    private func perform(_ steps: ArraySlice<ActionCableAction>) {
+        for (index, step) in zip(steps.indices, steps) {
             guard case .open = phase else { return }
             switch step {
             case .say(let text): send(WebSocketFrameWriter.text(text))
-            case .listen(let number, let stream, let identifier): listen(number, to: stream, as: identifier)
+            case .listen(let number, let stream, let identifier):
+                listen(number, to: stream, as: identifier)
+                guard beginning == nil else {
+                    waitingSteps = steps[(index + 1)...]
+                    return flush()
+                }
             case .stopListening(let number): stopListening(number)
             case .close(let code): close(code)
             }
@@ -147,7 +157,21 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private func listen(_ number: Int, to stream: CableStream, as identifier: [UInt8]) {
         let subscriber = CableSubscriber(number: number, stream: stream, identifier: identifier, connection: self)
         subscribers.append(subscriber)
-        subscriber.subscription = loop.authority.subscribe(to: stream, of: subscriber.owner, subscriber: subscriber)
+        beginning = number
+        subscriber.subscription = loop.authority.subscribe(to: stream, of: subscriber.owner, subscriber: subscriber) { [self] in
+            if loop.eventLoop.inEventLoop { begun(number) } else { loop.eventLoop.execute { [self] in begun(number) } }
+        }
+    }
+
+    private func begun(_ number: Int) {
+        guard beginning == number else { return }
+        beginning = nil
+        guard let steps = waitingSteps else { return }
+        waitingSteps = nil
+        perform(steps)
+        guard isHearingAwaited else { return }
+        isHearingAwaited = false
+        loop.turns.hear(self)
     }
 
     private func stopListening(_ number: Int) {
@@ -248,6 +272,10 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// - Returns: whether there is more.
     func obey() -> Bool {
         if case .open = phase {
+            guard beginning == nil else {
+                isHearingAwaited = true
+                return false
+            }
             guard isWritable else {
                 isHearingHeld = true
                 return false
@@ -267,7 +295,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private func obey(_ act: CableInbox.Act) {
         switch act {
         case .said(.nothing): break
-        case .said(.text(let text)): perform(actionCable.hear(text))
+        case .said(.text(let text)): perform(actionCable.hear(text)[...])
         case .said(.ping(let payload)):
             send(WebSocketFrameWriter.pong(payload))
             flush()
@@ -295,7 +323,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         loop.enter(self)
         if let head { send(head) }
         head = nil
-        perform(actionCable.open())
+        perform(actionCable.open()[...])
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {

@@ -95,7 +95,7 @@ struct MoveTarget: Sendable {
 
     /// - Returns: nil when no row of the table is here.
     func reached(_ table: MovedTable) throws -> Reached? {
-        let found = try database.read { connection in
+        let found = try database.readBlocking { connection in
             try connection.first("SELECT after_key, row_count FROM move_state WHERE table_name = $1", table.name) {
                 (text: $0.text(0), rows: Int($0.int(1)))
             }
@@ -168,6 +168,6 @@ extension Store {
     /// Whether the database is being filled by a move that isn't done.
     func isBeingMoved() throws -> Bool {
         guard case .postgres(let database) = base else { return false }
-        return try database.read { try $0.first("SELECT to_regclass('move_state') IS NOT NULL") { $0.bool(0) } } == true
+        return try database.readBlocking { try $0.first("SELECT to_regclass('move_state') IS NOT NULL") { $0.bool(0) } } == true
     }
 }

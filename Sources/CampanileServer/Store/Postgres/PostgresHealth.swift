@@ -45,7 +45,7 @@ extension Store {
     /// - Returns: nil on SQLite.
     func postgresHealth(_ world: World) throws -> PostgresHealth? {
         guard case .postgres(let database) = base else { return nil }
-        return try database.read { connection in
+        return try database.readBlocking { connection in
             let standbys = try connection.all(
                 "SELECT coalesce(application_name, ''), sync_state FROM pg_stat_replication ORDER BY 1"
             ) { PostgresHealth.Standby(name: $0.text(0), state: $0.textOrNil(1)) }

@@ -170,7 +170,7 @@ extension Store {
     /// The nodes that serve the database, and those that did of late; nil on SQLite, where there is one at most.
     package func nodeReports() throws -> [NodeReport]? {
         guard case .postgres(let database) = base else { return nil }
-        return try database.read { try PostgresNodes.list(on: $0) }
+        return try database.readBlocking { try PostgresNodes.list(on: $0) }
     }
 
     /// In the lane that is kept for this: a beat that waits behind other writes would cost the node its shards.

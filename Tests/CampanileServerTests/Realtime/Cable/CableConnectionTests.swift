@@ -89,6 +89,36 @@ import Testing
         await fixture.stop()
     }
 
+    @Test("a subscription that begins later is confirmed then; what the client says meanwhile waits, and others don't")
+    func beginsLater() async throws {
+        let fixture = CableFixture()
+        let (waiting, begins) = AsyncStream.makeStream(of: (@Sendable () -> Void).self)
+        fixture.board.onBeginning(of: "17") { begins.yield($0) }
+        let client = try await fixture.welcomed()
+        try await client.send(ClientFrame.subscribe(Self.notifications) + ClientFrame.bytes(9, [1]))
+        var beginnings = waiting.makeAsyncIterator()
+        let begin = try #require(await beginnings.next())
+        let other = try await Self.confirmed(fixture, CableFixture.turbo("notifications:42"))
+        #expect(try await other.frame()?.json?["message"] != nil)
+        begin()
+        // Nothing came before the confirmation but what the subscription itself was told.
+        var frames: [ReceivedFrame] = []
+        while frames.last != .pong([1]) { frames.append(try #require(await client.frame())) }
+        let kinds = frames.map { $0.json?["type"] ?? ($0.json == nil ? "pong" : "message") }
+        #expect(kinds.firstIndex(of: "confirm_subscription").map { $0 < kinds.count - 1 } == true)
+        // One that ends before it begins is cancelled.
+        fixture.board.onBeginning(of: "17") { begins.yield($0) }
+        var leaver: WebSocketClient? = try await fixture.welcomed()
+        try await leaver?.send(ClientFrame.subscribe(Self.notifications))
+        let late = try #require(await beginnings.next())
+        leaver = nil
+        while fixture.board.cancelled == 0 { try await fixture.settle() }
+        late()
+        try await fixture.settle()
+        #expect(fixture.board.listening == 2)
+        await fixture.stop()
+    }
+
     @Test func aRepeatedSubscriptionGetsThePresentBadgeAgainAndNothingTwice() async throws {
         let fixture = CableFixture()
         let client = try await Self.confirmed(fixture)

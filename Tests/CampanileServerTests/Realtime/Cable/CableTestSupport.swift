@@ -193,6 +193,7 @@ final class StreamBoard: CableAuthority {
         var left: [String] = []
         var count: Int64 = 3
         var errands: [String: @Sendable (any Subscriber) -> Void] = [:]
+        var late: [String: @Sendable (_ begun: @escaping @Sendable () -> Void) -> Void] = [:]
     }
 
     private let state = Mutex(State())
@@ -207,8 +208,9 @@ final class StreamBoard: CableAuthority {
 
     /// The present badge is the first news, as the hub promises.
     func subscribe(
-        to stream: CableStream, of owner: TurnOwner, subscriber listener: any Subscriber
+        to stream: CableStream, of owner: TurnOwner, subscriber listener: any Subscriber, begun: @escaping @Sendable () -> Void
     ) -> any StreamSubscription {
+        if let late = state.withLock({ $0.late.removeValue(forKey: stream.user.userID.text) }) { late(begun) } else { begun() }
         let (kind, user) = (stream.kind, stream.user)
         let entry = Entry(kind: kind, app: user.app.text, userID: user.userID.text)
         let (number, count) = state.withLock { state in
@@ -224,6 +226,11 @@ final class StreamBoard: CableAuthority {
     /// Something to do when this user subscribes: on the cable's thread, so that the cable does nothing meanwhile.
     func onSubscription(of userID: String, _ errand: @escaping @Sendable (any Subscriber) -> Void) {
         state.withLock { $0.errands[userID] = errand }
+    }
+
+    /// The next subscription of this user begins when `late` says so.
+    func onBeginning(of userID: String, _ late: @escaping @Sendable (_ begun: @escaping @Sendable () -> Void) -> Void) {
+        state.withLock { $0.late[userID] = late }
     }
 
     func left(_ cableUser: CableUser?) { state.withLock { $0.left.append(cableUser?.user.userID.text ?? "nobody") } }
