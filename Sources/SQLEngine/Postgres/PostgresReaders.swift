@@ -7,10 +7,12 @@ import SystemSupport
 /// A read that isn't answered at its deadline fails, whatever its thread waits for. A watch sees to that: the one thread that never
 /// waits for the server.
 ///
-/// Sendable because everything that changes is touched under `monitor` only.
+/// Sendable because everything that changes is touched under a lock only: `monitor`, but for the watch's own.
 final class PostgresReaders: @unchecked Sendable {
     private let monitor = ConditionLock()
     private let watch = ConditionLock()
+    /// Under `watch`.
+    private var isWatchOver = false
     private let address: PostgresAddress
     private let options: PostgresOptions
     /// Reads without a thread, the first of them first.
@@ -81,7 +83,10 @@ final class PostgresReaders: @unchecked Sendable {
             monitor.wakeAll()
             return (waiting, idle)
         }
-        watch.withLock { watch.wakeAll() }
+        watch.withLock {
+            isWatchOver = true
+            watch.wakeAll()
+        }
         for read in refused { read.answer(SQLError.closed) }
         for reader in ending { reader.give(nil) }
         for reader in ending { reader.waitForEnd() }
@@ -195,7 +200,7 @@ extension PostgresReaders {
             }
             for read in late { read.answer(self.late) }
             guard let next else { return }
-            watch.withLock { watch.wait(until: next) }
+            watch.withLock { if !isWatchOver { watch.wait(until: next) } }
         }
     }
 
