@@ -59,6 +59,8 @@ do {
 }
 """
 
+# Questions, which needn't wait for a test run or a build in the same folder.
+READ_ONLY = ("package", "--ignore-lock")
 EXPECTED = "/home /home/orders /home/orders/42 9+\nunreachable\n"
 
 
@@ -108,7 +110,7 @@ def consume(options, folder, package):
 
 def client(swift, folder):
     """All that a manifest says of CampanileClient, but that warnings are errors here."""
-    dumped = subprocess.run([swift, "package", "dump-package"], cwd=folder, stdout=subprocess.PIPE, check=True)
+    dumped = subprocess.run([swift, *READ_ONLY, "dump-package"], cwd=folder, stdout=subprocess.PIPE, check=True)
     package = json.loads(dumped.stdout)
     targets = {target["name"]: target for target in package["targets"]}
     for target in targets.values():
@@ -152,7 +154,7 @@ def main():
         without = older(folder / "control/campanile", re.sub(r" resources: \[[^]]*\],", "", text))
         if differences(newest, client(options.swift, without)) != ["the target CampanileClient"]:
             problems.append("the control, a manifest without the privacy manifest, isn't found")
-    if not SERVERS.search(run(options.swift, "package", "show-dependencies", "--format", "flatlist", cwd=ROOT)):
+    if not SERVERS.search(run(options.swift, *READ_ONLY, "show-dependencies", "--format", "flatlist", cwd=ROOT)):
         problems.append("the control, the repository's own list, shows nothing of the server's")
     if options.binary:
         for what, wanted, there in (("ldd on the server's program", LIBRARIES, found(LIBRARIES, run("ldd", options.binary))),

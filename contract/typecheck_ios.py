@@ -84,11 +84,7 @@ class Compiler:
 
     def module(self, name, files):
         """Checks a target of the package, and makes the module that the app imports."""
-        options = [*PACKAGE, "-module-name", name]
-        code, complaints = self.run(files, "-typecheck", *options)
-        if code == 0:
-            code, complaints = self.run(files, "-emit-module", "-o", f"{self.folder}/{name}.swiftmodule", *options)
-        return code, complaints
+        return self.run(files, "-emit-module", "-o", f"{self.folder}/{name}.swiftmodule", *PACKAGE, "-module-name", name)
 
     def program(self, name, files, *options):
         return self.run(files, "-typecheck", "-swift-version", "5", "-module-name", name, *options)
