@@ -8,7 +8,7 @@ ARGS ?=
 RELEASE_FLAGS = -c release --product campanile --static-swift-stdlib
 # Asked for when a recipe needs it and not before: `make help` and `make setup` must work without Swift.
 RELEASE = $(shell $(SWIFT) build -c release --show-bin-path)/campanile
-DEBUG = $(shell $(SWIFT) build --show-bin-path)/campanile
+DEBUG = $(CURDIR)/.build/debug/campanile
 # The python of the project's virtual environment, which is made if it isn't there.
 PYTHON = "$$(contract/venv.sh)"
 
@@ -17,9 +17,11 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-unit setup-tests build run demo image stranger test ci lint unit quick asan tsan typecheck-ios kotlin check-stubs test-docs contract contract-parts trust-short \
-	postgres-short unit-postgres contract-postgres trust-postgres bench-short browser bench bench-cluster parts crash powerloss faults damage jitter \
-	restarts backups imports cluster retention metrics-cost fuzz generators clean
+.PHONY: help setup setup-unit setup-tests build run demo image stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
+	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies proxies-nginx proxies-caddy trust-short cluster-short \
+	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
+	inbox-long bench bench-cluster parts crash powerloss faults damage jitter restarts backups imports cluster retention metrics-cost fuzz \
+	generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -56,27 +58,35 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
 	@scripts/stranger.sh .build/stranger
 
-test: setup-tests unit ## Run all tests, in their short forms where they have one
-	@echo "==> test: trust-short, which waits most of the time and is shown at its end; beside it $(BESIDE)"
-	@$(MAKE) --no-print-directory trust-short > .build/trust-short.log 2>&1 & beside=$$!; status=0; \
-	trap 'kill $$beside; exit 1' INT TERM; \
-	$(MAKE) --no-print-directory $(BESIDE) || status=1; \
-	wait $$beside; trust=$$?; \
-	if [ $$status = 1 ] && [ $$trust = 0 ]; then echo "==> test: trust-short passed; what failed stands before this line"; \
-	else cat .build/trust-short.log; fi; \
-	[ $$status = 0 ] && [ $$trust = 0 ]
-	@$(MAKE) --no-print-directory bench-short browser
-	@echo "==> test: everything passed"
+# What `make test` runs, when everything is built, in lanes beside each other (scripts/steps.py). The first two compute and share two
+# processors; the others wait most of the time. What is judged by its time in them has half a second or more for what takes milliseconds.
+COMPUTING = "swift-tests lint kotlin test-docs typecheck-ios contract-parts" "browser-pages browser-pieces stock-clients client postgres-short bench-short"
+WAITING = proxies-nginx proxies-caddy trust-short "postgres-pushes cluster-short"
 
-# What runs beside trust-short. What is judged by its time in there has half a second or more for what
-# takes milliseconds.
-BESIDE = lint typecheck-ios kotlin test-docs contract postgres-short
+test: setup-tests build-tests ## Run all tests, in their short forms where they have one
+	@$(STEPS) test $(COMPUTING) $(WAITING)
+
+# Shows what it is at, and how long each took the last time.
+STEPS = scripts/steps.py --make "$(MAKE)"
+
+# One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
+# suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
+NIGHTLY = bench bench-cluster parts metrics-cost retention crash powerloss faults damage jitter restarts backups imports cluster trust-postgres \
+	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image
+
+nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
+	@$(STEPS) nightly --go-on "$(NIGHTLY)"
 
 ci: test ## What continuous integration runs
 
-unit: setup-unit ## Build everything for debugging and run the Swift tests
+unit: build-tests swift-tests ## Build everything for debugging and run the Swift tests
+
+build-tests: setup-unit
 	@echo "==> unit: building the program and its tests"
 	$(SWIFT) build --build-tests
+	@$(PYTHON) -c "" # makes the environment, if it isn't there, before two want it
+
+swift-tests:
 	@echo "==> unit: the Swift tests"
 	$(call swift-tests,unit)
 
@@ -152,36 +162,39 @@ test-docs: setup-tests ## Run what README.md and docs/ show with the debug binar
 	@echo "==> test-docs: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 
-contract: ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
-	@echo "==> contract: nginx and Caddy in front of the server, with the files of packaging/, which wait most of the time; beside them the rest"
-	@$(PYTHON) -c "" # makes the environment, if it isn't there, before two want it
-	@$(PYTHON) -m pytest contract/proxies.py --binary "$(DEBUG)" > .build/proxies.log 2>&1 & proxies=$$!; status=0; \
-	trap 'kill $$proxies; exit 1' INT TERM; \
-	$(MAKE) --no-print-directory contract-parts || status=1; \
-	wait $$proxies || status=1; cat .build/proxies.log; exit $$status
-	@echo "==> contract: the systemd units; the rules of compose.yaml"
-	@python3 contract/unit.py --binary "$(DEBUG)"
-	@$(PYTHON) contract/stack.py
+contract: build-tests ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
+	@$(STEPS) contract "contract-parts client" proxies-nginx proxies-caddy
 
-contract-parts: ## What `make contract` does beside the proxies' waiting
-	@echo "==> contract: schemathesis, 50 examples an operation; the simulator as aioapns and firebase-admin see it; the authorization matrix;"
+# fuzz and contract-postgres have more examples.
+EXAMPLES = 20
+
+contract-parts:
+	@echo "==> contract: schemathesis, $(EXAMPLES) examples an operation; the simulator as aioapns and firebase-admin see it; the authorization matrix;"
 	@echo "    the statements of docs/moving-in.md against PostgreSQL, and what they export imported"
-	@contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
-	@for part in others_senders authorization_matrix moving_in; do \
-		$(PYTHON) -m pytest contract/$$part.py --binary "$(DEBUG)" || exit 1; \
-	done
+	@contract/schemathesis.sh --binary "$(DEBUG)" --examples $(EXAMPLES)
+	@$(PYTHON) -m pytest contract/others_senders.py contract/authorization_matrix.py contract/moving_in.py --binary "$(DEBUG)"
 	@echo "==> contract: /metrics as prometheus-client and Prometheus read it; the queries of the dashboard"
 	@$(PYTHON) -m pytest contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
 	@$(PYTHON) -m pytest contract/generated_calls.py --binary "$(DEBUG)"
-	@echo "==> contract: a package that depends on CampanileClient alone"
+	@echo "==> contract: the systemd units; the rules of compose.yaml"
+	@python3 contract/unit.py --binary "$(DEBUG)"
+	@$(PYTHON) contract/stack.py
+
+client:
+	@echo "==> client: a package that depends on CampanileClient alone"
 	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
-	@echo "==> contract: the session of examples/ios, with CampanileClient"
+	@echo "==> client: the session of examples/ios, with CampanileClient"
 	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
-	@echo "==> contract: the shell of examples/ios, played; and what it once did, which must be found"
+	@echo "==> client: the shell of examples/ios, played; and what it once did, which must be found"
 	@python3 contract/ios_shell.py --swiftc "$(SWIFT)c"
 
-trust-short: ## The short forms of crash, powerloss, faults, damage, jitter, restarts, backups, imports and cluster, with the debug binary
+# A hidden request may never be answered, so these wait for minutes.
+proxies-nginx proxies-caddy: proxies-%:
+	@echo "==> proxies: $* in front of the server, with the file of packaging/"
+	@$(PYTHON) -m pytest contract/proxies.py -k $* --binary "$(DEBUG)"
+
+trust-short: ## The short forms of crash, powerloss, faults, damage and jitter, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
 	@echo "==> trust: what a fault of the cluster explains"
@@ -200,26 +213,23 @@ trust-short: ## The short forms of crash, powerloss, faults, damage, jitter, res
 	@python3 trust/pushes.py --short --binary "$(DEBUG)"
 	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"
 	@python3 trust/streams.py --short --binary "$(DEBUG)"
+
+cluster-short: ## The short form of cluster, with the debug binary
 	@echo "==> trust: three nodes on PostgreSQL, the primary killed, and a node, in short"
 	@python3 trust/cluster.py --short failover killed --binary "$(DEBUG)"
-	@echo "==> trust: restarts under load with a socket that is handed down, and without one, in short"
-	@python3 trust/restart.py --short --binary "$(DEBUG)"
-	@echo "==> trust: backups under load and a restore, in short"
-	@python3 trust/backups.py --short --binary "$(DEBUG)"
-	@echo "==> trust: an import, in short"
-	@python3 trust/imports.py --short --binary "$(DEBUG)"
 
 # What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and harness/stores.py. All that isn't about a file runs on both stores.
 ON_POSTGRES = TEST_STORE=postgres
 
-postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis, streams and pushes in short, with the debug binary
-	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed; pushes, which wait most of the time"
-	@$(ON_POSTGRES) python3 trust/pushes.py --short faults order --binary "$(DEBUG)" > .build/pushes-postgres.log 2>&1 & pushes=$$!; status=0; \
-	trap 'kill $$pushes; exit 1' INT TERM; \
-	$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)" || status=1; \
-	$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing || status=1; \
-	$(ON_POSTGRES) python3 trust/streams.py --short kill --binary "$(DEBUG)" || status=1; \
-	wait $$pushes || status=1; cat .build/pushes-postgres.log; exit $$status
+postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis and streams in short, with the debug binary
+	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed"
+	@$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
+	@$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing
+	@$(ON_POSTGRES) python3 trust/streams.py --short kill --binary "$(DEBUG)"
+
+postgres-pushes: ## On PostgreSQL: pushes under faults and at once, in short, with the debug binary
+	@echo "==> postgres: pushes under faults, and two to a device at once"
+	@$(ON_POSTGRES) python3 trust/pushes.py --short faults order --binary "$(DEBUG)"
 
 unit-postgres: setup-unit ## Build everything for debugging and run the Swift tests on PostgreSQL, but those that are about a file
 	@echo "==> unit-postgres: building the program and its tests"
@@ -236,20 +246,31 @@ contract-postgres: setup-tests ## What `make contract` and its like ask of the s
 	@echo "==> contract-postgres: the systemd units"
 	@$(ON_POSTGRES) python3 contract/unit.py --binary "$(DEBUG)"
 
-bench-short: ## Show that the benchmark runs, with the debug binary; judges no figure
-	@echo "==> bench: a short run that judges no figure"
-	@python3 bench/bench.py --short --binary "$(DEBUG)" --results .build/bench-short.md
-	@python3 bench/pushes.py --short --binary "$(DEBUG)" --results .build/bench-pushes-short.md
-	@python3 bench/streams.py --short --binary "$(DEBUG)" --results .build/bench-streams-short.md
-	@python3 bench/neighbours.py --short --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
-	@python3 bench/retention.py --short --binary "$(DEBUG)" --results .build/bench-retention-short.md
+bench-short: ## Show that the benchmarks run, a measure or two of each, with the debug binary; judges no figure
+	@echo "==> bench: short runs that judge no figure"
+	@python3 bench/bench.py --short --only badge --only start --binary "$(DEBUG)" --results .build/bench-short.md
+	@python3 bench/pushes.py --short --only throughput --deliveries 200 --binary "$(DEBUG)" --results .build/bench-pushes-short.md
+	@python3 bench/streams.py --short --only fanout --subscribers 50 --binary "$(DEBUG)" --results .build/bench-streams-short.md
+	@python3 bench/neighbours.py --short --only filters --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
+	@python3 bench/retention.py --short --entries 2000 --seconds 1 --binary "$(DEBUG)" --results .build/bench-retention-short.md
 
-browser: setup-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
+browser: build-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
+	@$(STEPS) browser browser-pages "browser-pieces stock-clients"
+
+browser-pages:
+	@echo "==> browser: pages and the console of a server that is killed and restarted, the inbox, what the documentation shows"
+	@$(PYTHON) -m pytest browser --ignore browser/pieces --ignore-glob 'browser/rails_*' --binary "$(DEBUG)"
+
+browser-pieces:
+	@echo "==> browser: the pieces for pages, and the Rails example"
+	@$(PYTHON) -m pytest browser/pieces browser/rails_*.py --binary "$(DEBUG)"
+
+stock-clients:
 	@echo "==> browser: stock clients: Rails' ActionCable, Turbo 7.1 and EventSource in Chromium, curl, Python's websockets"
 	@$(PYTHON) -m pytest contract/stock_clients.py --binary "$(DEBUG)"
-	@echo "==> browser: the pieces for pages, what the documentation shows, the Rails example, and pages and the console of a server"; \
-	echo "    that is killed and restarted"
-	@$(PYTHON) -m pytest browser --binary "$(DEBUG)"
+
+inbox-long: build-tests ## <campanile-inbox> with 10,000 entries
+	@$(PYTHON) -m pytest browser/inbox_long.py --entries 10000 --binary "$(DEBUG)"
 
 # A must that is missed doesn't keep the others from being measured.
 bench: build ## Measure the release binary: against bare C, aioapns and nchan, and neighbours; 40 minutes; bench/results*.md

@@ -235,7 +235,7 @@ def control(options, report, size, restarts):
 
 
 def main():
-    parser = harness.arguments(__doc__, short="3 restarts, for `make test`")
+    parser = harness.arguments(__doc__, short="3 restarts")
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.add_argument("--restarts", type=int, help="how many (default: 20)")
     options = harness.begin(parser)
