@@ -16,7 +16,7 @@ package final class PostgresProxy: Sendable {
     private let way = Mutex(Way.pass)
     private let losses = Mutex(0)
     private let listening: Int32
-    private let port: UInt16
+    package let port: UInt16
 
     /// - Parameter target: the server's port.
     package init(to target: Int) throws {

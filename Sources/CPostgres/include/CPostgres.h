@@ -22,6 +22,8 @@
   F (PGTransactionStatusType, transactionStatus, (const PGconn *c), (c))                                                        \
   F (const char *, parameterStatus, (const PGconn *c, const char *name), (c, name))                                             \
   F (int, serverVersion, (const PGconn *c), (c))                                                                                \
+  F (char *, host, (const PGconn *c), (c))                                                                                      \
+  F (char *, port, (const PGconn *c), (c))                                                                                      \
   F (int, socket, (const PGconn *c), (c))                                                                                       \
   F (char *, errorMessage, (const PGconn *c), (c))                                                                              \
   F (PGcancel *, getCancel, (PGconn *c), (c))                                                                                   \

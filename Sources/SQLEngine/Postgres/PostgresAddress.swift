@@ -51,6 +51,26 @@ package struct PostgresAddress: Sendable, CustomStringConvertible {
         text.hasPrefix("postgres://") || text.hasPrefix("postgresql://")
     }
 
+    /// The same with the hosts alone that stand behind this one; nil if none does.
+    static func settings(_ settings: [Setting], behind host: String, port: String) -> [Setting]? {
+        func list(_ name: String) -> [String] {
+            let value = settings.first { $0.name == name }?.value ?? ""
+            return value.isEmpty ? [] : value.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+        }
+        let (hosts, addresses, ports) = (list("host"), list("hostaddr"), list("port"))
+        let place = (0..<max(hosts.count, addresses.count)).first { index in
+            let name = index < hosts.count && !hosts[index].isEmpty ? hosts[index] : addresses.dropFirst(index).first
+            let own = ports.count == 1 ? ports[0] : ports.dropFirst(index).first ?? ""
+            return name == host && (own.isEmpty || own == port)
+        }
+        guard let place, place + 1 < max(hosts.count, addresses.count) else { return nil }
+        return settings.map { setting in
+            let isOfEach = setting.name == "host" || setting.name == "hostaddr" || setting.name == "port" && ports.count > 1
+            guard isOfEach else { return setting }
+            return Setting(name: setting.name, value: list(setting.name).dropFirst(place + 1).joined(separator: ","))
+        }
+    }
+
     /// The text without what must not be read in it.
     func redact(_ text: String) -> String {
         var text = text

@@ -113,8 +113,32 @@ extension PostgresConnection: Sendable {}
 // MARK: - Opening
 
 extension PostgresConnection {
+    /// Tries one host after the other. libpq does so where no connection comes about, and stops at a host that takes one and ends it, such
+    /// as a proxy whose server is gone.
     private static func connect(_ address: PostgresAddress, _ options: PostgresOptions) throws -> OpaquePointer {
-        var settings = address.settings
+        var (settings, reasons) = (address.settings, [String]())
+        while true {
+            let handle = try attempt(settings, options)
+            do {
+                try require(handle)
+                return handle
+            } catch {
+                let (host, port) = (String(cString: cpq_host(handle)), String(cString: cpq_port(handle)))
+                let rest =
+                    cpq_status(handle) == CONNECTION_OK ? nil : PostgresAddress.settings(settings, behind: host, port: port)
+                cpq_finish(handle)
+                reasons.append(address.redact(error.reason))
+                guard let rest else {
+                    let message = "\(address): \(reasons.joined(separator: "; "))"
+                    throw SQLError(code: .cantOpen, message: message, sqlState: "08001")
+                }
+                settings = rest
+            }
+        }
+    }
+
+    private static func attempt(_ settings: [PostgresAddress.Setting], _ options: PostgresOptions) throws -> OpaquePointer {
+        var settings = settings
         settings.append(.init(name: "client_encoding", value: "UTF8"))
         settings.append(.init(name: "fallback_application_name", value: options.applicationName))
         let names = settings.map { strdup($0.name) }
@@ -125,31 +149,24 @@ extension PostgresConnection {
         guard let handle = cpq_connectdbParams(namesAndEnd, valuesAndEnd, 0) else {
             throw SQLError(code: .noMemory, sqlState: "53200")
         }
-        do {
-            try require(handle, address)
-        } catch {
-            cpq_finish(handle)
-            throw error
-        }
         return handle
     }
 
-    private static func require(_ handle: OpaquePointer, _ address: PostgresAddress) throws {
-        func refuse(_ reason: String) -> SQLError {
-            SQLError(code: .cantOpen, message: "\(address): \(reason)", sqlState: "08001")
-        }
-        guard cpq_status(handle) == CONNECTION_OK else {
-            throw refuse(address.redact(String(cString: cpq_errorMessage(handle)).trimmedLines))
-        }
+    /// Why a connection can't be used.
+    private struct Unusable: Error { let reason: String }
+
+    private static func require(_ handle: OpaquePointer) throws(Unusable) {
+        func failure() -> Unusable { Unusable(reason: String(cString: cpq_errorMessage(handle)).trimmedLines) }
+        guard cpq_status(handle) == CONNECTION_OK else { throw failure() }
         let version = cpq_serverVersion(handle)
         guard version >= 150_000 else {
-            throw refuse("the server is PostgreSQL \(version / 10_000), and 15 or later is needed")
+            throw Unusable(reason: "the server is PostgreSQL \(version / 10_000), and 15 or later is needed")
         }
         let encoding = cpq_parameterStatus(handle, "server_encoding").map { String(cString: $0) } ?? "?"
-        guard encoding == "UTF8" else { throw refuse("the texts of the database are \(encoding), and UTF8 is needed") }
-        guard cpq_setnonblocking(handle, 1) == 0, cpq_enterPipelineMode(handle) == 1 else {
-            throw refuse(address.redact(String(cString: cpq_errorMessage(handle)).trimmedLines))
+        guard encoding == "UTF8" else {
+            throw Unusable(reason: "the texts of the database are \(encoding), and UTF8 is needed")
         }
+        guard cpq_setnonblocking(handle, 1) == 0, cpq_enterPipelineMode(handle) == 1 else { throw failure() }
     }
 
     /// A lane's statements find rows by their keys, whatever the arrays hold: planning them anew each time, as PostgreSQL would, costs

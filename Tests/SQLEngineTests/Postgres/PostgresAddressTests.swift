@@ -1,5 +1,7 @@
-import SQLEngine
 import Testing
+import TestSupport
+
+@testable import SQLEngine
 
 @Suite struct PostgresAddressTests {
     @Test("an address is described without its password")
@@ -30,5 +32,38 @@ import Testing
         #expect(error?.code == .cantOpen && error?.isUnavailable == true)
         #expect(error?.description.contains("geheim") == false)
         #expect(error?.description.contains("127.0.0.1") == true)
+    }
+
+    @Test(
+        "a host that takes connections and ends them, as a proxy before a dead server, doesn't keep the next ones from being tried"
+    )
+    func proxies() throws {
+        let server = try PostgresServer.shared.get()
+        let dead = try [PostgresProxy(to: 1), PostgresProxy(to: 1)].map(\.port)
+        let own = try #require(try server.makeDatabase().split(separator: "/").last?.split(separator: "?").first)
+        let hosts = (dead + [UInt16(server.port)]).map { "127.0.0.1:\($0)" }
+        for hosts in [hosts, hosts.reversed(), Array(hosts.dropFirst())] {
+            let address = try PostgresAddress("postgres://owner@\(hosts.joined(separator: ","))/\(own)")
+            let database = try PostgresDatabase<Cells>(address)
+            #expect(try database.read { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1)
+        }
+        let error = sqlError {
+            try PostgresDatabase<Cells>(PostgresAddress("postgres://owner@\(hosts.prefix(2).joined(separator: ","))/\(own)"))
+        }
+        #expect(error?.code == .cantOpen)
+        for port in dead { #expect(error?.message.contains("\(port)") == true) }
+    }
+
+    @Test(
+        "the hosts behind one are told from it by name and port",
+        arguments: [
+            ("a", "1", "b,c", "2,3"), ("b", "2", "c", "3"), ("c", "3", nil, nil), ("d", "1", nil, nil), ("a", "9", nil, nil),
+        ])
+    func behind(_ host: String, _ port: String, _ hosts: String?, _ ports: String?) throws {
+        let settings = try PostgresAddress("postgres://a:1,b:2,c:3/x").settings
+        let rest = PostgresAddress.settings(settings, behind: host, port: port)
+        #expect(rest?.first { $0.name == "host" }?.value == hosts)
+        #expect(rest?.first { $0.name == "port" }?.value == ports)
+        #expect(rest.map { $0.count == settings.count } ?? true)
     }
 }
