@@ -61,6 +61,8 @@ package final class PostgresConnection {
     private(set) var isCommitting = false
     /// Whether the server has said that it has.
     var hasCommitted = false
+    /// Whether a commit's answer was waited for in vain. Then nothing more may be asked of the connection.
+    var isOverdue = false
     /// What the server warned of while it committed: a commit that no standby has confirmed.
     var commitWarning: String?
     /// What a transaction's commits wait for (`synchronous_commit`).

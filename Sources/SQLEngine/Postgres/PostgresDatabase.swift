@@ -18,7 +18,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
     /// waiting. Each write in them is a transaction.
     package let firstReservedLane: Int
     private static var reservedLanes: Int { 3 }
-    private let watch = PostgresWatch()
+    private let watch: PostgresWatch
     private let turn = Atomic<UInt>(0)
 
     /// Connects once, to see whether the server can be used.
@@ -32,7 +32,8 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         synchronousCommit = connection.synchronousCommit
         connection.close()
         readers = try PostgresReaders(address, options: options)
-        let watch = watch
+        let watch = PostgresWatch(overdue: PostgresOverdue(limit: options.overdueCommits))
+        self.watch = watch
         let shared = max(1, options.lanes)
         var alone = options
         alone.laneBatchLimit = 1
@@ -193,6 +194,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         readers.close()
         for lane in lanes { lane.refuse() }
         for lane in lanes { lane.close() }
+        watch.overdue.close()
         // It may hold the database.
         watch.watchCommits(nil)
     }

@@ -19,6 +19,7 @@ extension PostgresLane {
     func settle(_ group: [Job]) -> (any Error)? {
         var (jobs, conflicts, hasMetKey) = (group, 0, false)
         while true {
+            if let refusal = watch.overdue.refusal { return fail(jobs, with: refusal) }
             jobs = connected(for: jobs)
             guard !jobs.isEmpty else { return nil }
             do {
@@ -110,6 +111,10 @@ extension PostgresLane {
     }
 
     private func undo() {
+        if let connection = transaction.current, connection.isOverdue, connection.isOpen {
+            transaction.current = nil
+            watch.overdue.keep(connection)
+        }
         transaction.current?.rollback()
         transaction.current?.takeBack()
         if transaction.current?.isOpen == false { drop() }

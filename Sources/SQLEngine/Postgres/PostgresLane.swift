@@ -11,6 +11,9 @@ final class PostgresWatch: Sendable {
     }
 
     private let state = Mutex(State())
+    let overdue: PostgresOverdue
+
+    init(overdue: PostgresOverdue) { self.overdue = overdue }
 
     var refusals: Refusals { state.withLock(\.refusals) }
     var groupSize: Int { state.withLock(\.groupSize) }

@@ -37,6 +37,9 @@ package struct PostgresOptions: Sendable {
     package var migrationPatienceMilliseconds = 300_000
     /// How much later than the server itself the client gives a statement up.
     package var answerMarginMilliseconds = 2_000
+    /// The most commits that the server hasn't answered in time, each with its connection, before writes are refused at once. Lanes that
+    /// wait for one then may add theirs.
+    package var overdueCommits = 8
     /// Whether commits are acknowledged before they are on the disk. A control for tests of what is lost then.
     package var losesCommits = false
     /// The clock for `PostgresTransaction.milliseconds`, in milliseconds since 1970.

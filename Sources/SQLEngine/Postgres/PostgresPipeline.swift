@@ -306,7 +306,7 @@ extension PostgresConnection {
         while true {
             let now = MonotonicClock.now()
             guard now < deadline else {
-                cancel()
+                if owesCommit { isOverdue = true } else { cancel() }
                 throw SQLError(code: .connectionLost, message: "no answer in time", sqlState: "08006")
             }
             var descriptor = pollfd(fd: cpq_socket(handle), events: Int16(events), revents: 0)
@@ -328,7 +328,31 @@ extension PostgresConnection {
         do { try EngineThread.start("sql-cancel", ask) } catch { cpq_freeCancel(request) }
     }
 
-    /// Closes the connection, because it failed.
+    /// Whether a commit was sent and isn't answered. It is never cancelled: one that waits for a standby would end as done, and everybody
+    /// would see what no standby has.
+    /// Source: https://www.postgresql.org/docs/15/warm-standby.html#SYNCHRONOUS-REPLICATION-HA
+    private var owesCommit: Bool { pending.dropFirst(position).contains { $0.kind == .commit } }
+
+    /// Waits for the answer to an overdue commit, whatever it says, or the end of the connection, and closes it.
+    func seeCommitThrough(while isWanted: () -> Bool) {
+        defer { close() }
+        lend()
+        while isWanted(), owesCommit {
+            var (kept, failure): (OpaquePointer?, SQLError?) = (nil, nil)
+            isOverdue = false
+            do {
+                try take(pending[position], MonotonicClock.now() + Self.lookNanoseconds, &kept, &failure)
+                position += 1
+            } catch {
+                if !isOverdue { return }
+            }
+            cpq_clear(kept)
+        }
+    }
+
+    private static let lookNanoseconds: UInt64 = 1_000_000_000
+
+    /// Closes the connection, because it failed. One whose commit is overdue stays open, for `seeCommitThrough`.
     /// - Returns: what its user is to be told: whether a commit was under way that may have been done.
     func lost(_ cause: SQLError?) -> SQLError {
         let error = cause ?? SQLError(code: .connectionLost, sqlState: "08006")
@@ -336,7 +360,7 @@ extension PostgresConnection {
         let isUnknown = isCommitting && !hasCommitted && position <= commit
         // The server's own word for something before the commit: then it won't get there.
         let isRefused = position < commit && error.sqlState?.hasPrefix("08") == false
-        close()
+        if !isOverdue || hasCommitted { close() }
         rollbackCause = error
         return isUnknown && !isRefused ? SQLError(code: .commitUnknown, sqlState: "08007") : error
     }
