@@ -107,6 +107,12 @@ package final class PostgresServer: Sendable {
         throw Failed(description: "the server doesn't start: see \(folder)/log")
     }
 
+    /// Has a stopped server begin as a standby, which `pg_promote` ends: with another timeline.
+    package func becomeStandby() throws {
+        guard let file = fopen("\(folder)/data/standby.signal", "w") else { throw Failed(description: "no standby.signal") }
+        fclose(file)
+    }
+
     package func stop(_ how: Stop) {
         let process = state.withLock { state in
             defer { state.process = nil }

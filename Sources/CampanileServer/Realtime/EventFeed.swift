@@ -61,6 +61,14 @@ struct EventFeed: Sendable {
         var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
         guard let sequence = position.sequence else { return look }
         let found = try reading.events.after(sequence, inbox: inbox, limit: limit)
+        if found.hasLostTheFirst {
+            let range = try reading.events.range(inbox: inbox)
+            look.position.sequence = range.last
+            look.messages = [
+                EventFeed.reset("unknown", range), StreamMessage(event: "badge", id: range.last, data: EventFeed.json(badge)),
+            ]
+            return look
+        }
         look.position.sequence = found.through
         look.messages = try messages(found.events, inbox: inbox, badge: badge, in: reading)
         look.hasMore = found.events.count == limit
@@ -87,6 +95,7 @@ struct EventFeed: Sendable {
         guard last >= range.completeFrom else { return [EventFeed.reset("too_old", range)] }
         let found = try reading.events.after(
             last, inbox: inbox, limit: Limits.replayedEvents + 1)
+        guard !found.hasLostTheFirst else { return [EventFeed.reset("unknown", range)] }
         guard found.events.count <= Limits.replayedEvents else { return [EventFeed.reset("too_old", range)] }
         // The badge of now comes by itself.
         let events = found.events.filter { $0.event != .badge }

@@ -17,9 +17,13 @@ struct Subscribers {
         if kind == .notifications, subscriberSets[kind.rawValue].isEmpty { position.sequence = nil }
     }
 
-    /// Whether the inbox has come further than what they were told. A version that is less than the one told is news too.
+    /// Whether the inbox has come further than what they were told. A version that is less than the one told is news too, and so is a
+    /// sequence, where each inbox has its own.
     func isBehind(_ present: InboxPosition) -> Bool {
-        present.version != position.version || position.sequence.map { present.lastSequence > $0 } == true
+        guard present.version == position.version, let told = position.sequence else {
+            return present.version != position.version
+        }
+        return present.hasOwnSequence ? present.lastSequence != told : present.lastSequence > told
     }
 
     /// Sends what is new, and moves the position on.

@@ -3,8 +3,7 @@ import CampanileCore
 /// The table `events`, and which inboxes are recorded in it.
 protocol EventReading {
     /// The events of an inbox after a sequence, oldest first.
-    /// - Returns: the events, and the sequence up to which everything was looked at.
-    func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> (events: [RecordedEvent], through: Int64)
+    func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> LaterEvents
 
     func range(inbox: InboxID) throws -> EventRange
 
@@ -28,6 +27,15 @@ protocol EventRepository: EventReading {
     /// Forgets all events, and numbers the next ones after a sequence. A client that names an earlier one is told to begin
     /// anew.
     func begin(after sequence: Int64) throws
+}
+
+/// The events after a sequence.
+struct LaterEvents {
+    var events: [RecordedEvent] = []
+    /// The sequence up to which everything was looked at.
+    var through: Int64
+    /// Whether the database has lost the event with the sequence itself: another one was promoted that never had it.
+    var hasLostTheFirst = false
 }
 
 /// Where an inbox' events can be resumed.

@@ -62,6 +62,8 @@ struct InboxPosition: Sendable {
     let version: Int64
     /// The sequence of the newest event.
     let lastSequence: Int64
+    /// Whether that is the inbox' own number. Else it is one of all inboxes, and who was told more has just seen others'.
+    var hasOwnSequence = false
 }
 
 /// A recount of one inbox from its notifications.

@@ -67,6 +67,9 @@ package final class PostgresConnection {
     var commitWarning: String?
     /// What a transaction's commits wait for (`synchronous_commit`).
     private(set) var synchronousCommit = ""
+    /// The server's timeline, of a connection that writes: another one since each promotion, and since each recovery to a point in time.
+    /// It doesn't change while the server runs. 1 where the server doesn't tell.
+    package private(set) var timeline: Int64 = 1
 
     /// Connects; the calling thread is the owner. Takes up to `connect_timeout` for each host.
     ///
@@ -196,6 +199,18 @@ extension PostgresConnection {
                 """, timeouts.statement, timeouts.lock, timeouts.idle, options.losesCommits,
                 purpose == .read || purpose == .survey ? "on" : "off", purpose == .write && options.plansOnce
             ) { $0.text(0) } ?? ""
+        if purpose == .write { try askForTimeline() }
+    }
+
+    private func askForTimeline() throws {
+        do {
+            // The name of a file of the log begins with it: https://www.postgresql.org/docs/15/functions-admin.html
+            let sql: StaticString = "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
+            timeline = try first(sql) { $0.int(0) } ?? 1
+        } catch {
+            // What only speaks PostgreSQL's protocol may have no such file.
+            guard isOpen else { throw error }
+        }
     }
 
     /// What the server bounds itself, in milliseconds; 0 is nothing.

@@ -177,7 +177,8 @@ import Testing
             let clock = side.clock
             let read: @Sendable (any StoreReading) throws -> [Any?] = { reading in
                 [
-                    try reading.events.after(0, inbox: inbox, limit: 2), try reading.events.after(2, inbox: inbox, limit: 100),
+                    try reading.events.after(0, inbox: inbox, limit: 2),
+                    try reading.events.after(2, inbox: inbox, limit: 100).events,
                     try reading.events.range(inbox: inbox), try reading.events.lastSequence(),
                     try reading.events.isListened(inbox, now: clock.now), try reading.inboxes.found(inbox),
                 ]

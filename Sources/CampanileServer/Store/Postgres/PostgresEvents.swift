@@ -3,23 +3,38 @@ import SQLEngine
 
 /// Events are numbered inbox by inbox, under the inbox's lock. A number of all inboxes would become visible out of the order of the
 /// commits, and whoever reads what is later than the last one would miss some.
+///
+/// Each timeline of the database numbers them from a place of its own, so that a promoted standby gives no number to two events, even
+/// one that its predecessor gave out for an event that it never had.
 struct PostgresEvents<Access: PostgresAccess>: PostgresRepository, EventReading {
     let access: Access
 
-    func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> (events: [RecordedEvent], through: Int64) {
-        var events: [RecordedEvent] = []
-        var through = sequence
+    func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> LaterEvents {
+        var found = LaterEvents(through: sequence)
+        var (hasFirst, rows) = (false, 0)
         try connection.forEach(
             """
             SELECT sequence, type, notification_id FROM events
-            WHERE inbox_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
-            """, inbox, sequence, limit
+            WHERE inbox_id = $1 AND sequence >= $2 ORDER BY sequence LIMIT $3
+            """, inbox, sequence, limit == .max ? limit : limit + 1
         ) { row in
-            through = row.number(0)
+            if row.number(0) == sequence { return hasFirst = true }
+            rows += 1
+            guard rows <= limit else { return }
+            found.through = row.number(0)
             guard let event = InboxEvent(type: row.text(1), notification: row.idOrNil(2)) else { return }
-            events.append(RecordedEvent(sequence: through, event: event))
+            found.events.append(RecordedEvent(sequence: found.through, event: event))
         }
-        return (events, through)
+        if !hasFirst, sequence > 0 { found.hasLostTheFirst = try hasLost(sequence, inbox: inbox) }
+        return found
+    }
+
+    /// Of a number that no event has: whether one was lost with it. It may also have had its time, and in a database that was a SQLite file
+    /// a number of that time may have been another inbox'.
+    private func hasLost(_ sequence: Int64, inbox: InboxID) throws -> Bool {
+        let range = try range(inbox: inbox)
+        let isOfEarlierTimeline = sequence >> PostgresStoreUnit.timelineBits < range.last >> PostgresStoreUnit.timelineBits
+        return sequence > range.last || sequence > range.completeFrom && isOfEarlierTimeline
     }
 
     func range(inbox: InboxID) throws -> EventRange {
@@ -52,8 +67,9 @@ extension PostgresEvents: EventRepository where Access == PostgresStoreUnit {
 
     /// - Returns: its sequence; nil when there is no such inbox.
     private func insert(_ type: String, _ notification: UUIDv7?, inbox: InboxID) throws -> Int64? {
+        let first = access.firstSequence
         let sequence = try access.change(inbox) { inbox in
-            inbox.lastSequence += 1
+            inbox.lastSequence = max(inbox.lastSequence, first - 1) + 1
             return inbox.lastSequence
         }
         guard let sequence else { return nil }

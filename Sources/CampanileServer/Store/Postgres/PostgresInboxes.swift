@@ -48,7 +48,7 @@ struct PostgresInboxes<Access: PostgresAccess>: PostgresRepository, InboxReading
     func positions(of ids: [InboxID]) throws -> [InboxPosition] {
         try connection.all(
             "SELECT id, version, last_sequence FROM inboxes WHERE id = ANY ($1)", try PostgresArray(ids)
-        ) { InboxPosition(id: $0.inbox(0), version: $0.number(1), lastSequence: $0.number(2)) }
+        ) { InboxPosition(id: $0.inbox(0), version: $0.number(1), lastSequence: $0.number(2), hasOwnSequence: true) }
     }
 
     func owner(_ id: InboxID) throws -> (app: String, userID: String)? {

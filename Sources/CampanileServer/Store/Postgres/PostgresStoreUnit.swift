@@ -22,6 +22,13 @@ final class PostgresStoreUnit: PostgresUnit {
     /// The connection, without what is gathered: for rows that nothing gathered can concern.
     var plainConnection: PostgresConnection { transaction.connection }
 
+    /// The bits of an event's number that count those of one timeline of the database. The timelines above them have 21 before JavaScript
+    /// counts inexactly.
+    static let timelineBits = 32
+
+    /// The least number of an event that is recorded now.
+    var firstSequence: Int64 { ((transaction.connection.timeline - 1) << Self.timelineBits) + 1 }
+
     func noteChange() { changes += 1 }
 
     func flush() throws {

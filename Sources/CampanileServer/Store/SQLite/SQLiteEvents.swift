@@ -4,20 +4,19 @@ import SQLEngine
 struct SQLiteEvents<Access: SQLiteAccess>: SQLiteRepository, EventReading {
     let access: Access
 
-    func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> (events: [RecordedEvent], through: Int64) {
-        var events: [RecordedEvent] = []
-        var through = sequence
+    func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> LaterEvents {
+        var found = LaterEvents(through: sequence)
         try connection.forEach(
             """
             SELECT sequence, type, notification_id FROM events
             WHERE inbox_id = ?1 AND sequence > ?2 ORDER BY sequence LIMIT ?3
             """, inbox, sequence, limit
         ) { row in
-            through = row.number(0)
+            found.through = row.number(0)
             guard let event = InboxEvent(type: row.text(1), notification: row.idOrNil(2)) else { return }
-            events.append(RecordedEvent(sequence: through, event: event))
+            found.events.append(RecordedEvent(sequence: found.through, event: event))
         }
-        return (events, through)
+        return found
     }
 
     func range(inbox: InboxID) throws -> EventRange {
