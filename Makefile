@@ -215,8 +215,8 @@ trust-short: ## The short forms of crash, powerloss, faults, damage and jitter, 
 	@python3 trust/streams.py --short --binary "$(DEBUG)"
 
 cluster-short: ## The short form of cluster, with the debug binary
-	@echo "==> trust: three nodes on PostgreSQL, the primary killed, and a node, in short"
-	@python3 trust/cluster.py --short failover killed --binary "$(DEBUG)"
+	@echo "==> trust: three nodes on PostgreSQL, the primary killed, a node, and a standby promoted while commits wait for it, in short"
+	@python3 trust/cluster.py --short failover killed parted --binary "$(DEBUG)"
 
 # What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and harness/stores.py. All that isn't about a file runs on both stores.
 ON_POSTGRES = TEST_STORE=postgres

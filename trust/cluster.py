@@ -11,9 +11,12 @@
 - `added`: a node that is started under load sends its share within 15 s.
 - `partitions`: the lines between node and database, primary and standby, node and Apple are cut, one way too; PostgreSQL is restarted, its
   sessions are ended, it has none left. Nothing is lost, everything recovers by itself. Needs root, for networks of its own.
+- `parted`: 10 times the standby is cut off from primary and nodes until nodes have given up commits that wait for it, and is promoted. No
+  reader sees a version fall, no stream misses anything. Control: commits cancelled by hand are seen and lost; the streams that told of
+  them are reset.
 - `history`: 1,000,000 operations on three nodes: versions and sequences grow strictly at every reader, no resume misses anything.
 
-Without a name all run (--short: `failover`, `killed`, `stopped`, `added` and `history`, small, on the machine's own network, no time judged).
+Without a name all run (--short: all but `partitions`, small, on the machine's own network, no time judged).
 Each ends with its controls. Needs Debian's postgresql, nginx and iproute2.
 """
 import time
@@ -22,6 +25,7 @@ from dataclasses import replace
 import cluster_history
 import cluster_sql
 import harness
+from cluster_parted import parted, parted_cancelled
 from cluster_partitions import partitions
 from cluster_world import (
     ARRIVES_SECONDS,
@@ -299,7 +303,7 @@ def history(options, report):
 
 
 SCENARIOS = {"failover": (failover, failover_control), "killed": (killed,), "stopped": (stopped, stopped_control), "added": (added,),
-             "partitions": (partitions,), "history": (history,)}
+             "partitions": (partitions,), "parted": (parted, parted_cancelled), "history": (history,)}
 
 
 def main():

@@ -39,9 +39,10 @@ OWED = """
     SELECT (SELECT count(*) FROM deliveries WHERE state IN ('owed', 'sending'))
          + (SELECT count(*) FROM device_tokens WHERE badge_due_at IS NOT NULL)
 """
-# Numbers of an inbox's events that are missing between the first and the last that it keeps, or there twice.
+# Numbers of an inbox's events that are missing between the first and the last that it keeps, or there twice. Those of each timeline of the
+# database begin anew.
 GAPS = """
-    SELECT inbox_id, min(sequence), max(sequence), count(*), count(DISTINCT sequence) FROM events GROUP BY inbox_id
+    SELECT inbox_id, min(sequence), max(sequence), count(*), count(DISTINCT sequence) FROM events GROUP BY inbox_id, sequence >> 32
     HAVING count(*) <> max(sequence) - min(sequence) + 1 OR count(*) <> count(DISTINCT sequence)
 """
 # Inboxes whose events tell of an id after they told of a greater one.
