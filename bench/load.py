@@ -23,11 +23,14 @@ class BenchError(HarnessError):
     """The benchmark can't go on; the text says why."""
 
 
-def request(method: str, target: str, authorization: str | None = None, body: bytes | None = None, agent: str = BROWSER) -> bytes:
+def request(method: str, target: str, authorization: str | None = None, body: bytes | None = None, agent: str = BROWSER,
+            idempotency_key: str | None = None) -> bytes:
     """A whole HTTP/1.1 request as a browser would send it."""
     lines = [f"{method} {target} HTTP/1.1", "Host: 127.0.0.1", f"User-Agent: {agent}", "Accept: application/json"]
     if authorization:
         lines.append(f"Authorization: Bearer {authorization}")
+    if idempotency_key:
+        lines.append(f"Idempotency-Key: {idempotency_key}")
     if body is not None:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + (body or b"")

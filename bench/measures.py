@@ -174,7 +174,7 @@ class Bench:
         key = self.programs.producer_key(self.folder / "tabs.sqlite")
         for start in range(0, len(names), 1000):
             content = json.dumps({"user_ids": names[start:start + 1000], **notification(4711, 100)}, ensure_ascii=False).encode()
-            server.call("POST", "/notifications", key, content)
+            server.call("POST", "/notifications", key, content, idempotency_key=f"tabs-{start}")
         server.wait_until_quiet()
 
         def load(user: str, number: int) -> float:

@@ -160,7 +160,8 @@ def recipients(bench: Bench, calls: int = 1) -> None:
         shares = [users[number::calls] for number in range(calls)]
 
         def send(share: list[str]) -> None:
-            made = json.loads(scene.server.call("POST", "/notifications", scene.key, scene.content(user_ids=share)))["notifications"]
+            made = json.loads(scene.server.call("POST", "/notifications", scene.key, scene.content(user_ids=share),
+                                                idempotency_key=secrets.token_hex(16)))["notifications"]
             if [one["user_id"] for one in made] != share:
                 raise BenchError(f"POST /notifications to {len(share)} users made {len(made)}")
 

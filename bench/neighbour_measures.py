@@ -27,6 +27,7 @@ ASKED_PER_SECOND = 60         # of each kind
 CHANGES_PER_SECOND = 20       # told on the others' streams
 PATCHES_PER_SECOND = 10
 DELETES_AT_MOST = 15_000      # a second: so many notifications there must be
+LARGE_CREATES_AT_MOST = 100   # a second: so many requests with a key of their own
 LISTENERS = 12                # others with a cable and a stream each: so many slots do the cable's pings have
 WITHIN_MS, PING_MS = 1_000, 4_000
 PAGES_FOLLOWED = 5_000        # of a filter, by next_cursor
@@ -230,9 +231,13 @@ class Bench:
     def creates(self) -> None:
         users = [f"recipient-{number:04d}" for number in range(RECIPIENTS)]
         with self.scene({"owner": (OTHERS_ROWS, OTHERS_ROWS)}) as scene:
-            path = scene.write("creates", [scene.create(user_ids=users)])
-            # Four thousand notifications are written in one go: what others' creates wait for them is told and not judged.
-            self._loaded(f"POST /notifications to {RECIPIENTS:,} users at once, 4 connections", scene, 4, lambda _: path, judged=ASKED[:1])
+            # A key of its own for each, since a repetition writes nothing.
+            each = int(LARGE_CREATES_AT_MOST * (self.options.seconds + 1))
+            paths = [scene.write(f"creates-{number}", [scene.create(f"creates-{number}-{one}", user_ids=users) for one in range(each)])
+                     for number in range(self.options.rounds)]
+            # The calls take turns, and each waits for the parts of three others: what others' creates wait for them is told and not judged.
+            self._loaded(f"POST /notifications to {RECIPIENTS:,} users at once, 4 connections", scene, 4, lambda number: paths[number],
+                         judged=ASKED[:1])
 
     def deletes(self) -> None:
         each = int(DELETES_AT_MOST * (self.options.seconds + 1))

@@ -111,8 +111,8 @@ class Scene:
     def request(self, method: str, target: str, user: str | None = None, body: bytes | None = None, agent: str = BROWSER) -> bytes:
         return request(method, target, self.token(user or self.owner), body, agent)
 
-    def create(self, **content) -> bytes:
-        return request("POST", "/notifications", self.key, self.content(**content))
+    def create(self, idempotency_key: str | None = None, **content) -> bytes:
+        return request("POST", "/notifications", self.key, self.content(**content), idempotency_key=idempotency_key)
 
     @staticmethod
     def content(**more) -> bytes:

@@ -121,11 +121,13 @@ class Server:
         return time.monotonic() - start
 
     def call(self, method: str, target: str, authorization: str | None = None, body: bytes | None = None,
-             connection: http.client.HTTPConnection | None = None) -> bytes:
+             connection: http.client.HTTPConnection | None = None, idempotency_key: str | None = None) -> bytes:
         """One request, answered with 2xx or BenchError."""
         headers = {"Content-Type": "application/json"} if body is not None else {}
         if authorization:
             headers["Authorization"] = f"Bearer {authorization}"
+        if idempotency_key:
+            headers["Idempotency-Key"] = idempotency_key
         link = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         link.request(method, target, body, headers)
         answer = link.getresponse()

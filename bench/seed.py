@@ -38,7 +38,8 @@ def seed_campanile(programs: Programs, database: Path, names: list[str], rows: i
     for number in range(rows):
         for first in range(0, len(names), RECIPIENTS):
             content = {"user_ids": names[first:first + RECIPIENTS], **notification(number, body_bytes)}
-            server.call("POST", "/notifications", key, json.dumps(content, ensure_ascii=False).encode(), link)
+            server.call("POST", "/notifications", key, json.dumps(content, ensure_ascii=False).encode(), link,
+                        idempotency_key=f"seed-{number}-{first}")
     link.close()
     server.stop()
     programs.command("badge", "audit", "--database", str(database))

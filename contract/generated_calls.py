@@ -274,6 +274,8 @@ def test_problems_are_typed(world):
     # A quotation mark is two bytes of JSON, so this is within the schema and over 256 KiB.
     many = producer.model("NotificationForUsers", user_ids=['"' * 255] * 520, title="Hello")
     refusal(413, "body_too_large", producer, "createNotification", body=many)
+    many = producer.model("NotificationForUsers", user_ids=[f"user-{number}" for number in range(101)], title="Hello")
+    refusal(422, "idempotency_key_required", producer, "createNotification", body=many)
     reserved = producer.model("NotificationForUser", user_id="ivan", title="Hello", data={"aps": "mine"})
     invalid = refusal(422, "invalid", producer, "createNotification", body=reserved).problem
     [wrong] = invalid.to_dict()["errors"]

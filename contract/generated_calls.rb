@@ -243,6 +243,8 @@ calls "problems are typed" do
   # A quotation mark is two bytes of JSON, so this is within the schema and over 256 KiB.
   many = C::NotificationForUsers.new(user_ids: ['"' * 255] * 520, title: "Hello")
   refusal(413, "body_too_large") { producer.create_notification(many) }
+  many = C::NotificationForUsers.new(user_ids: (1..101).map { |number| "user-#{number}" }, title: "Hello")
+  refusal(422, "idempotency_key_required") { producer.create_notification(many) }
   invalid, = refusal(422, "invalid") { create("ivan", data: { aps: "mine" }) }
   same [["data.aps", "reserved"]], invalid.errors.map { |one| [one.field, one.code] }, "the fields at fault"
 end

@@ -158,7 +158,8 @@ CREATE TABLE api_keys (
 ) STRICT;
 CREATE UNIQUE INDEX api_keys_name ON api_keys (name) WHERE revoked_at IS NULL;
 
--- The first answer to each Idempotency-Key, for a day.
+-- The first answer to each Idempotency-Key, for a day. A call for many users that hasn't ended has an empty one, and the ids that its
+-- parts have made.
 CREATE TABLE idempotency_keys (
     api_key_id  INTEGER NOT NULL,
     key         TEXT    NOT NULL,
@@ -166,12 +167,13 @@ CREATE TABLE idempotency_keys (
     location    TEXT,
     answer      BLOB    NOT NULL,
     created_at  INTEGER NOT NULL,
+    made        BLOB,                        -- 16 bytes for each of the first users; NULL: the call has ended
     PRIMARY KEY (api_key_id, key)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX idempotency_keys_created ON idempotency_keys (created_at);
 
--- Calls for more users than one transaction serves. A call is written down with its first users, and goes with its last: one that is
--- here is under way, or was when the server ended, and the next start finishes it.
+-- Calls for many users that a program before schema 17 had under way when it ended. The next start finishes them. A later schema
+-- drops the table.
 CREATE TABLE large_calls (
     id           INTEGER PRIMARY KEY,
     app          TEXT    NOT NULL,
@@ -192,7 +194,7 @@ CREATE TABLE large_calls (
     fingerprint  BLOB
 ) STRICT;
 
--- The notifications that its transactions have made until now.
+-- The notifications that it had made of them.
 CREATE TABLE large_call_parts (
     call_id INTEGER NOT NULL REFERENCES large_calls (id) ON DELETE CASCADE,
     done    INTEGER NOT NULL,                -- for how many users the earlier parts are

@@ -12,8 +12,6 @@ gets SIGKILL and is started again. Then, through the API alone:
   exactly one notification;
 - `campanile badge audit` exits 0, before the restart (on the killed server's file) and after the load.
 
-Then a call for 1,000 users is killed while it is under way (large_calls.py): it must happen whole, and once.
-
 At the end the control: rows deleted and counts changed behind the server's back must make each check fail.
 `--sabotage` does that in the run itself, which must then exit 1.
 """
@@ -23,7 +21,6 @@ import random
 import time
 
 import harness
-import large_calls
 import load
 import schema
 
@@ -292,18 +289,16 @@ def main():
         with contextlib.closing(schema.connect(server.database)) as file:
             damage = schema.integrity(file)
             report.check("integrity", damage is None, str(damage))
-    unseen = [] if options.sabotage else control(options, rng) + large_calls.run(options, 1 if options.short else 5, rng, report)
+    unseen = [] if options.sabotage else control(options, rng)
     c = report.checked
     print(f"crash: {rounds} rounds of SIGKILL, {c['acknowledged']} acknowledged writes, "
           f"{c.get('notification', 0)} notifications found, {c.get('idempotency', 0)} replays identical, "
           f"{c.get('deliveries', 0)} deliveries settled, {c.get('calls in flight', 0)} calls in flight "
           f"({c.get('in-flight creates that had been committed', 0)} creates of them committed), "
-          f"{c.get('large calls', 0)} calls for {large_calls.USERS} users killed amid, "
           f"{c['badge audit']} audits: {len(report.wrong)} wrong ({time.monotonic() - started:.0f} s)")
     status = report.verdict(unseen)
     if not options.sabotage and not unseen:
-        print("crash control: a deleted notification, delivery and idempotency key, a wrong count and a forgotten call were each "
-              "seen")
+        print("crash control: a deleted notification, delivery and idempotency key and a wrong count were each seen")
     return status
 
 

@@ -1,6 +1,7 @@
 """A simulator, a server that pushes to it, and users with devices: what pushes.py works with."""
 import contextlib
 import os
+import secrets
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,8 @@ class World:
             users = {user.name: user for user in receivers or self.users if user.app == app}
             names = list(users)
             for first in range(0, len(names), RECIPIENTS):
-                answer = self.ask("POST", "/notifications", credential=self.keys[app], body={
+                # More than 100 users need a key.
+                answer = self.ask("POST", "/notifications", credential=self.keys[app], headers={"Idempotency-Key": secrets.token_hex(16)}, body={
                     "user_ids": names[first:first + RECIPIENTS], "title": title, "body": "A fault, or none"})
                 for one in answer.json()["notifications"]:
                     self.posted[one["id"]] = users[one["user_id"]]

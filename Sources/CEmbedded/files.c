@@ -63,12 +63,18 @@ embedded (const char *name)
   ENTRY ("m0016_left.sql")
 #embed "../../migrations/m0016_left.sql"
   END
+  ENTRY ("m0017_parts_under_key.sql")
+#embed "../../migrations/m0017_parts_under_key.sql"
+  END
 
   ENTRY ("p0001_init.sql")
 #embed "../../migrations/postgres/p0001_init.sql"
   END
   ENTRY ("p0002_revocations.sql")
 #embed "../../migrations/postgres/p0002_revocations.sql"
+  END
+  ENTRY ("p0003_parts_under_key.sql")
+#embed "../../migrations/postgres/p0003_parts_under_key.sql"
   END
 
   ENTRY ("openapi.yaml")

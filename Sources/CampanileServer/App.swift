@@ -49,6 +49,8 @@ package final class App: Sendable {
             let state = try await startup.prepare(database)
             node = state.node
             parts = try await startup.wire(database, state)
+            // Before anybody can repeat one of them.
+            try await parts.publisher.finishEarlierCalls()
             serving = try startup.start(parts)
         } catch {
             await startup.forget(node, database)
@@ -143,9 +145,8 @@ package final class App: Sendable {
         work.credentials.cancel()
         work.backups.cancel()
         work.retention.cancel()
-        let calls = Task { [publisher = parts.publisher] in await publisher.stop() }
         // Leaves pushes that hang at a provider to their lease: the next process sends them again.
-        if await !App.finish(work.all + [calls], within: App.deliveryStop) {
+        if await !App.finish(work.all, within: App.deliveryStop) {
             logger.warning("Pushes were still in flight when the server stopped.")
         }
         _ = await serving.metricsServer?.shutDown(within: App.metricsDrainNanoseconds)

@@ -36,7 +36,7 @@ final class Cluster: Sendable {
             Task {
                 await look()
                 // The next beat looks again.
-                try? await publisher.takeOverAbandoned { clusterNode.isSilent($0) }
+                try? await publisher.finishEarlierCalls { clusterNode.isSilent($0) }
             }
         }
         signals = try ClusterSignals(

@@ -141,8 +141,7 @@ struct Startup: Sendable {
         let parts = Parts(
             database: database, state: state, sandbox: sandbox, providers: providers, deliveryWorker: deliveryWorker,
             publisher: Publisher(
-                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker,
-                node: state.node, logger: logger),
+                database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker),
             leaseRecovery: LeaseRecovery(
                 database: database, lease: state.lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger),
             credentialWatch: CredentialWatch(
@@ -225,12 +224,11 @@ struct Startup: Sendable {
         let credentials: Task<Void, Never>
         let backups: Task<Void, Never>
         let retention: Task<Void, Never>
-        let calls: Task<Void, Never>
         /// Of a cluster's node, until it leaves.
         let beats: Task<Void, Never>
 
         /// All that end by themselves, or when they are cancelled, before the pushes do.
-        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention, calls] }
+        var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention] }
     }
 
     /// What a started server consists of, beside its parts.
@@ -261,8 +259,6 @@ struct Startup: Sendable {
                 host: configuration.host, port: UInt16(port), threads: 1, connectionLimit: Limits.metricsConnections)
             return self.server(Router(all.monitoring), options, nil, parts.authenticator, origins, proxies)
         }
-        // Before anybody can repeat one of them.
-        let unfinished = try parts.publisher.unfinished()
         parts.realtime.start()
         let cluster: Cluster?
         do {
@@ -278,8 +274,7 @@ struct Startup: Sendable {
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
         App.tell(withoutInboxTab: configuration.versionsWithoutInboxTab, logger)
         return Serving(
-            routes: routes, server: server, cluster: cluster, metricsServer: metricsServer, work: work(parts, cluster, unfinished)
-        )
+            routes: routes, server: server, cluster: cluster, metricsServer: metricsServer, work: work(parts, cluster))
     }
 
     /// - Parameter counts: where its requests are counted; nil: nowhere.
@@ -305,8 +300,7 @@ struct Startup: Sendable {
             logger: logger)
     }
 
-    /// - Parameter unfinished: what the last server left to be finished.
-    private func work(_ parts: Parts, _ cluster: Cluster?, _ unfinished: [LargeCall.Unfinished]) -> Work {
+    private func work(_ parts: Parts, _ cluster: Cluster?) -> Work {
         // Of a cluster's nodes the one that has the first shard.
         let isMine: @Sendable () -> Bool = { [leases = parts.state.leases] in leases.forClaiming(0) != nil }
         let housekeeping = Housekeeping(
@@ -322,7 +316,7 @@ struct Startup: Sendable {
             recounts: Task { await parts.badgeDrift.run() },
             credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() },
             retention: Task { await housekeeping.runRetention(parts.inboxes(world)) },
-            calls: Task { await parts.publisher.finish(unfinished) }, beats: Task { await cluster?.run() })
+            beats: Task { await cluster?.run() })
     }
 
     private func recoverLeases(_ parts: Parts) async {

@@ -1,3 +1,4 @@
+import Dispatch
 import Glibc
 import HTTPEngine
 import Synchronization
@@ -284,23 +285,35 @@ struct LaterTests {
         #expect(outcome.statistics.isClean)
     }
 
-    @Test("A handler may end the connection without an answer, at once or later", arguments: [true, false])
-    func hangUp(_ isLater: Bool) async throws {
-        let journal = Journal()
-        let outcome = try await withServer(journal: journal) { _ in
-            isLater
-                ? .later {
-                    await Task.yield()
-                    return .hangUp
-                } : .now(.hangUp)
-        } clients: { server in
-            let client = try RawClient(port: server.port)
-            client.send("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\nx")
-            return client.answer()?.status
+    @Test("A handler that asks learns that its client has closed the connection, or its side of it", arguments: [true, false])
+    func abandoned(_ closes: Bool) async throws {
+        let gate = Gate()
+        let seen = Mutex<[Bool]>([])
+        let outcome = try await withServer { request in
+            guard request.path == "/first" else { return .now(Response(status: 200)) }
+            return .later {
+                seen.withLock { $0.append(request.isAbandoned) }
+                await gate.wait()
+                seen.withLock { $0.append(request.isAbandoned) }
+                return Response(status: 200)
+            }
+        } _: { server in
+            let (port, arrived) = (server.port, DispatchSemaphore(value: 0))
+            async let closed: Void = offThePool {
+                var client: RawClient? = try RawClient(port: port)
+                client?.send("GET /first HTTP/1.1\r\nHost: a\r\n\r\n")
+                arrived.wait()
+                if closes { client = nil } else { client?.finishSending() }
+                gate.open()
+                _ = client?.readToEnd()
+            }
+            await gate.arrivals(1)
+            arrived.signal()
+            try await closed
+            while seen.withLock({ $0.count }) < 2 { await Task.yield() }
+            return seen.withLock { $0 }
         }
-        #expect(outcome.result == nil)
-        #expect(journal.all.map(\.status) == [0])
-        #expect(outcome.statistics.isClean)
+        #expect(outcome.result == [false, true])
     }
 
     @Test("Draining refuses newcomers, answers what is in flight with Connection: close, and says when all is done")

@@ -13,22 +13,37 @@ struct NotificationResource: Sendable {
     func create(_ request: Request, _ producer: Producer) throws -> Answer {
         let key = try IdempotencyKey(of: request, from: producer)
         let object = try JSONObject(of: request)
-        var new: NewNotification
+        let rules = rules[producer.app]
         do {
-            new = try NewNotification(from: object, rules: rules[producer.app])
+            let new = try NewNotification(from: object, rules: rules)
+            guard key != nil || !new.isLarge else {
+                throw ClientError(
+                    .idempotencyKeyRequired,
+                    detail:
+                        "A call for more than \(Limits.recipientsPerPart) users is made in parts. Send an Idempotency-Key, and "
+                        + "repeat the call with it until it is answered.")
+            }
+            return .later { try await publish(new, request, producer, key) }
         } catch let refusal as ClientError {
-            // The tree, the categories or a limit may be others than when this body was taken.
             guard let key else { throw refusal }
+            // The tree, the categories or a limit may be others than when this body was taken.
+            let asBefore = try? NewNotification(from: object, rules: NotificationRules(categories: rules.categories))
             return .later {
-                guard let first = try await publisher.firstAnswer(to: key, at: world.now()) else { throw refusal }
-                return first.response(isReplay: true)
+                guard let kept = try await publisher.kept(of: key, at: world.now()) else { throw refusal }
+                if let answer = kept.answer { return answer.response(isReplay: true) }
+                guard let asBefore else { throw refusal }
+                return try await publish(asBefore, request, producer, key)
             }
         }
+    }
+
+    private func publish(
+        _ new: NewNotification, _ request: Request, _ producer: Producer, _ key: IdempotencyKey?
+    ) async throws -> Response {
+        var new = new
         new.trace = request.traceParent
-        return .later { [new] in
-            let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key)
-            return answer.response(isReplay: isReplay)
-        }
+        let (answer, isReplay) = try await publisher.publish(new, app: producer.app, once: key) { request.isAbandoned }
+        return answer.response(isReplay: isReplay)
     }
 
     // MARK: /notifications/{id}

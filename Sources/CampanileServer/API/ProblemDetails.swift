@@ -44,7 +44,7 @@ extension ClientError.Code {
         case .bodyTooLarge: 413
         case .uriTooLong: 414
         case .unsupportedMediaType: 415
-        case .invalid, .idempotencyMismatch: 422
+        case .invalid, .idempotencyMismatch, .idempotencyKeyRequired: 422
         case .upgradeRequired: 426
         case .tooManyStreams: 429
         case .headersTooLarge: 431
@@ -63,6 +63,7 @@ extension ClientError.Code {
         case .methodNotAllowed: "The method is not allowed here"
         case .idempotencyConflict: "A request with this Idempotency-Key is under way"
         case .idempotencyMismatch: "This Idempotency-Key was used with another body"
+        case .idempotencyKeyRequired: "A call for so many users needs an Idempotency-Key"
         case .bodyTooLarge: "The body is too large"
         case .uriTooLong: "The URI is too long"
         case .unsupportedMediaType: "The body must be application/json"

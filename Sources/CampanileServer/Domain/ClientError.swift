@@ -10,6 +10,7 @@ package struct ClientError: Error, Sendable {
         case methodNotAllowed = "method_not_allowed"
         case idempotencyConflict = "idempotency_conflict"
         case idempotencyMismatch = "idempotency_mismatch"
+        case idempotencyKeyRequired = "idempotency_key_required"
         case bodyTooLarge = "body_too_large"
         case uriTooLong = "uri_too_long"
         case unsupportedMediaType = "unsupported_media_type"

@@ -1,3 +1,5 @@
+import CampanileCore
+
 /// The row of an inbox. It never changes and is never given to another.
 package struct InboxID: Hashable, Sendable, CustomStringConvertible {
     package let rawValue: Int64
@@ -18,4 +20,15 @@ package struct APIKeyID: Hashable, Sendable, CustomStringConvertible {
     package let rawValue: Int64
     package init(_ rawValue: Int64) { self.rawValue = rawValue }
     package var description: String { String(rawValue) }
+}
+
+extension [UUIDv7] {
+    /// Of 16 bytes for each, one after the other; nil if that isn't what they are.
+    init?(all bytes: UnsafeRawBufferPointer) {
+        guard bytes.count % 16 == 0 else { return nil }
+        self = stride(from: 0, to: bytes.count, by: 16).compactMap { start in
+            UUIDv7(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<start + 16]))
+        }
+        guard count == bytes.count / 16 else { return nil }
+    }
 }

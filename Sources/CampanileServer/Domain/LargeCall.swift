@@ -15,39 +15,18 @@ package struct Recipient: Hashable, Sendable {
     package let id: UUIDv7
 }
 
-/// A call for more users than one transaction serves. What is written here is done, whatever becomes of the producer's key, of the
-/// app's settings or of the server meanwhile.
+/// A call for many users that an older program began. What it wrote down is done, whatever becomes of the producer's key and of the
+/// app's settings meanwhile.
 struct LargeCall: Sendable {
     let id: Int64
     let new: NewNotification
     let app: String
     /// Nil: its answer isn't kept.
     let key: IdempotencyKey?
-    /// How often a node took it over from another. Who knows of fewer does nothing more of it.
-    var takeovers: Int64 = 0
-}
-
-extension LargeCall {
-    /// A call that was begun, by this start of the server or by another.
-    struct Unfinished: Sendable {
-        let call: LargeCall
-        /// The first users', in their order.
-        let done: [Recipient]
-    }
-
-    /// Whose a call is that isn't done, as the database says.
-    struct Holder: Hashable, Sendable {
-        let call: Int64
-        let takeovers: Int64
-        /// Nil: whichever finds it first.
-        let node: UUIDv7?
-        /// Whether the node has joined and hasn't left, alive or not.
-        let isListed: Bool
-    }
-
-    /// The call goes on without its request, which ends without an answer: nobody can say now what to answer.
-    struct LeftAlone: Error {}
-
-    /// Another node goes on with the call, or has finished it.
-    struct TakenOver: Error {}
+    /// The node that has it under way; nil: nobody, or the one server of a SQLite file.
+    var node: UUIDv7?
+    /// True if that node has joined and hasn't left, alive or not.
+    var isListed = false
+    /// For the first users, in their order.
+    var made: [UUIDv7] = []
 }

@@ -32,12 +32,11 @@ package enum Limits {
     /// Bridge components that `GET /client` lists.
     static let bridgeComponents = 64
 
-    /// What a call creates in one transaction: pushes owed, and for how many of them each user counts. More take several, and others
-    /// write in between.
-    static let createdPerTransaction = 600
+    /// Users of a call that is one transaction. More take several, each of as many users at most, and others write in between.
+    static let recipientsPerPart = 100
+    /// What ends a part before: pushes owed, and for how many of them each user counts.
+    static let createdPerPart = 600
     static let recipientCost = 4
-    /// While such a call can't go on: then its request ends without an answer, and the call goes on alone.
-    static let largeCallPatienceMilliseconds = 5_000
 
     // The list
     static let pageSize = 50

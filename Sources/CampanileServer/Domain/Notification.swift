@@ -76,6 +76,8 @@ package struct NewNotification: Sendable {
     package let isForMany: Bool
     /// The producer's trace, if it named one.
     package var trace: TraceParent?
+    /// True if it takes more than one transaction, and so a key.
+    var isLarge: Bool { userIDs.count > Limits.recipientsPerPart }
 
     package init(userIDs: [String], content: NotificationContent, push: PushRequestOptions, isForMany: Bool) {
         self.userIDs = userIDs

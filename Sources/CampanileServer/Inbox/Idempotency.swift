@@ -1,9 +1,8 @@
 import CampanileCore
 import Synchronization
 
-/// Which keys have a request under way in this process, or a call for many users that isn't finished. Their answers stand in the
-/// database. So do the keys of calls for many users where several nodes may get the same key; of two requests to two nodes at once
-/// the second then fails to store its answer, and gets the first's.
+/// Which keys have a request under way in this process. Their answers stand in the database, and how far calls for many users are. Of
+/// two requests to two nodes at once the second fails to store its answer, and gets the first's.
 final class Idempotency: Sendable {
     private struct Key: Hashable {
         let producer: APIKeyID
@@ -18,27 +17,14 @@ final class Idempotency: Sendable {
     }
 
     /// Does the work unless the same key's is being done.
-    /// - Parameter stays: whether the key stays taken after the work, until somebody releases it, because there is more to do.
     /// - Throws: `ClientError` 409 if it is.
     func once<Value: Sendable>(
-        _ key: String, producer: APIKeyID, stays: (Value) -> Bool = { _ in false }, _ work: @Sendable () async throws -> Value
+        _ key: String, producer: APIKeyID, _ work: @Sendable () async throws -> Value
     ) async throws -> Value {
-        guard take(key, producer: producer) else { throw ClientError(.idempotencyConflict) }
-        var isDone = true
-        defer { if isDone { release(key, producer: producer) } }
-        let value = try await work()
-        isDone = !stays(value)
-        return value
-    }
-
-    /// - Returns: false when the key is taken.
-    @discardableResult
-    func take(_ key: String, producer: APIKeyID) -> Bool {
-        underWay.withLock { $0.insert(Key(producer: producer, key: key)).inserted }
-    }
-
-    func release(_ key: String, producer: APIKeyID) {
-        _ = underWay.withLock { $0.remove(Key(producer: producer, key: key)) }
+        let key = Key(producer: producer, key: key)
+        guard underWay.withLock({ $0.insert(key).inserted }) else { throw ClientError(.idempotencyConflict) }
+        defer { _ = underWay.withLock { $0.remove(key) } }
+        return try await work()
     }
 
     func isUnderWay(_ key: String, producer: APIKeyID) -> Bool {

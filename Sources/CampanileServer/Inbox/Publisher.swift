@@ -1,14 +1,14 @@
 package import CampanileCore
-package import Logging
 import Push
+import SQLEngine
 import Synchronization
 
 /// Creates notifications. Each creation is one transaction: the rows, the counts, what is owed to every device, and the answer to
 /// its idempotency key; its pushes go after the commit.
 ///
-/// A call for many users may be too much for one transaction, because nobody else can write meanwhile. Then its first transaction
-/// also writes down the whole call. It goes on in further ones, each of some users with all that is theirs, and is answered after
-/// the last (`LargeCalls`). What a stop or a crash interrupts the next start finishes.
+/// A call for many users would be too much for one transaction, because nobody else can write meanwhile. It goes part by part, in
+/// its own request. Each part is a transaction that also notes, with the call's key, the ids made until then. Whatever interrupts
+/// the call, its repetition goes on after the last noted part, on any node.
 package struct Publisher: Sendable {
     /// The time by which ids are reserved ahead. After a crash the next ones begin behind the reservation.
     private static let reservationMilliseconds: Int64 = 1_000
@@ -18,28 +18,17 @@ package struct Publisher: Sendable {
     let badgePushes: BadgePushes
     /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
     let deliveryWorker: DeliveryWorker?
-    /// This process, if others may create too.
-    private let node: UUIDv7?
-    private let idempotency: Idempotency
-    private let largeCalls: LargeCalls
+    private let idempotency = Idempotency()
+    private let turns = PartTurns()
     private let reserved = Reserved()
 
-    /// - Parameters:
-    ///   - node: this process, if it is one of several that serve the database.
-    ///   - pause: before a call for many users is tried again.
-    ///   - patience: how long a request waits while its call for many users can't go on.
     package init(
-        database: Store, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil,
-        node: UUIDv7? = nil, logger: Logger, pause: Duration = .seconds(1),
-        patience: Duration = .milliseconds(Limits.largeCallPatienceMilliseconds)
+        database: Store, ids: UUIDv7Generator, badgePushes: BadgePushes, deliveryWorker: DeliveryWorker? = nil
     ) {
         self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
         self.deliveryWorker = deliveryWorker
-        self.node = node
-        idempotency = Idempotency()
-        largeCalls = LargeCalls(idempotency: idempotency, pause: pause, patience: patience, logger: logger)
     }
 
     /// A notification as it was created.
@@ -61,202 +50,168 @@ package struct Publisher: Sendable {
 
     // MARK: - Calls
 
-    /// Creates one notification for each user, in the order given.
+    /// Creates one notification for each user, in the order given, in one transaction.
     package func publish(_ new: NewNotification, app: String) async throws -> [Recipient] {
-        let (created, call) = try await write(new, nil, app) { try begin(new, app: app, key: nil, in: $0) }
-        let recipients = created.map(\.recipient)
-        guard let call else { return recipients }
-        return try await finish(call, after: recipients)
+        try await database.write(hints: hints(new.userIDs, app)) {
+            try create(new, for: new.userIDs[...], app: app, in: $0).map(\.recipient)
+        }
     }
 
-    /// The same, once for each key: a repetition within 24 hours gets the first answer.
+    /// The same, once for each key: a repetition within 24 hours gets the first answer. A call for many users takes several
+    /// transactions.
     ///
     /// The last rows and the answer stand in one transaction: there is never one without the other.
-    /// - Parameter key: nil for a call that may not be repeated.
-    /// - Throws: `ClientError` 409 while a request with the key is under way, 422 when the key came with another body.
+    /// - Parameters:
+    ///   - key: nil for a call that may not be repeated. One for many users has a key.
+    ///   - isAbandoned: true if the client is gone: then a call for many users stops after its part.
+    /// - Throws: `ClientError` 409 while a request with the key is under way, 422 when the key came with another body;
+    ///   `PartlyCreated`.
     func publish(
-        _ new: NewNotification, app: String, once key: IdempotencyKey?
+        _ new: NewNotification, app: String, once key: IdempotencyKey?, isAbandoned: @Sendable () -> Bool = { false }
     ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
-        let outcome: Outcome =
-            if let key {
-                try await idempotency.once(key.text, producer: key.producer, stays: \.isBegun) {
-                    try await answer(new, app: app, key: key)
-                }
-            } else {
-                try await answer(new, app: app, key: nil)
+        guard let key else {
+            let answer = try await database.write(hints: hints(new.userIDs, app)) {
+                let created = try create(new, for: new.userIDs[...], app: app, in: $0)
+                return makeAnswer(to: new, created, ids: created.map(\.id))
             }
-        switch outcome {
-        case .answered(let answer, let isReplay): return (answer, isReplay)
-        case .begun(let call, let recipients):
-            return (IdempotentAnswer(try await finish(call, after: recipients)), false)
+            return (answer, false)
+        }
+        return try await idempotency.once(key.text, producer: key.producer) {
+            try await goOn(new, app: app, key, isAbandoned: isAbandoned)
         }
     }
 
-    /// What becomes of a call with its first transaction.
-    private enum Outcome: Sendable {
-        case answered(IdempotentAnswer, isReplay: Bool)
-        case begun(LargeCall, [Recipient])
-
-        var isBegun: Bool { if case .begun = self { true } else { false } }
-    }
-
-    private func answer(_ new: NewNotification, app: String, key: IdempotencyKey?) async throws -> Outcome {
-        try await write(new, key, app) { transaction in
-            if let key {
-                let known = try transaction.idempotencyKeys.find(
-                    key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now))
-                if let known {
-                    guard let answer = known.answer else { throw ClientError(.idempotencyConflict) }
-                    guard known.fingerprint == key.fingerprint else { throw ClientError(.idempotencyMismatch) }
-                    return .answered(answer, isReplay: true)
-                }
-            }
-            let (created, call) = try begin(new, app: app, key: key, in: transaction)
-            if let call { return .begun(call, created.map(\.recipient)) }
-            let answer: IdempotentAnswer
-            if !new.isForMany, let one = created.first {
-                answer = IdempotentAnswer(one.notification)
-            } else {
-                answer = IdempotentAnswer(created.map(\.recipient))
-            }
-            try keep(answer, for: key, in: transaction)
-            return .answered(answer, isReplay: false)
-        }
-    }
-
-    /// A call's first transaction. If it is surely not the last, it takes its turn with the parts of other such calls.
-    private func write<T: Sendable>(
-        _ new: NewNotification, _ key: IdempotencyKey?, _ app: String,
-        _ body: @escaping @Sendable (any StoreTransaction) throws -> T
-    ) async throws -> T {
-        var hints = hints(new, after: 0, app: app)
-        if let key { hints.append(.key(key.text, producer: key.producer)) }
-        guard new.userIDs.count * Limits.recipientCost > Limits.createdPerTransaction else {
-            return try await database.write(hints: hints, body)
-        }
-        return try await largeCalls.begin { [hints] in try await database.write(hints: hints, body) }
-    }
-
-    /// The next users, as many as one transaction may serve at most.
-    private func hints(_ new: NewNotification, after done: Int, app: String) -> [StoreHint] {
-        let most = Limits.createdPerTransaction / Limits.recipientCost
-        return new.userIDs.dropFirst(done).prefix(most).map { .user(app: app, userID: $0) }
-    }
-
-    private func keep(_ answer: IdempotentAnswer, for key: IdempotencyKey?, in transaction: any StoreTransaction) throws {
-        guard let key else { return }
-        try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
-    }
-
-    /// The first answer to this key with this very body; nil when there was none, or it is too old.
+    /// The answer to this key with this very body, or how far its call is; nil when there is neither, or it is too old.
     /// - Throws: `ClientError` 409 while a request with the key is under way.
-    func firstAnswer(to key: IdempotencyKey, at now: Timestamp) async throws -> IdempotentAnswer? {
+    func kept(of key: IdempotencyKey, at now: Timestamp) async throws -> KeptCall? {
         if idempotency.isUnderWay(key.text, producer: key.producer) { throw ClientError(.idempotencyConflict) }
-        let known = try await database.read {
+        let kept = try await database.read {
             try $0.idempotencyKeys.find(key: key.text, apiKey: key.producer, since: Idempotency.since(now))
         }
-        guard let known else { return nil }
-        guard let answer = known.answer else { throw ClientError(.idempotencyConflict) }
-        return known.fingerprint == key.fingerprint ? answer : nil
+        return kept?.fingerprint == key.fingerprint ? kept : nil
     }
 
-    // MARK: - Calls for many users
+    // MARK: - Parts
 
-    /// Creates the notifications of a call, or the first of them if they are too many for one transaction.
-    /// - Returns: the call, written down, if they are.
-    func begin(
-        _ new: NewNotification, app: String, key: IdempotencyKey?, in transaction: any StoreTransaction
-    ) throws -> (created: [Created], call: LargeCall?) {
-        let created = try createSome(new, after: 0, app: app, in: transaction)
-        guard created.count < new.userIDs.count else { return (created, nil) }
-        let call = try transaction.largeCalls.insert(new, app: app, key: key, node: node)
-        if node != nil { largeCalls.hold(call, from: transaction) }
-        if let key { try transaction.idempotencyKeys.take(key) }
-        try transaction.largeCalls.add(created.map(\.recipient), to: call.id, after: 0)
-        return (created, call)
+    /// Some of the users have their notification, and keep it.
+    struct PartlyCreated: Error {
+        /// Nil: the client is gone.
+        let cause: SQLError?
     }
 
-    /// Creates the next notifications of a call that was begun; with the last of them it is done.
-    /// - Parameter done: the first users'.
-    /// - Throws: `LargeCall.TakenOver`
-    func goOn(_ call: LargeCall, after done: [Recipient], in transaction: any StoreTransaction) throws -> [Recipient] {
-        let known = try transaction.largeCalls.hold(call, after: done.count)
-        guard known.isEmpty else {
-            return zip(call.new.userIDs[done.count...], known).map { Recipient(userID: $0, id: $1) }
-        }
-        let part = try createSome(call.new, after: done.count, app: call.app, in: transaction).map(\.recipient)
-        if done.count + part.count < call.new.userIDs.count {
-            try transaction.largeCalls.add(part, to: call.id, after: done.count)
-        } else {
-            if call.key != nil { try keep(IdempotentAnswer(done + part), for: call.key, in: transaction) }
-            try transaction.largeCalls.delete(call.id)
-        }
-        return part
+    /// How a call stands after one of its transactions.
+    private enum Step: Sendable {
+        case ended(IdempotentAnswer, isReplay: Bool)
+        case begun(made: Int)
     }
 
-    /// Waits until a call that was begun is done.
-    /// - Throws: `LargeCall.LeftAlone` when it can't go on for long, or the server stops.
-    func finish(_ call: LargeCall, after first: [Recipient]) async throws -> [Recipient] {
-        try await largeCalls.finish(LargeCall.Unfinished(call: call, done: first), by: part)
-    }
-
-    private func part(of call: LargeCall, after done: [Recipient]) async throws -> [Recipient] {
-        try await database.write(hints: hints(call.new, after: done.count, app: call.app)) {
-            try goOn(call, after: done, in: $0)
+    private func goOn(
+        _ new: NewNotification, app: String, _ key: IdempotencyKey, isAbandoned: @Sendable () -> Bool
+    ) async throws -> (answer: IdempotentAnswer, isReplay: Bool) {
+        // In the transaction the note decides. Here it only says whose inboxes that will look at.
+        var expected = new.isLarge ? try await noted(key) : 0
+        var made: Int?
+        while true {
+            let step: Step
+            do {
+                step = try await turns.take(if: new.isLarge) { [made, expected] in
+                    try await part(of: new, app: app, key, after: made, expecting: expected)
+                }
+            } catch let error as SQLError where new.isLarge && error.code == .constraintUnique {
+                // Another node has noted a part twice meanwhile: it goes on with the call.
+                throw ClientError(.idempotencyConflict)
+            } catch let error as SQLError where expected > 0 && (error.isUnavailable || error.code == .closed) {
+                throw PartlyCreated(cause: error)
+            }
+            switch step {
+            case .ended(let answer, let isReplay): return (answer, isReplay)
+            case .begun(let count): (made, expected) = (count, count)
+            }
+            if isAbandoned() { throw PartlyCreated(cause: nil) }
         }
     }
 
-    /// The calls that an earlier start began. From now on their keys count as under way. On a database of several nodes none: they
-    /// take over what a node left, when it is surely no more (`takeOverAbandoned`).
-    func unfinished() throws -> [LargeCall.Unfinished] {
-        guard node == nil else { return [] }
-        let unfinished = try database.readBlocking { try $0.largeCalls.unfinished() }
-        for key in unfinished.compactMap(\.call.key) { idempotency.take(key.text, producer: key.producer) }
-        return unfinished
+    private func noted(_ key: IdempotencyKey) async throws -> Int {
+        try await database.read {
+            try $0.idempotencyKeys.find(key: key.text, apiKey: key.producer, since: Timestamp(milliseconds: 0))?.made.count ?? 0
+        }
     }
 
-    /// Finishes the calls whose nodes are no more, and those of this node that nobody here has, because the answer to the commit
-    /// was lost with which they were begun or taken over.
+    /// One transaction: creates what comes next of a call, and notes how far it is, or its answer.
+    /// - Parameter known: how far this request has brought it. If it is elsewhere by now, another node goes on with it.
+    private func part(
+        of new: NewNotification, app: String, _ key: IdempotencyKey, after known: Int?, expecting expected: Int
+    ) async throws -> Step {
+        let users = new.userIDs.dropFirst(expected).prefix(Limits.recipientsPerPart)
+        let hints = hints(users, app) + [.key(key.text, producer: key.producer)]
+        return try await database.write(hints: hints) { transaction in
+            let kept = try transaction.idempotencyKeys.find(
+                key: key.text, apiKey: key.producer, since: Idempotency.since(transaction.now))
+            if let kept {
+                guard kept.answer != nil || !kept.made.isEmpty else { throw ClientError(.idempotencyConflict) }
+                guard kept.fingerprint == key.fingerprint else { throw ClientError(.idempotencyMismatch) }
+                if let answer = kept.answer { return .ended(answer, isReplay: true) }
+            }
+            var made = kept?.made ?? []
+            guard known == nil || known == made.count else { throw ClientError(.idempotencyConflict) }
+            let next = new.userIDs.dropFirst(made.count).prefix(Limits.recipientsPerPart)
+            let created = try create(
+                new, for: next, atMost: new.isLarge ? Limits.createdPerPart : .max, app: app, in: transaction)
+            made += created.map(\.id)
+            guard made.count >= new.userIDs.count else {
+                try transaction.idempotencyKeys.note(made, of: key)
+                return .begun(made: made.count)
+            }
+            let answer = makeAnswer(to: new, created, ids: made)
+            try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
+            return .ended(answer, isReplay: false)
+        }
+    }
+
+    private func hints(_ users: some Sequence<String>, _ app: String) -> [StoreHint] {
+        users.map { .user(app: app, userID: $0) }
+    }
+
+    private func makeAnswer(to new: NewNotification, _ created: [Created], ids: [UUIDv7]) -> IdempotentAnswer {
+        if !new.isForMany, let one = created.first { return IdempotentAnswer(one.notification) }
+        return IdempotentAnswer(zip(new.userIDs, ids).map { Recipient(userID: $0, id: $1) })
+    }
+
+    // MARK: - Calls of older programs
+
+    /// Finishes the calls for many users that an older program began, each in one transaction, but for those that a living node of
+    /// such a program goes on with.
     /// - Parameter isSilent: whether a listed node has been silent for as long as one is waited for.
-    /// - Throws: `SQLError` when the database can't be asked now.
-    func takeOverAbandoned(_ isSilent: (_ node: UUIDv7) -> Bool) async throws {
-        guard let node else { return }
-        let abandoned = try await database.read { try $0.largeCalls.holders() }.filter { holder in
-            // Asked after the database was: what it shows of this process was noted before.
-            if holder.node == node { return !largeCalls.holds(holder) }
-            guard let other = holder.node, holder.isListed else { return true }
-            return isSilent(other)
+    func finishEarlierCalls(_ isSilent: (_ node: UUIDv7) -> Bool = { _ in false }) async throws {
+        for found in try await database.read({ try $0.largeCalls.unfinished() }) {
+            if let node = found.node, found.isListed, !isSilent(node) { continue }
+            try await database.write(hints: hints(found.new.userIDs.dropFirst(found.made.count), found.app)) { transaction in
+                guard let call = try transaction.largeCalls.take(found.id) else { return }
+                let rest = call.new.userIDs.dropFirst(call.made.count)
+                let created = try create(call.new, for: rest, app: call.app, in: transaction)
+                if let key = call.key {
+                    let answer = makeAnswer(to: call.new, created, ids: call.made + created.map(\.id))
+                    try transaction.idempotencyKeys.store(answer, to: key.fingerprint, key: key.text, apiKey: key.producer)
+                }
+                try transaction.largeCalls.delete(call.id)
+            }
         }
-        guard !abandoned.isEmpty else { return }
-        let taken = try await database.write { [largeCalls] transaction in
-            let taken = try transaction.largeCalls.takeOver(abandoned, by: node)
-            for unfinished in taken { largeCalls.hold(unfinished.call, from: transaction) }
-            return taken
-        }
-        await finish(taken)
     }
-
-    /// Finishes them, and frees their keys.
-    func finish(_ unfinished: [LargeCall.Unfinished]) async {
-        await largeCalls.finish(unfinished, by: part)
-    }
-
-    /// Leaves what is begun to the next start.
-    func stop() async { await largeCalls.stop() }
 
     // MARK: - Creating
 
-    /// Creates those of the next users, as many as one transaction may.
-    private func createSome(
-        _ new: NewNotification, after done: Int, app: String, in transaction: any StoreTransaction
+    /// Creates a notification for each of these users, in their order.
+    /// - Parameter limit: rows from which on no further user's are created.
+    func create(
+        _ new: NewNotification, for users: ArraySlice<String>, atMost limit: Int = .max, app: String,
+        in transaction: any StoreTransaction
     ) throws -> [Created] {
         var created: [Created] = []
-        var budget = Limits.createdPerTransaction
-        for userID in new.userIDs[done...] {
-            guard budget > 0 else { break }
+        var rows = 0
+        for userID in users where rows < limit {
             let one = try create(new, userID: userID, app: app, in: transaction)
             created.append(one)
-            budget -= Limits.recipientCost + one.devices
+            rows += Limits.recipientCost + one.devices
         }
         try note(created, app: app, in: transaction)
         return created

@@ -3,16 +3,17 @@ import CampanileCore
 /// The table `idempotency_keys`.
 protocol IdempotencyReading {
     /// - Parameter since: answers older than this are forgotten.
-    /// - Returns: the answer is nil while the key's call is under way, in this process or in another.
-    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> (fingerprint: [UInt8], answer: IdempotentAnswer?)?
+    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> KeptCall?
 }
 
 protocol IdempotencyRepository: IdempotencyReading {
     func store(_ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: APIKeyID) throws
 
-    /// The key's call is begun in this transaction, and answered in a later one: no other node begins it, or another with the key.
-    /// SQLite notes nothing: one process alone knows what it has under way (`Idempotency`).
-    func take(_ key: IdempotencyKey) throws
+    /// Notes how far the key's call is: the ids that it has made for the first of its users. The next parts come in later transactions.
+    ///
+    /// Where several nodes have the key, what is noted is what the transaction found, with the part that it adds: if another node has
+    /// gone on meanwhile, the transaction fails, and runs again. The same holds for `store`.
+    func note(_ made: [UUIDv7], of key: IdempotencyKey) throws
 
     /// Forgets the oldest, and those of the same millisecond as the last of them.
     ///
@@ -20,6 +21,15 @@ protocol IdempotencyRepository: IdempotencyReading {
     /// - Parameter bytes: of answers; the one that exceeds them goes too.
     /// - Returns: whether there may be others.
     func purge(before: Timestamp, limit: Int, bytes: Int64) throws -> Bool
+}
+
+/// A key's row: the answer, or how far the call is.
+struct KeptCall: Sendable {
+    let fingerprint: [UInt8]
+    /// Nil: the call hasn't ended.
+    let answer: IdempotentAnswer?
+    /// The ids that a call that hasn't ended has made, for the first of its users. Empty: a node of an older program has it under way.
+    var made: [UUIDv7] = []
 }
 
 /// The first answer to a key: what every repetition gets.

@@ -60,7 +60,7 @@ extension Connection {
 extension Response.Body {
     fileprivate var copied: [UInt8] {
         switch self {
-        case .empty, .takeOver, .hangUp: []
+        case .empty, .takeOver: []
         case .bytes(let bytes): [UInt8](UnsafeRawBufferPointer(start: bytes.storage.base, count: bytes.count))
         case .text(let text): [UInt8](text.utf8)
         case .array(let array): array

@@ -84,7 +84,6 @@ extension Connection {
 
     func answer(_ response: Response) -> MHD_Result {
         if case .takeOver(let take) = response.body { return handOver(response.status, take) }
-        if case .hangUp = response.body { return hangUp() }
         // A handler that answered at once took too little time for another reading of the clock.
         let wasQuick = current.progress == .handling && request.body.isEmpty && stages.current.stage == .receiving
         stages.enter(.responding, at: wasQuick ? request.receivedAt : engine.clock())

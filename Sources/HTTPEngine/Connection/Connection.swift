@@ -37,7 +37,7 @@ final class Connection: @unchecked Sendable {
         self.worker = worker
         self.engine = engine
         stages = StageClock(now: startedAt)
-        request = Request(fieldCapacity: engine.limits.headerCount)
+        request = Request(fieldCapacity: engine.limits.headerCount, connections: engine.table)
     }
 
     /// Requests begun and ended. Only the daemon's thread writes them, hence a load and a store, no read-modify-write.
@@ -61,7 +61,7 @@ final class Connection: @unchecked Sendable {
             atomicMemoryFence(ordering: .acquiring)
             request.reset()
         } else {
-            request = Request(fieldCapacity: engine.limits.headerCount)
+            request = Request(fieldCapacity: engine.limits.headerCount, connections: engine.table)
         }
         current = CurrentRequest()
     }

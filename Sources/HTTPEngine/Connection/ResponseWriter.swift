@@ -55,8 +55,8 @@ enum ResponseWriter {
         case .program(let program):
             return MHD_create_response_from_buffer(
                 program.bytes.count, UnsafeMutableRawPointer(mutating: program.bytes.baseAddress), .RESPMEM_PERSISTENT)
-        case .takeOver, .hangUp:
-            // Neither comes here: see `Connection.answer`.
+        case .takeOver:
+            // It doesn't come here: see `Connection.answer`.
             return nil
         }
     }

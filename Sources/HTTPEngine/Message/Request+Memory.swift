@@ -9,7 +9,7 @@ extension Request {
     package convenience init(
         _ method: Method, _ target: String, headers: [(String, String)] = [], body: [UInt8] = []
     ) throws(RefusedRequest) {
-        self.init(fieldCapacity: headers.count)
+        self.init(fieldCapacity: headers.count, connections: ConnectionTable())
         contents.pointee.method = method
         var target = target
         target.withUTF8 { bytes in

@@ -45,11 +45,15 @@ package final class Request: @unchecked Sendable {
     let contents: UnsafeMutablePointer<Contents>
     private let fields: UnsafeMutablePointer<Field>
     private let fieldCapacity: Int
+    private let connections: ConnectionTable
     private let notes = Mutex(Notes())
 
-    /// - Parameter fieldCapacity: the most header fields it can hold.
-    init(fieldCapacity: Int) {
+    /// - Parameters:
+    ///   - fieldCapacity: the most header fields it can hold.
+    ///   - connections: where its connection is listed, as long as it is open.
+    init(fieldCapacity: Int, connections: ConnectionTable) {
         self.fieldCapacity = fieldCapacity
+        self.connections = connections
         fields = .allocate(capacity: max(fieldCapacity, 1))
         contents = .allocate(capacity: 1)
         contents.initialize(to: Contents())
@@ -80,6 +84,10 @@ extension Request {
 
     /// The number of the thread that serves the request's connection, among the server's threads, from 0 on.
     package var worker: Int { contents.pointee.worker }
+
+    /// True if the client has closed its connection, or at least its sending side: then it is taken for gone. Looks for the
+    /// connection among all: for work that takes long, once in a while.
+    package var isAbandoned: Bool { connections.isClosedByClient(contents.pointee.connectionNumber) }
 
     /// The target, then the head, as received, except that field names are in lower case.
     var storage: UnsafeRawBufferPointer { contents.pointee.storage.bytes }

@@ -14,8 +14,6 @@ package struct Response: Sendable {
         case program(ProgramBytes)
         /// None: the application takes the connection over. See `init(takeOver:_:)`.
         case takeOver(@Sendable (TakenSocket) -> Void)
-        /// None, nor a status line: see `Response.hangUp`.
-        case hangUp
     }
 
     /// The value of a header field. A literal in the source becomes `.constant`.
@@ -75,10 +73,6 @@ package struct Response: Sendable {
     package init(takeOver status: UInt16, _ take: @escaping @Sendable (TakenSocket) -> Void) {
         self.init(status: status, body: .takeOver(take))
     }
-
-    /// Ends the connection without an answer, for a request of which nobody can say yet what becomes of it: whoever sent it knows
-    /// then that it may have taken effect. The status for `completed` is 0.
-    package static let hangUp = Response(status: 0, body: .hangUp)
 
     package mutating func add(_ name: StaticString, _ value: HeaderValue) {
         headers.append(Header(name, value))

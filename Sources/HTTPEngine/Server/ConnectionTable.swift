@@ -127,6 +127,16 @@ final class ConnectionTable: Sendable {
         }
     }
 
+    /// True if a connection is gone, or its client sends nothing more.
+    func isClosedByClient(_ number: UInt64) -> Bool {
+        entries.withLock { entries in
+            guard let connection = entries.open.first(where: { $0.number == number }) else { return true }
+            var byte: UInt8 = 0
+            let count = recv(connection.socket, &byte, 1, cmhd_peek_flags)
+            return count == 0 || (count < 0 && errno != EAGAIN)
+        }
+    }
+
     var statistics: Statistics {
         entries.withLock { entries in
             var statistics = Statistics(

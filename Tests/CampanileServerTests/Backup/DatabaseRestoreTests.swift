@@ -164,28 +164,22 @@ import Testing
         }
     }
 
-    @Test("a call for many users that was under way is finished, and pushed only with pushesOwed", arguments: [false, true])
-    func largeCall(pushesOwed: Bool) async throws {
+    @Test("an older program's call for many users is finished, and pushed only with pushesOwed", arguments: [false, true])
+    func earlierCall(pushesOwed: Bool) async throws {
         let fixture = try Fixture()
-        let names = (0..<Limits.createdPerTransaction).map { "user-\($0)" }
-        let new = NewNotification(
-            userIDs: names, content: NotificationContent(title: "T", body: "", category: nil, deepLink: nil, data: nil),
-            push: .standard, isForMany: true)
-        _ = try await fixture.store.write { try fixture.publisher.begin(new, app: "default", key: nil, in: $0) }
+        try await EarlierCall.leave(LargeCallTests.new(LargeCallTests.names(300)), served: 150, fixture.publisher)
         let folder = try Self.restored(fixture, pushesOwed: pushesOwed).folder
         let database = try Store.open(folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
         let publisher = Publisher(
             database: Store(database), ids: try Publisher.generator(for: Store(database), world: fixture.world),
-            badgePushes: fixture.badgePushes, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
-        await publisher.finish(try publisher.unfinished())
+            badgePushes: fixture.badgePushes)
+        try await publisher.finishEarlierCalls()
         let counts = try database.read { connection in
             try connection.all("SELECT push, count(*) FROM notifications GROUP BY push ORDER BY push") { ($0.int(0), $0.int(1)) }
         }
-        let atOnce = Int64(Limits.createdPerTransaction / Limits.recipientCost)
-        let all = Int64(names.count)
         #expect(counts.map(\.0) == (pushesOwed ? [1] : [0, 1]))
-        #expect(counts.map(\.1) == (pushesOwed ? [all] : [all - atOnce, atOnce]))
+        #expect(counts.map(\.1) == (pushesOwed ? [300] : [150, 150]))
     }
 
     @Test("with pushesOwed it is sent at the next start")

@@ -1,6 +1,7 @@
 import CampanileCore
 import Push
 import SQLEngine
+import Synchronization
 import Testing
 
 @testable import CampanileServer
@@ -22,70 +23,52 @@ struct UnknownCommitTests {
         store = try Store.open(postgres: address, world: .hand(clock)).database
     }
 
-    /// A node that is listed and lives, and whose commits' answers may be lost.
-    private func node(_ number: UInt64, through address: String? = nil) async throws -> (node: ServerNode, publisher: Publisher) {
-        let world = World.hand(clock, seed: number)
-        let own = try Store.open(postgres: address ?? proxied, world: world).database
-        let ids = try Publisher.generator(for: own, world: world)
-        let node = ServerNode(id: ids.next(), name: "node \(number)", version: "1", address: "127.0.0.1:80")
-        _ = try await store.renew(node, giving: [], isAnew: false)
-        return (node, Publisher(database: own, ids: ids, badgePushes: pushes, node: node.id, logger: Fixture.silent))
+    /// Of a node whose commits' answers may be lost.
+    private func publisher() throws -> Publisher {
+        let world = World.hand(clock)
+        let own = try Store.open(postgres: proxied, world: world).database
+        return Publisher(database: own, ids: try Publisher.generator(for: own, world: world), badgePushes: pushes)
     }
 
     private func expectsUnknown(_ work: () async throws -> Void) async {
-        let error = await #expect(throws: SQLError.self) { try await work() }
-        #expect(error?.code == .commitUnknown && proxy.lostCommits == 1)
+        let error = await #expect(throws: (any Error).self) { try await work() }
+        let cause = (error as? Publisher.PartlyCreated)?.cause ?? error as? SQLError
+        #expect(cause?.code == .commitUnknown && proxy.lostCommits == 1)
     }
 
     private var created: Int64 {
         get throws { try store.readBlocking { try $0.inboxes.sums().notifications } }
     }
 
-    @Test("a call for many users whose beginning went unanswered is finished by its own node, once, and its key replays it")
-    func begun() async throws {
-        let users = LargeCallTests.names(LargeCallTests.many)
-        let (node, publisher) = try await node(1)
-        let publish = { try await publisher.publish(LargeCallTests.new(users), app: "shop", once: LargeCallTests.key()) }
-        proxy.loseCommit(of: "INSERT INTO large_calls")
-        await expectsUnknown { _ = try await publish() }
-        #expect(try store.readBlocking { try $0.largeCalls.holders() }.map(\.node) == [node.id])
-        #expect(await LargeCallTests.isConflict { _ = try await publish() })
-        try await publisher.takeOverAbandoned { _ in false }
-        #expect(try store.readBlocking { try $0.largeCalls.holders() }.isEmpty)
-        #expect(try created == Int64(users.count))
-        #expect(try await publish().isReplay)
-        #expect(try created == Int64(users.count))
+    @Test("a call for many users of which a part went unanswered goes on after that part when it is repeated", arguments: 1...3)
+    func part(_ number: Int) async throws {
+        let new = LargeCallTests.new(LargeCallTests.names(LargeCallTests.many))
+        let (publisher, key) = (try publisher(), LargeCallTests.key())
+        let parts = Atomic<Int>(1)
+        let lose: @Sendable () -> Void = { [proxy] in proxy.loseCommit(of: "INSERT INTO idempotency_keys") }
+        if number == 1 { lose() }
+        await expectsUnknown {
+            _ = try await publisher.publish(new, app: "shop", once: key) {
+                if parts.add(1, ordering: .relaxed).newValue == number { lose() }
+                return false
+            }
+        }
+        #expect(try created == Int64(min(number * LargeCallTests.most, new.userIDs.count)))
+        #expect(try await publisher.publish(new, app: "shop", once: key).isReplay == (number == 3))
+        #expect(try created == Int64(new.userIDs.count))
+        #expect(try await publisher.publish(new, app: "shop", once: key).isReplay)
     }
 
-    @Test("a takeover that went unanswered is made once more, by the node that has the call now")
-    func takenOver() async throws {
-        let users = LargeCallTests.names(LargeCallTests.many)
-        let (dead, first) = try await node(1)
-        let (survivor, second) = try await node(2)
-        let begun = try await store.write {
-            try first.begin(LargeCallTests.new(users), app: "shop", key: LargeCallTests.key(), in: $0)
-        }
-        #expect(begun.call != nil)
-        proxy.loseCommit(of: "UPDATE large_calls SET node_id")
-        await expectsUnknown { try await second.takeOverAbandoned { $0 == dead.id } }
-        #expect(try store.readBlocking { try $0.largeCalls.holders() }.map(\.node) == [survivor.id])
-        try await second.takeOverAbandoned { _ in false }
-        #expect(try store.readBlocking { try $0.largeCalls.holders() }.isEmpty)
-        #expect(try created == Int64(users.count))
-    }
-
-    @Test("what a node is about to do, or does, it doesn't take over from itself")
-    func underWay() async throws {
-        let users = LargeCallTests.names(LargeCallTests.many)
-        let (_, publisher) = try await node(1)
-        let call = try await store.write {
-            try publisher.begin(LargeCallTests.new(users), app: "shop", key: nil, in: $0).call
-        }
-        try await publisher.takeOverAbandoned { _ in true }
-        #expect(try store.readBlocking { try $0.largeCalls.holders() }.map(\.takeovers) == [0])
-        _ = try await publisher.finish(
-            try #require(call), after: try store.readBlocking { try $0.largeCalls.unfinished() }[0].done)
-        #expect(try created == Int64(users.count))
+    @Test("an older program's call whose end went unanswered is finished once, and its key replays it")
+    func finished() async throws {
+        let new = LargeCallTests.new(LargeCallTests.names(LargeCallTests.many))
+        let (publisher, key) = (try publisher(), LargeCallTests.key())
+        try await EarlierCall.leave(new, served: 150, app: "shop", key: key, publisher)
+        proxy.loseCommit(of: "DELETE FROM large_calls")
+        await expectsUnknown { try await publisher.finishEarlierCalls() }
+        try await publisher.finishEarlierCalls()
+        #expect(try created == Int64(new.userIDs.count))
+        #expect(try await publisher.publish(new, app: "shop", once: key).isReplay)
     }
 
     // MARK: - Pushes

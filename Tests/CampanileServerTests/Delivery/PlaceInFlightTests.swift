@@ -32,7 +32,7 @@ import Testing
                     content: NotificationContent(title: "Title", body: "Body", category: nil, deepLink: nil, data: nil),
                     push: PushRequestOptions(push: true, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil),
                     isForMany: false)
-                return try fixture.publisher.begin(new, app: user.app, key: nil, in: transaction).created
+                return try fixture.publisher.create(new, for: new.userIDs[...], app: user.app, in: transaction)
             }
         }
 

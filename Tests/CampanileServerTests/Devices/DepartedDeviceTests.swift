@@ -18,7 +18,7 @@ import Testing
             content: NotificationContent(title: "T", body: "B", category: nil, deepLink: nil, data: nil), push: .standard,
             isForMany: false)
         try await fixture.store.write { transaction in
-            for _ in 0..<count { _ = try fixture.publisher.begin(new, app: user.app, key: nil, in: transaction) }
+            for _ in 0..<count { _ = try fixture.publisher.create(new, for: new.userIDs[...], app: user.app, in: transaction) }
         }
     }
 

@@ -1,17 +1,17 @@
 import CampanileCore
 import Crypto
-import Logging
+import Foundation
 import SQLEngine
+import Synchronization
 import Testing
 
 @testable import CampanileServer
 
-@Suite("Calls for more users than one transaction serves") struct LargeCallTests {
-    /// Users without devices that one transaction serves.
-    static let atOnce = Limits.createdPerTransaction / Limits.recipientCost
-    static let many = atOnce * 2 + 7
+@Suite("Calls for more users than one transaction serves", .endsIfItHangs) struct LargeCallTests {
+    static let most = Limits.recipientsPerPart
+    static let many = most * 2 + 7
 
-    static func names(_ count: Int) -> [String] { (0..<count).map { "user-\($0)" } }
+    static func names(_ count: Int, _ prefix: String = "user") -> [String] { (0..<count).map { "\(prefix)-\($0)" } }
 
     static func new(
         _ userIDs: [String], deepLink: String? = nil, push: PushRequestOptions = .standard
@@ -22,15 +22,15 @@ import Testing
             isForMany: true)
     }
 
-    static func key(_ body: String = "") -> IdempotencyKey {
-        IdempotencyKey(text: "k", producer: 1, fingerprint: Array(SHA256.hash(data: Array(body.utf8))))
+    static func key(_ body: String = "", _ text: String = "k") -> IdempotencyKey {
+        IdempotencyKey(text: text, producer: 1, fingerprint: Array(SHA256.hash(data: Array(body.utf8))))
     }
 
-    /// Another start on the same file.
-    static func restarted(_ database: Database, _ fixture: Fixture) throws -> Publisher {
+    /// Another start on the same database, which remembers nothing.
+    static func restarted(_ fixture: Fixture) throws -> Publisher {
         Publisher(
-            database: Store(database), ids: try Publisher.generator(for: Store(database), world: fixture.world),
-            badgePushes: fixture.badgePushes, logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+            database: fixture.store, ids: try Publisher.generator(for: fixture.store, world: fixture.world),
+            badgePushes: fixture.badgePushes)
     }
 
     static func isConflict(_ work: () async throws -> Void) async -> Bool {
@@ -42,19 +42,36 @@ import Testing
         return false
     }
 
-    /// How many notifications the inboxes of these users have, and whether anything is left of the call itself.
-    static func counts(of users: [String], _ database: Database) throws -> (each: Set<Int64>, isLeft: Bool) {
-        try database.read { connection in
-            let each = try users.map { user in
-                try connection.inboxes.id(app: "default", userID: user).map {
-                    try connection.first("SELECT count(*) FROM notifications WHERE inbox_id = ?1", $0) { $0.int(0) } ?? 0
-                } ?? 0
+    /// Runs a call whose client hangs up during the part of that number.
+    static func hangUp(
+        _ publisher: Publisher, _ new: NewNotification, duringPart number: Int, key: IdempotencyKey = key(),
+        app: String = "default"
+    ) async {
+        let parts = Atomic<Int>(0)
+        await #expect(throws: Publisher.PartlyCreated.self) {
+            try await publisher.publish(new, app: app, once: key) {
+                parts.add(1, ordering: .relaxed).newValue == number
             }
-            let left = try connection.first(
-                "SELECT (SELECT count(*) FROM large_calls) + (SELECT count(*) FROM large_call_parts)"
-            ) { $0.int(0) }
-            return (Set(each), left != 0)
         }
+    }
+
+    /// The ids of an answer, which must name these users.
+    static func ids(_ answer: IdempotentAnswer, of users: [String]) throws -> [String] {
+        let made = try JSONValue(parsing: answer.body)["notifications"]?.array ?? []
+        #expect(made.compactMap { $0["user_id"]?.string } == users)
+        let ids = made.compactMap { $0["id"]?.string }
+        #expect(Set(ids).count == users.count)
+        return ids
+    }
+
+    /// How many users have a notification, and whether all of these have one.
+    static func served(_ fixture: Fixture) throws -> (users: Int, hasOneEach: Bool) {
+        let users = try fixture.number("SELECT count(DISTINCT inbox_id) FROM notifications") ?? 0
+        return (Int(users), try fixture.number("SELECT count(*) FROM notifications") == users)
+    }
+
+    private static func body(_ users: [String], _ more: String = "") -> String {
+        #"{"user_ids":["\#(users.joined(separator: "\",\""))"],"title":"T"\#(more)}"#
     }
 
     @Test("it is answered when all of it is done, with every user once, in the order given; its key gives that again")
@@ -62,159 +79,237 @@ import Testing
         try await withServer { server in
             let producer = try server.producer()
             let names = Self.names(Self.many)
-            let body = #"{"user_ids":["\#((names + names.prefix(3)).joined(separator: "\",\""))"],"title":"T"}"#
+            let body = Self.body(names + names.prefix(3))
             let headers = ["Idempotency-Key": "k"]
             let first = try await server.client.post("/notifications", body, as: producer, headers: headers)
-            #expect(first.status == 201)
-            let made = try first.json["notifications"]?.array ?? []
-            #expect(made.compactMap { $0["user_id"]?.string } == names)
-            let ids = made.compactMap { $0["id"]?.string }
-            #expect(ids == ids.sorted() && Set(ids).count == names.count)
-            #expect(try Self.counts(of: names, server.app.database) == ([1], false))
+            #expect((first.status, first.header("idempotency-replayed")) == (201, nil))
+            let ids = try Self.ids(IdempotentAnswer(location: nil, body: first.body), of: names)
+            #expect(ids == ids.sorted())
             let again = try await server.client.post("/notifications", body, as: producer, headers: headers)
             #expect((again.status, again.header("idempotency-replayed")) == (201, "true"))
             #expect(again.body == first.body)
             let other = try await server.client.post("/notifications", body + " ", as: producer, headers: headers)
             #expect((other.status, other.code) == (422, "idempotency_mismatch"))
-            let keyless = try await server.client.post("/notifications", body, as: producer)
-            #expect(keyless.status == 201)
-            #expect(try keyless.json["notifications"]?.array.count == names.count)
-            #expect(try Self.counts(of: names, server.app.database) == ([2], false))
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(names.count))
         }
     }
 
-    @Test("one that fits one transaction writes nothing of itself down", arguments: [1, atOnce])
+    @Test("without a key it is refused, and nothing is made; as many users as one part has are taken without one")
+    func keyless() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let names = Self.names(Self.most + 1)
+            let refused = try await server.client.post("/notifications", Self.body(names), as: producer)
+            #expect((refused.status, refused.code) == (422, "idempotency_key_required"))
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == 0)
+            // One who is named twice is one.
+            let taken = Self.body(names.dropLast() + names.prefix(9))
+            #expect(try await server.client.post("/notifications", taken, as: producer).status == 201)
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Self.most))
+        }
+    }
+
+    @Test("one that fits one part is made as a whole, whoever hangs up", arguments: [1, most])
     func small(_ count: Int) async throws {
         let fixture = try Fixture()
-        let call = try await fixture.store.write {
-            try fixture.publisher.begin(Self.new(Self.names(count)), app: "default", key: Self.key(), in: $0).call
-        }
-        #expect(call == nil)
-        #expect(try Self.counts(of: Self.names(count), fixture.database) == ([1], false))
+        let names = Self.names(count)
+        let (answer, isReplay) = try await fixture.publisher.publish(Self.new(names), app: "default", once: Self.key()) { true }
+        #expect(!isReplay)
+        _ = try Self.ids(answer, of: names)
+        #expect(try Self.served(fixture) == (count, true))
     }
 
-    @Test("users count with their devices, also when nobody is alerted", arguments: [true, false])
+    @Test("a part has fewer users if these have many devices, also when nobody is alerted", arguments: [true, false])
     func devices(_ pushes: Bool) async throws {
         let fixture = try Fixture()
-        let users = try await fixture.makeUsers(30, devicesEach: 50, app: "default").map(\.userID)
+        let users = try await fixture.makeUsers(Self.most + 1, devicesEach: 50, app: "default").map(\.userID)
         let push = PushRequestOptions(push: pushes, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil)
-        let (created, call) = try await fixture.store.write {
-            try fixture.publisher.begin(Self.new(users, push: push), app: "default", key: nil, in: $0)
-        }
-        #expect(created.count == (Limits.createdPerTransaction + 53) / 54)
-        let deliveries = try fixture.database.read {
-            try $0.first("SELECT count(*) FROM deliveries WHERE device_id <> 0") { Int($0.int(0)) }
-        }
-        #expect(deliveries == (pushes ? created.count * 50 : 0))
-        #expect(call != nil)
+        await Self.hangUp(fixture.publisher, Self.new(users, push: push), duringPart: 1)
+        let served = try Self.served(fixture).users
+        #expect(served == (Limits.createdPerPart + 53) / 54)
+        #expect(
+            try fixture.number("SELECT count(*) FROM deliveries WHERE device_id <> 0") == (pushes ? Int64(served) * 50 : 0))
     }
 
     @Test(
-        "killed between any two transactions, a server finishes it when it starts, and its key is 409 until then",
-        arguments: 0...1)
-    func killed(_ steps: Int) async throws {
+        "interrupted after any part it is continued by a repetition, at another start too, which answers as if nothing had been",
+        arguments: 1...2, [true, false])
+    func continued(_ parts: Int, atAnotherStart isRestarted: Bool) async throws {
         let fixture = try Fixture()
         let names = Self.names(Self.many)
         let new = Self.new(names)
-        let begun = try await fixture.store.write {
-            try fixture.publisher.begin(new, app: "default", key: Self.key(), in: $0)
+        await Self.hangUp(fixture.publisher, new, duringPart: parts)
+        #expect(try Self.served(fixture) == (parts * Self.most, true))
+        let publisher = isRestarted ? try Self.restarted(fixture) : fixture.publisher
+        let kept = try #require(try await publisher.kept(of: Self.key(), at: fixture.clock.now))
+        #expect(kept.answer == nil && kept.made.count == parts * Self.most)
+        await #expect(throws: ClientError.self, "another body") {
+            try await publisher.publish(new, app: "default", once: Self.key("other"))
         }
-        let call = try #require(begun.call)
-        var done = begun.created.map(\.recipient)
-        #expect(done.count == Self.atOnce)
-        for step in 0..<2 where step < steps {
-            let part = try await fixture.store.write { [done] in try fixture.publisher.goOn(call, after: done, in: $0) }
-            done += part
-        }
-        try fixture.database.close()
-
-        let database = try Store.open(fixture.folder.database, world: fixture.world).database.sqlite
-        defer { database.close() }
-        #expect(try Self.counts(of: names, database) == ([0, 1], true))
-        let publisher = try Self.restarted(database, fixture)
-        let unfinished = try publisher.unfinished()
-        #expect(unfinished.map(\.done) == [done])
-        #expect(await Self.isConflict { _ = try await publisher.publish(new, app: "default", once: Self.key()) })
-        #expect(await Self.isConflict { _ = try await publisher.firstAnswer(to: Self.key(), at: fixture.clock.now) })
-        await publisher.finish(unfinished)
-        #expect(try Self.counts(of: names, database) == ([1], false))
         let (answer, isReplay) = try await publisher.publish(new, app: "default", once: Self.key())
-        #expect(isReplay)
-        let made = try JSONValue(parsing: answer.body)["notifications"]?.array ?? []
-        #expect(made.compactMap { $0["user_id"]?.string } == names)
-        let ids = made.compactMap { $0["id"]?.string }
-        #expect(ids.prefix(done.count) == done.map(\.id.description)[...])
-        #expect(ids == ids.sorted() && Set(ids).count == names.count)
-        #expect(try publisher.unfinished().isEmpty)
-        #expect(try Self.counts(of: names, database) == ([1], false))
+        #expect(!isReplay, "the call hadn't ended")
+        #expect(try Self.ids(answer, of: names).prefix(kept.made.count).elementsEqual(kept.made.map(\.description)))
+        #expect(try Self.served(fixture) == (names.count, true))
+        let again = try await publisher.publish(new, app: "default", once: Self.key())
+        #expect(again.isReplay && again.answer.body == answer.body)
+        #expect(try Self.served(fixture) == (names.count, true))
     }
 
-    @Test("one without a key is finished as well")
-    func keyless() async throws {
-        let fixture = try Fixture()
-        let names = Self.names(Self.many)
-        _ = try await fixture.store.write { try fixture.publisher.begin(Self.new(names), app: "default", key: nil, in: $0) }
-        await fixture.publisher.finish(try fixture.publisher.unfinished())
-        #expect(try Self.counts(of: names, fixture.database) == ([1], false))
+    @Test("a client that hangs up ends it after the part that is under way")
+    func hungUp() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let body = Self.body(Self.names(Self.many))
+            let socket = try ClientSocket(port: server.app.port)
+            let isFirst = Atomic<Bool>(true)
+            server.app.store.onCommit { inboxes in
+                if !inboxes.isEmpty, isFirst.exchange(false, ordering: .relaxed) { socket.close() }
+            }
+            #expect(
+                socket.send(
+                    """
+                    POST /notifications HTTP/1.1\r\nHost: a\r\nAuthorization: \(producer)\r\nIdempotency-Key: k\r
+                    Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)
+                    """))
+            while isFirst.load(ordering: .relaxed) { await Task.yield() }
+            var answer: HTTPClient.Answer
+            repeat {
+                // Another body's: while the first is under way it is 409, and then it is refused.
+                answer = try await server.client.post(
+                    "/notifications", body + " ", as: producer, headers: ["Idempotency-Key": "k"])
+            } while answer.status == 409
+            #expect(answer.code == "idempotency_mismatch")
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Self.most))
+            answer = try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k"])
+            #expect((answer.status, answer.header("idempotency-replayed")) == (201, nil))
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Self.many))
+        }
     }
 
-    @Test("what was written first is what happens: with a revoked key, and where its screen is no longer declared")
+    @Test("a fault of the disk amid it is answered with 503, and a repetition goes on when the fault is over", .aboutTheFile)
+    func fault() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let (body, path) = (Self.body(Self.names(Self.many)), server.folder.database)
+            let isFirst = Atomic<Bool>(true)
+            server.app.store.onCommit { inboxes in
+                guard !inboxes.isEmpty, isFirst.exchange(false, ordering: .relaxed) else { return }
+                #expect(rename(path, path + ".away") == 0)
+            }
+            let refused = try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k"])
+            #expect((refused.status, refused.code, refused.header("retry-after")) == (503, "unavailable", "1"))
+            #expect(try refused.json["detail"]?.string?.contains("Some of the users have their notification") == true)
+            #expect(rename(path + ".away", path) == 0)
+            var answer: HTTPClient.Answer
+            repeat {
+                answer = try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k"])
+            } while answer.status == 503
+            #expect((answer.status, answer.header("idempotency-replayed")) == (201, nil))
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Self.many))
+        }
+    }
+
+    @Test("it goes on as it began where its screen is no longer declared")
     func otherConfiguration() async throws {
-        let fixture = try Fixture()
-        let names = Self.names(Self.many)
-        let body = #"{"user_ids":["\#(names.joined(separator: "\",\""))"],"title":"T","deep_link":"orders/1"}"#
+        let fixture = try Fixture(on: .sqlite)
+        let body = Self.body(Self.names(Self.many), #","deep_link":"orders/1""#)
         let before = try await RunningServer(folder: fixture.folder, clock: fixture.clock)
         let producer = try before.producer()
         await before.stop()
-        _ = try await fixture.store.write {
-            try fixture.publisher.begin(Self.new(names, deepLink: "orders/1"), app: "default", key: Self.key(body), in: $0)
-        }
-        try fixture.database.close()
+        await Self.hangUp(
+            fixture.publisher, Self.new(Self.names(Self.many), deepLink: "orders/1"), duringPart: 1, key: Self.key(body))
+        fixture.store.close()
         let server = try await RunningServer(folder: fixture.folder, clock: fixture.clock) {
             $0.deepLinks = DeepLinkTree([.init("purchases")])
         }
-        func post(_ body: String) async throws -> HTTPClient.Answer {
-            try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k"])
+        try await stopping(server) { server in
+            func post(_ body: String, _ key: String = "k") async throws -> HTTPClient.Answer {
+                try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": key])
+            }
+            #expect(try await post(body + " ").status == 422)
+            #expect(try await post(body, "new").status == 422)
+            for expected in [nil, "true"] {
+                let answer = try await post(body)
+                #expect((answer.status, answer.header("idempotency-replayed")) == (201, expected))
+                #expect(try answer.json["notifications"]?.array.count == Self.many)
+            }
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Self.many))
         }
-        var answer = try await post(body)
-        while answer.status == 409 { answer = try await post(body) }
-        #expect((answer.status, answer.header("idempotency-replayed")) == (201, "true"))
-        #expect(try answer.json["notifications"]?.array.count == names.count)
-        #expect(try await post(body + " ").status == 422, "the control: the screen isn't declared")
-        #expect(try Self.counts(of: names, server.app.database) == ([1], false))
-        await server.stop()
     }
 
-    @Test("a call stands in the file with all that it is, each value in its own column")
-    func written() async throws {
-        let fixture = try Fixture()
-        var new = NewNotification(
-            userIDs: ["a\"b", "\u{e9}", "e\u{301}", "c"],
-            content: NotificationContent(title: "title", body: "body", category: "category", deepLink: "link", data: #"{"a":1}"#),
-            push: PushRequestOptions(
-                push: false, sound: "sound", collapseKey: "collapse", threadID: "thread",
-                expiresAt: Timestamp(milliseconds: 9_000_000_000_000)),
-            isForMany: true)
-        new.trace = TraceParent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-        let key = IdempotencyKey(text: "k", producer: 7, fingerprint: [1, 2, 3])
-        let ids = (0..<3).map { _ in fixture.ids.next() }
-        try await fixture.store.write { [new] transaction in
-            let call = try transaction.largeCalls.insert(new, app: "shop", key: key, node: nil)
-            let done = zip(new.userIDs, ids).map { Recipient(userID: $0, id: $1) }
-            try transaction.largeCalls.add(Array(done[..<2]), to: call.id, after: 0)
-            try transaction.largeCalls.add(Array(done[2...]), to: call.id, after: 2)
+    @Test("a key that is revoked amid its call is refused from then on; the call is finished and answered", .aboutTheFile)
+    func revoked() async throws {
+        try await withServer { server in
+            let producer = try server.producer()
+            let operations = try server.operations()
+            defer { operations.close() }
+            let isFirst = Atomic<Bool>(true)
+            server.app.store.onCommit { inboxes in
+                guard !inboxes.isEmpty, isFirst.exchange(false, ordering: .relaxed) else { return }
+                #expect(throws: Never.self) { try operations.revokeKey(name: "tests") }
+            }
+            let body = Self.body(Self.names(Self.many))
+            let answer = try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k"])
+            #expect(answer.status == 201)
+            #expect(try answer.json["notifications"]?.array.count == Self.many)
+            try server.app.database.pollForeignChange()
+            #expect(
+                try await server.client.post("/notifications", body, as: producer, headers: ["Idempotency-Key": "k"]).status
+                    == 401)
         }
-        let found = try #require(try fixture.store.readBlocking { try $0.largeCalls.unfinished() }.first)
-        let (content, push) = (found.call.new.content, found.call.new.push)
-        #expect(found.call.app == "shop" && found.call.key == key)
-        #expect(found.call.new.isForMany && found.call.new.trace == new.trace)
-        #expect(found.call.new.userIDs.map { Array($0.utf8) } == new.userIDs.map { Array($0.utf8) })
-        #expect(content.title == "title" && content.body == "body" && content.category == "category")
-        #expect(content.deepLink == "link" && content.data == #"{"a":1}"#)
-        #expect(!push.push && push.sound == "sound" && push.collapseKey == "collapse" && push.threadID == "thread")
-        #expect(push.expiresAt == Timestamp(milliseconds: 9_000_000_000_000))
-        #expect(found.done.map(\.id) == ids)
-        try await fixture.store.write { try $0.largeCalls.delete(found.call.id) }
-        #expect(try Self.counts(of: [], fixture.database).isLeft == false)
+    }
+
+    @Test("of requests with the same key at once one makes the call; the others are 409, or get its answer")
+    func equalKeys() async throws {
+        let fixture = try Fixture()
+        let names = Self.names(Self.many)
+        let outcomes = await withTaskGroup(of: String.self) { group in
+            for _ in 0..<4 {
+                group.addTask {
+                    do {
+                        let outcome = try await fixture.publisher.publish(Self.new(names), app: "default", once: Self.key())
+                        return outcome.isReplay ? "replayed" : "created"
+                    } catch { return (error as? ClientError)?.code == .idempotencyConflict ? "409" : "\(error)" }
+                }
+            }
+            return await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(outcomes.filter { $0 == "created" }.count == 1)
+        #expect(Set(outcomes).isSubset(of: ["created", "replayed", "409"]))
+        #expect(try Self.served(fixture) == (names.count, true))
+    }
+
+    @Test("of several at once no transaction has parts of two")
+    func turns() async throws {
+        let fixture = try Fixture()
+        let most = Atomic<Int>(0)
+        fixture.store.onCommit { inboxes in most.max(Set(inboxes).count, ordering: .relaxed) }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for call in 0..<6 {
+                group.addTask {
+                    let new = Self.new(Self.names(Self.many, "call-\(call)"))
+                    _ = try await fixture.publisher.publish(new, app: "default", once: Self.key("", "\(call)"))
+                }
+            }
+            try await group.waitForAll()
+        }
+        let mostAtOnce = most.load(ordering: .relaxed)
+        #expect(mostAtOnce == Self.most)
+        #expect(try Self.served(fixture) == (6 * Self.many, true))
+    }
+
+    @Test("it may be continued for as long as a key is kept after its last part, and then the key is a new one")
+    func forgotten() async throws {
+        let fixture = try Fixture()
+        let new = Self.new(Self.names(Self.many))
+        await Self.hangUp(fixture.publisher, new, duringPart: 1)
+        fixture.clock.advance(milliseconds: Limits.idempotencyKeyMilliseconds - 1)
+        await Self.hangUp(fixture.publisher, new, duringPart: 1)
+        #expect(try Self.served(fixture) == (2 * Self.most, true))
+        fixture.clock.advance(milliseconds: Limits.idempotencyKeyMilliseconds)
+        let (answer, isReplay) = try await fixture.publisher.publish(new, app: "default", once: Self.key())
+        #expect(!isReplay)
+        _ = try Self.ids(answer, of: new.userIDs)
+        #expect(try fixture.number("SELECT count(*) FROM notifications") == Int64(2 * Self.most + Self.many))
     }
 }

@@ -60,7 +60,7 @@ struct DatabaseMoveTests {
     @Test("every row of every table arrives with all of its columns, and is where the program looks for it")
     func everything() throws {
         let report = try move.run()
-        #expect(report.audit.inboxes == 2 && report.rows.map(\.count).reduce(0, +) == 5_025, "\(report.lines)")
+        #expect(report.audit.inboxes == 2 && report.rows.map(\.count).reduce(0, +) == 5_026, "\(report.lines)")
         try compare()
     }
 
@@ -128,7 +128,7 @@ struct DatabaseMoveTests {
         #expect(throws: OperatorError.self) { try Store.openCluster(target, world: world) }
         let most = Mutex(0)
         _ = try move.run { part, done, _ in if part == .copy { most.withLock { $0 = max($0, done) } } }
-        #expect(most.withLock { $0 } == 5_025, "what was there counts as done")
+        #expect(most.withLock { $0 } == 5_026, "what was there counts as done")
         try compare()
     }
 

@@ -60,9 +60,10 @@ enum MoveSample {
         INSERT INTO departed_devices VALUES (60, 3, 'gone token', 91, 92, x'01900000000070018000000000000002');
         INSERT INTO left_tokens VALUES (5, 'shop', 'gone token', 3, 93);
         INSERT INTO api_keys VALUES (1, 'old', 'shop', x'0102', 95, 96, 'producer'), (2, 'new', 'shop', x'0103', 97, NULL, 'operate');
-        INSERT INTO idempotency_keys VALUES (2, 'key', x'04', '/notifications/x', x'7b7d', 98), (2, 'other', x'', NULL, x'', 99);
+        INSERT INTO idempotency_keys VALUES (2, 'key', x'04', '/notifications/x', x'7b7d', 98, NULL), (2, 'other', x'', NULL, x'', 99, NULL),
+            (2, 'under way', x'06', NULL, x'', 100, x'01900000000070018000000000000004');
         INSERT INTO large_calls VALUES (6, 'shop', '["alice"]', 't', 'b', 'c', 'd', '{}', 1, 's', 'k', 'i', 101, 'trace', 2, 'key', x'05');
-        INSERT INTO large_call_parts VALUES (6, 0, x'0607');
+        INSERT INTO large_call_parts VALUES (6, 0, x'01900000000070018000000000000008');
         INSERT INTO revocations VALUES ('shop', 'alice', 102);
         INSERT INTO imported_entries VALUES ('shop', 'external 1'), ('shop', 'external 2');
         INSERT INTO provider_tokens VALUES ('team', 'key', 'print', 103, 'secret');
@@ -152,8 +153,10 @@ enum MoveSample {
         Question(sql: "SELECT id, app, token, inbox_id, left_at FROM left_tokens", kinds: "ittii"),
         Question(sql: "SELECT id, name, app, hash, created_at, revoked_at, kind FROM api_keys ORDER BY id", kinds: "ittxiit"),
         Question(
-            sql: "SELECT api_key_id, key, fingerprint, location, answer, created_at FROM idempotency_keys ORDER BY key",
-            kinds: "itxtxi"),
+            sql: """
+                SELECT api_key_id, key, fingerprint, location, CASE WHEN made IS NULL THEN answer END, created_at, made
+                FROM idempotency_keys ORDER BY key
+                """, kinds: "itxtxix"),
         Question(
             sql: """
                 SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at,

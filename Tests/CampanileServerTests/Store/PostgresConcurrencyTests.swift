@@ -22,7 +22,7 @@ struct PostgresConcurrencyTests {
             startingAfter: 0, isAlone: false, now: { [clock] in clock.now.milliseconds },
             random: World.hand(clock, seed: seed).random)
         let pushes = BadgePushes(policy: .unread, syncOnRead: true, androidData: false)
-        return Publisher(database: store, ids: ids, badgePushes: pushes, logger: Fixture.silent)
+        return Publisher(database: store, ids: ids, badgePushes: pushes)
     }
 
     private func new(_ userIDs: [String], title: String = "Title") -> NewNotification {
@@ -185,7 +185,7 @@ struct PostgresConcurrencyTests {
             startingAfter: 0, isAlone: false, now: { ahead.now.milliseconds }, random: World.hand(ahead, seed: 5).random)
         let pushes = BadgePushes(policy: .unread, syncOnRead: true, androidData: false)
         let publishers = [
-            Publisher(database: nodes[0], ids: wrong, badgePushes: pushes, logger: Fixture.silent), publisher(nodes[1], seed: 2),
+            Publisher(database: nodes[0], ids: wrong, badgePushes: pushes), publisher(nodes[1], seed: 2),
         ]
         var last = UUIDv7.least
         for turn in 0..<6 {

@@ -1,7 +1,9 @@
 import CampanileCore
 import Crypto
+import Dispatch
 import Push
 import SQLEngine
+import Synchronization
 import Testing
 
 @testable import CampanileServer
@@ -25,8 +27,8 @@ struct PostgresSharedStateTests {
         let nodes = generators.enumerated().map {
             ServerNode(id: $1.next(), name: "node \($0)", version: "1", address: "127.0.0.1:80")
         }
-        publishers = zip(zip(stores, generators), nodes).map { made, node in
-            Publisher(database: made.0, ids: made.1, badgePushes: pushes, node: node.id, logger: Fixture.silent)
+        publishers = zip(stores, generators).map { made in
+            Publisher(database: made.0, ids: made.1, badgePushes: pushes)
         }
         (self.stores, self.nodes) = (stores, nodes)
     }
@@ -77,54 +79,74 @@ struct PostgresSharedStateTests {
         #expect(try stores[0].readBlocking { try $0.inboxes.sums() } == (expected, expected, expected))
     }
 
-    private func begin(_ users: [String], _ key: IdempotencyKey) async throws -> LargeCall.Unfinished {
-        let begun = try await stores[0].write { [publisher = publishers[0]] in
-            try publisher.begin(LargeCallTests.new(users), app: "shop", key: key, in: $0)
+    /// Has something done when the first node has committed. Its lane waits meanwhile, so its next write comes after that.
+    private func afterFirstCommit(_ work: @escaping @Sendable () async -> Void) {
+        let isFirst = Flag(true)
+        stores[0].onCommit { _ in
+            if isFirst.value.exchange(false, ordering: .relaxed) { Self.wait(for: work) }
         }
-        return LargeCall.Unfinished(call: try #require(begun.call), done: begun.created.map(\.recipient))
     }
 
-    @Test("a call of a node that died is finished by another, and the node does nothing more of it if it goes on")
-    func takeover() async throws {
-        let users = LargeCallTests.names(LargeCallTests.many)
-        let key = LargeCallTests.key()
-        try await keepAlive()
-        let begun = try await begin(users, key)
-        for publisher in publishers { try await publisher.takeOverAbandoned { _ in false } }
-        #expect(try stores[1].readBlocking { try $0.largeCalls.unfinished() }.count == 1, "its node lives")
+    /// Blocks a lane's thread.
+    private static func wait(for work: @escaping @Sendable () async -> Void) {
+        let done = DispatchSemaphore(value: 0)
+        Task.detached {
+            await work()
+            done.signal()
+        }
+        done.wait()
+    }
+
+    private final class Flag: Sendable {
+        let value: Atomic<Bool>
+        init(_ value: Bool) { self.value = Atomic(value) }
+    }
+
+    @Test("a call that one node has begun is finished by another that gets its repetition, and both give one answer")
+    func goesOnElsewhere() async throws {
+        let new = LargeCallTests.new(LargeCallTests.names(LargeCallTests.many))
+        let (key, other) = (LargeCallTests.key(), publishers[1])
+        let answers = Recorder<[UInt8]>()
+        afterFirstCommit {
+            let made = try? await other.publish(new, app: "shop", once: key)
+            if let made, !made.isReplay { answers.append(made.answer.body) }
+        }
+        let outcome = try await publishers[0].publish(new, app: "shop", once: key)
+        #expect(outcome.isReplay && answers.all == [outcome.answer.body])
+        let count = Int64(new.userIDs.count)
+        #expect(try stores[0].readBlocking { try $0.inboxes.sums() } == (count, count, count))
+    }
+
+    @Test("of two nodes that go on with one call the one that was slower is refused, and makes nothing")
+    func slower() async throws {
+        let new = LargeCallTests.new(LargeCallTests.names(LargeCallTests.many))
+        let (key, other) = (LargeCallTests.key(), publishers[1])
+        afterFirstCommit { await LargeCallTests.hangUp(other, new, duringPart: 1, key: key, app: "shop") }
         #expect(
-            await LargeCallTests.isConflict {
-                _ = try await publishers[1].publish(LargeCallTests.new(users), app: "shop", once: key)
-            })
-        try await publishers[1].takeOverAbandoned { [node = nodes[0].id] in $0 == node }
-        #expect(try stores[1].readBlocking { try $0.largeCalls.unfinished() }.isEmpty)
-        await #expect(throws: LargeCall.LeftAlone.self) { try await publishers[0].finish(begun.call, after: begun.done) }
-        let count = Int64(users.count)
+            await LargeCallTests.isConflict { _ = try await publishers[0].publish(new, app: "shop", once: key) })
+        #expect(try stores[0].readBlocking { try $0.inboxes.sums().notifications } == Int64(2 * LargeCallTests.most))
+        #expect(try await !publishers[0].publish(new, app: "shop", once: key).isReplay)
+        let count = Int64(new.userIDs.count)
         #expect(try stores[0].readBlocking { try $0.inboxes.sums() } == (count, count, count))
-        #expect(try await publishers[0].publish(LargeCallTests.new(users), app: "shop", once: key).isReplay)
     }
 
-    @Test("a node that goes on in the middle of a takeover stops; a part whose commit went unanswered isn't done again")
-    func fenced() async throws {
-        let users = LargeCallTests.names(LargeCallTests.many)
-        let begun = try await begin(users, LargeCallTests.key())
-        let goOn: @Sendable (Int, LargeCall) async throws -> [Recipient] = { [stores, publishers] number, call in
-            try await stores[number].write { try publishers[number].goOn(call, after: begun.done, in: $0) }
+    @Test("a note takes the place of the one that its transaction saw, and of no other: else it runs again")
+    func compared() async throws {
+        let new = LargeCallTests.new(LargeCallTests.names(LargeCallTests.many))
+        let (key, other, isFirst) = (LargeCallTests.key(), publishers[1], Flag(true))
+        let part: @Sendable () async -> Void = {
+            await LargeCallTests.hangUp(other, new, duringPart: 1, key: key, app: "shop")
         }
-        let second = try await goOn(0, begun.call)
-        #expect(try await goOn(0, begun.call) == second, "the same again")
-        let holders = try stores[1].readBlocking { try $0.largeCalls.holders() }
-        #expect(holders.map(\.node) == [nodes[0].id] && holders.map(\.isListed) == [false])
-        let takeOver: @Sendable () async throws -> [LargeCall.Unfinished] = { [stores, node = nodes[1].id] in
-            try await stores[1].write { try $0.largeCalls.takeOver(holders, by: node) }
+        await part()
+        let seen = Recorder<Int>()
+        try await stores[0].write { transaction in
+            let since = Timestamp(milliseconds: 0)
+            let made = try transaction.idempotencyKeys.find(key: key.text, apiKey: key.producer, since: since)?.made ?? []
+            seen.append(made.count)
+            if isFirst.value.exchange(false, ordering: .relaxed) { Self.wait(for: part) }
+            try transaction.idempotencyKeys.note(made + made.prefix(1), of: key)
         }
-        let taken = try await takeOver()
-        #expect(try await takeOver().isEmpty, "it isn't as it was seen any more")
-        #expect(taken.map(\.done) == [begun.done + second])
-        await #expect(throws: LargeCall.TakenOver.self) { _ = try await goOn(0, begun.call) }
-        await publishers[1].finish(taken)
-        let count = Int64(users.count)
-        #expect(try stores[0].readBlocking { try $0.inboxes.sums() } == (count, count, count))
+        #expect(seen.all == [LargeCallTests.most, 2 * LargeCallTests.most])
     }
 
     @Test("every revocation changes the mark that nodes compare, and nothing else does")

@@ -81,7 +81,7 @@ import Testing
             let answers = [IdempotentAnswer(location: nil, body: []), IdempotentAnswer(location: "/1", body: [0, 255])]
             for (number, key) in ["k", "K", "k"].enumerated() {
                 try side.write { transaction in
-                    // As a request does, and without a look as the last part of a large call.
+                    // As a request does, and without a look as the end of an older program's large call.
                     if number != 1 {
                         _ = try transaction.idempotencyKeys.find(key: key, apiKey: 1, since: transaction.now)
                     }
@@ -90,6 +90,21 @@ import Testing
                 }
                 try side.read("\(number)", find)
             }
+            // Noted, noted again, and answered, each in place of what was there.
+            for (number, made) in [1, 3, 0].enumerated() {
+                try side.write { transaction in
+                    let call = IdempotencyKey(text: "k", producer: 1, fingerprint: [9])
+                    if number != 1 {
+                        _ = try transaction.idempotencyKeys.find(key: "k", apiKey: 1, since: transaction.now)
+                    }
+                    if made == 0 {
+                        try transaction.idempotencyKeys.store(answers[1], to: [9], key: "k", apiKey: 1)
+                    } else {
+                        try transaction.idempotencyKeys.note((0..<made).map { Compare.id(UInt64($0)) }, of: call)
+                    }
+                }
+                try side.read("noted \(made)", find)
+            }
             for (limit, bytes) in [(1, 99), (9, 1), (9, 99)] as [(Int, Int64)] {
                 side.note(try side.write { try $0.idempotencyKeys.purge(before: $0.now, limit: limit, bytes: bytes) })
                 try side.read("purged", find)
@@ -97,9 +112,9 @@ import Testing
         }
     }
 
-    @Test("a large call is kept with every field and without, and its parts in their order, alike")
+    @Test("an older program's large call is found with every field and without, and its parts in their order, alike")
     func largeCalls() throws {
-        try Compare.run(atLeast: 3) { side in
+        try Compare.run(atLeast: 4) { side in
             var new = NewNotification(
                 userIDs: ["a", "é", "c\"", "d"],
                 content: NotificationContent(title: "t", body: "b", category: "c", deepLink: "l", data: "{}"),
@@ -111,23 +126,17 @@ import Testing
                 userIDs: ["z"], content: NotificationContent(title: "t", body: "b", category: nil, deepLink: nil, data: nil),
                 push: PushRequestOptions(push: false, sound: nil, collapseKey: nil, threadID: nil, expiresAt: nil),
                 isForMany: true)
-            let calls = try side.write { [new] transaction in
-                [
-                    try transaction.largeCalls.insert(
-                        new, app: "shop", key: IdempotencyKey(text: "key", producer: 3, fingerprint: [7]), node: nil),
-                    try transaction.largeCalls.insert(bare, app: "shop", key: nil, node: nil),
-                ]
-            }
-            try side.write { transaction in
-                try transaction.largeCalls.add([Recipient(userID: "c\"", id: Compare.id(3))], to: calls[0].id, after: 2)
-                try transaction.largeCalls.add(
-                    [Recipient(userID: "a", id: Compare.id(1)), Recipient(userID: "é", id: Compare.id(2))], to: calls[0].id,
-                    after: 0)
-            }
+            let key = IdempotencyKey(text: "key", producer: 3, fingerprint: [7])
+            try EarlierCall.write(
+                new, app: "shop", key: key, parts: [(2, [Compare.id(3)]), (0, [Compare.id(1), Compare.id(2)])], side.store)
+            try EarlierCall.write(bare, app: "shop", key: nil, parts: [], side.store)
             try side.read("begun") { [try $0.largeCalls.unfinished()] }
             try side.write { try $0.largeCalls.withholdPushes() }
             try side.read("withheld") { [try $0.largeCalls.unfinished()] }
-            try side.write { try $0.largeCalls.delete(calls[0].id) }
+            let first = try #require(try side.store.readBlocking { try $0.largeCalls.unfinished() }.first)
+            #expect(first.made == (1...3).map { Compare.id($0) })
+            side.note(try side.write { [try $0.largeCalls.take(first.id)?.made, try $0.largeCalls.take(99)?.made] })
+            try side.write { try $0.largeCalls.delete(first.id) }
             try side.read("done") { [try $0.largeCalls.unfinished()] }
         }
     }

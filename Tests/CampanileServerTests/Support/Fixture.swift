@@ -162,8 +162,7 @@ struct Fixture: Sendable {
             providers: { [provider] _ in provider }, ids: ids,
             logger: Fixture.silent)
         publisher = Publisher(
-            database: store, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil,
-            logger: Fixture.silent)
+            database: store, ids: ids, badgePushes: badgePushes, deliveryWorker: claimsAtCreation ? deliveryWorker : nil)
     }
 
     let alice = User(app: "default", userID: "alice")

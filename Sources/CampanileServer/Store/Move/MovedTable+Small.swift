@@ -28,10 +28,11 @@ extension MovedTable {
     static let idempotencyKeys = MovedTable(
         name: "idempotency_keys",
         columns: MoveColumn.ints("api_key_id") + MoveColumn.texts("key") + MoveColumn.blobs("fingerprint")
-            + MoveColumn.texts("location") + MoveColumn.blobs("answer") + MoveColumn.ints("created_at"),
+            + MoveColumn.texts("location") + MoveColumn.blobs("answer") + MoveColumn.ints("created_at")
+            + MoveColumn.blobs("made"),
         keyLength: 2,
         select: """
-            SELECT api_key_id, key, fingerprint, location, answer, created_at FROM idempotency_keys
+            SELECT api_key_id, key, fingerprint, location, iif(made IS NULL, answer, NULL), created_at, made FROM idempotency_keys
             WHERE (api_key_id, key) > (?1, ?2) ORDER BY api_key_id, key LIMIT ?3
             """,
         count: "SELECT count(*) FROM idempotency_keys",

@@ -47,9 +47,7 @@ struct PostgresGatheredWrites: Sendable {
 
     struct Key: Sendable {
         let key: KeyOfProducer
-        let fingerprint: [UInt8]
-        /// Nil: the call is under way.
-        let answer: IdempotentAnswer?
+        let kept: KeptCall
         let at: Timestamp
     }
 
@@ -64,8 +62,8 @@ struct PostgresGatheredWrites: Sendable {
     var events: [Event] = []
     /// Devices whose remembered schedule is to be written.
     var devices: Set<DeviceID> = []
-    /// Keys whose earlier answer is too old, with its time.
-    var oldKeys: [KeyOfProducer: Timestamp] = [:]
+    /// Keys whose earlier answer is too old, or whose call goes on: the time of the row, and how many ids it has.
+    var oldKeys: [KeyOfProducer: (at: Timestamp, made: Int)] = [:]
     var keys: [Key] = []
 
     var isEmpty: Bool {
@@ -228,23 +226,25 @@ extension PostgresGatheredWrites {
             try PostgresArray(optional: schedules.map(\.sending)), try PostgresArray(optional: schedules.map(\.busyUntil)))
     }
 
-    /// Without ON CONFLICT: where two nodes take the same key at the same time, the second one's writes fail, and run again one by
-    /// one. Then they find the first one's answer.
+    /// Without ON CONFLICT, and in the place of the row that was seen: where two nodes take the same key at the same time, or go on with
+    /// its call, the second one's writes fail, and run again one by one. Then they find what the first one kept.
     private func sendKeys(on connection: PostgresConnection) throws {
         if !oldKeys.isEmpty {
             try connection.queue(
                 """
-                DELETE FROM idempotency_keys k USING unnest($1, $2, $3) AS u (api_key_id, key, created_at)
+                DELETE FROM idempotency_keys k USING unnest($1, $2, $3, $4) AS u (api_key_id, key, created_at, made)
                 WHERE k.api_key_id = u.api_key_id AND k.key = u.key AND k.created_at = u.created_at
+                    AND coalesce(octet_length(k.made), 0) = u.made * 16
                 """, try PostgresArray(oldKeys.keys.map(\.producer)), try PostgresArray(oldKeys.keys.map(\.text.text)),
-                try PostgresArray(oldKeys.values))
+                try PostgresArray(oldKeys.values.map(\.at)), try PostgresArray(oldKeys.values.map { Int64($0.made) }))
         }
         try connection.queue(
             """
-            INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
-            SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
+            INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at, made)
+            SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
             """, try PostgresArray(keys.map(\.key.producer)), try PostgresArray(keys.map(\.key.text.text)),
-            try PostgresArray(keys.map(\.fingerprint)), try PostgresArray(optional: keys.map(\.answer?.location)),
-            try PostgresArray(optional: keys.map(\.answer?.body)), try PostgresArray(keys.map(\.at)))
+            try PostgresArray(keys.map(\.kept.fingerprint)), try PostgresArray(optional: keys.map(\.kept.answer?.location)),
+            try PostgresArray(optional: keys.map(\.kept.answer?.body)), try PostgresArray(keys.map(\.at)),
+            try PostgresArray(optional: keys.map { $0.kept.answer == nil ? $0.kept.made.flatMap(\.bytes) : nil }))
     }
 }

@@ -5,29 +5,25 @@ struct PostgresIdempotencyKeys<Access: PostgresAccess>: PostgresRepository, Idem
     let access: Access
 
     /// A transaction remembers also that there is no answer, and fails if there is one when it stores its own.
-    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> (fingerprint: [UInt8], answer: IdempotentAnswer?)? {
+    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> KeptCall? {
         guard let unit = access.unit else {
             return try connection.first(
                 """
-                SELECT fingerprint, location, answer FROM idempotency_keys
+                SELECT fingerprint, location, answer, made FROM idempotency_keys
                 WHERE api_key_id = $1 AND key = $2 AND created_at > $3
                 """, apiKey, key, since
-            ) { ($0.blob(0), IdempotentAnswer($0, from: 1)) }
+            ) { KeptCall($0, from: 0) }
         }
         let name = KeyOfProducer(producer: apiKey, text: ExactText(key))
-        guard case .taken(let fingerprint, let answer, let at) = try unit.memory.keys[name] ?? look(name, unit) else {
-            return nil
-        }
-        return at > since ? (fingerprint, answer) : nil
+        guard case .taken(let kept, let at) = try unit.memory.keys[name] ?? look(name, unit) else { return nil }
+        return at > since ? kept : nil
     }
 
     private func look(_ name: KeyOfProducer, _ unit: PostgresStoreUnit) throws -> RememberedKey {
         let found = try unit.plainConnection.first(
-            "SELECT fingerprint, location, answer, created_at FROM idempotency_keys WHERE api_key_id = $1 AND key = $2",
+            "SELECT fingerprint, location, answer, made, created_at FROM idempotency_keys WHERE api_key_id = $1 AND key = $2",
             name.producer, name.text.text
-        ) { row in
-            RememberedKey.taken(fingerprint: row.blob(0), answer: IdempotentAnswer(row, from: 1), at: row.time(3))
-        }
+        ) { RememberedKey.taken(KeptCall($0, from: 0), at: $0.time(4)) }
         unit.memory.keys[name] = found ?? .absent
         return found ?? .absent
     }
@@ -38,33 +34,33 @@ extension PostgresIdempotencyKeys: IdempotencyRepository where Access == Postgre
     /// Without one, the newer answer takes the place of the older.
     func store(_ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: APIKeyID) throws {
         try answer.location?.requireStorable()
-        guard try !gather(KeyOfProducer(producer: apiKey, text: ExactText(key)), fingerprint, answer) else { return }
+        let kept = KeptCall(fingerprint: fingerprint, answer: answer)
+        guard try !gather(KeyOfProducer(producer: apiKey, text: ExactText(key)), kept) else { return }
         try writing.queue(
             """
             INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
             VALUES ($1, $2, $3, $4, $5, $6)
             ON CONFLICT (api_key_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, location = excluded.location,
-                answer = excluded.answer, created_at = excluded.created_at
+                answer = excluded.answer, created_at = excluded.created_at, made = NULL
             """, apiKey, key, fingerprint, answer.location, answer.body, now)
     }
 
-    /// An answer or a call of another node that came meanwhile is an error, as for `store`.
-    func take(_ key: IdempotencyKey) throws {
+    func note(_ made: [UUIDv7], of key: IdempotencyKey) throws {
         let name = KeyOfProducer(producer: key.producer, text: ExactText(key.text))
         if access.memory.keys[name] == nil { _ = try look(name, access) }
-        _ = try gather(name, key.fingerprint, nil)
+        _ = try gather(name, KeptCall(fingerprint: key.fingerprint, answer: nil, made: made))
     }
 
     /// Has the row inserted at the end, if the transaction knows what was there.
-    private func gather(_ name: KeyOfProducer, _ fingerprint: [UInt8], _ answer: IdempotentAnswer?) throws -> Bool {
+    private func gather(_ name: KeyOfProducer, _ kept: KeptCall) throws -> Bool {
         try name.text.text.requireStorable()
         let known = access.memory.keys[name]
         let isGathered = access.gathered.keys.contains { $0.key == name }
-        access.memory.keys[name] = .taken(fingerprint: fingerprint, answer: answer, at: now)
+        access.memory.keys[name] = .taken(kept, at: now)
         access.noteChange()
         guard let known, !isGathered else { return false }
-        if case .taken(_, _, let at) = known { access.gathered.oldKeys[name] = at }
-        access.gathered.keys.append(.init(key: name, fingerprint: fingerprint, answer: answer, at: now))
+        if case .taken(let old, let at) = known { access.gathered.oldKeys[name] = (at, old.made.count) }
+        access.gathered.keys.append(.init(key: name, kept: kept, at: now))
         return true
     }
 
@@ -73,7 +69,8 @@ extension PostgresIdempotencyKeys: IdempotencyRepository where Access == Postgre
         var last: Timestamp?
         try connection.forEach(
             """
-            SELECT created_at, coalesce(octet_length(answer), 0) FROM idempotency_keys WHERE created_at <= $1 ORDER BY created_at LIMIT $2
+            SELECT created_at, coalesce(octet_length(answer), octet_length(made), 0) FROM idempotency_keys
+            WHERE created_at <= $1 ORDER BY created_at LIMIT $2
             """, before, limit
         ) { row in
             guard size < bytes else { return }
@@ -86,10 +83,13 @@ extension PostgresIdempotencyKeys: IdempotencyRepository where Access == Postgre
     }
 }
 
-extension IdempotentAnswer {
-    /// Of a row that has the columns location and answer from `first` on; nil: the call is under way.
-    init?(_ row: borrowing PostgresRow, from first: Int32) {
-        guard let body = row.isNull(first + 1) ? nil : row.blob(first + 1) else { return nil }
-        self.init(location: row.textOrNil(first), body: body)
+extension KeptCall {
+    /// Of a row that has the columns fingerprint, location, answer and made from `first` on.
+    init(_ row: borrowing PostgresRow, from first: Int32) {
+        let answer =
+            row.isNull(first + 2) ? nil : IdempotentAnswer(location: row.textOrNil(first + 1), body: row.blob(first + 2))
+        let made =
+            row.isNull(first + 3) ? [] : [UUIDv7](all: row.bytes(first + 3)) ?? row.placeholder(first + 3, "holds no ids", [])
+        self.init(fingerprint: row.blob(first), answer: answer, made: made)
     }
 }

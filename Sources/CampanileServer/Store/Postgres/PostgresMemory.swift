@@ -65,8 +65,7 @@ extension PushDevice {
 enum RememberedKey: Sendable {
     /// It was looked for, and wasn't there.
     case absent
-    /// Without an answer the call is under way.
-    case taken(fingerprint: [UInt8], answer: IdempotentAnswer?, at: Timestamp)
+    case taken(KeptCall, at: Timestamp)
 }
 
 /// An `Idempotency-Key` of one producer, compared byte by byte.

@@ -6,6 +6,7 @@ enum PostgresMigrations {
     static let all: [Migration] = [
         Migration(version: 1, name: "p0001_init"),
         Migration(version: 2, name: "p0002_revocations"),
+        Migration(version: 3, name: "p0003_parts_under_key"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

@@ -109,12 +109,12 @@ extension PostgresStoreUnit {
         for key in keys { memory.keys[key] = .absent }
         try plainConnection.forEach(
             """
-            SELECT k.api_key_id, k.key, k.fingerprint, k.location, k.answer, k.created_at
+            SELECT k.api_key_id, k.key, k.fingerprint, k.location, k.answer, k.made, k.created_at
             FROM unnest($1, $2) AS u (api_key_id, key) JOIN idempotency_keys k ON k.api_key_id = u.api_key_id AND k.key = u.key
             """, try PostgresArray(keys.map(\.producer)), try PostgresArray(keys.map(\.text.text))
         ) { row in
             let key = KeyOfProducer(producer: APIKeyID(row.number(0)), text: ExactText(row.text(1)))
-            memory.keys[key] = .taken(fingerprint: row.blob(2), answer: IdempotentAnswer(row, from: 3), at: row.time(5))
+            memory.keys[key] = .taken(KeptCall(row, from: 2), at: row.time(6))
         }
     }
 }

@@ -23,6 +23,7 @@ enum Migrations {
         Migration(version: 14, name: "m0014_unsuccessful"),
         Migration(version: 15, name: "m0015_retained"),
         Migration(version: 16, name: "m0016_left"),
+        Migration(version: 17, name: "m0017_parts_under_key"),
     ]
 
     static var migrator: Migrator { Migrator(migrations: all, applicationID: applicationID) }

@@ -4,13 +4,19 @@ import SQLEngine
 struct SQLiteIdempotencyKeys<Access: SQLiteAccess>: SQLiteRepository, IdempotencyReading {
     let access: Access
 
-    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> (fingerprint: [UInt8], answer: IdempotentAnswer?)? {
+    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> KeptCall? {
         try connection.first(
             """
-            SELECT fingerprint, location, answer FROM idempotency_keys
+            SELECT fingerprint, location, answer, made FROM idempotency_keys
             WHERE api_key_id = ?1 AND key = ?2 AND created_at > ?3
             """, apiKey, key, since
-        ) { ($0.blob(0), IdempotentAnswer(location: $0.textOrNil(1), body: $0.blob(2))) }
+        ) { row in
+            guard row.isNull(3) else {
+                let made = [UUIDv7](all: row.bytes(3)) ?? row.placeholder(3, "holds no ids", [])
+                return KeptCall(fingerprint: row.blob(0), answer: nil, made: made)
+            }
+            return KeptCall(fingerprint: row.blob(0), answer: IdempotentAnswer(location: row.textOrNil(1), body: row.blob(2)))
+        }
     }
 }
 
@@ -23,14 +29,21 @@ extension SQLiteIdempotencyKeys: IdempotencyRepository where Access == Transacti
             """, apiKey, key, fingerprint, answer.location, answer.body, transaction.now)
     }
 
-    func take(_ key: IdempotencyKey) {}
+    /// The transaction alone writes, so what it found still holds.
+    func note(_ made: [UUIDv7], of key: IdempotencyKey) throws {
+        _ = try transaction.connection.run(
+            """
+            INSERT OR REPLACE INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at, made)
+            VALUES (?1, ?2, ?3, x'', ?4, ?5)
+            """, key.producer, key.text, key.fingerprint, transaction.now, made.flatMap(\.bytes))
+    }
 
     func purge(before: Timestamp, limit: Int, bytes: Int64) throws -> Bool {
         var (count, size): (Int, Int64) = (0, 0)
         var last: Timestamp?
         try transaction.connection.forEach(
             """
-            SELECT created_at, length(answer) FROM idempotency_keys INDEXED BY idempotency_keys_created
+            SELECT created_at, length(answer) + ifnull(length(made), 0) FROM idempotency_keys INDEXED BY idempotency_keys_created
             WHERE created_at <= ?1 ORDER BY created_at LIMIT ?2
             """, before, limit
         ) { row in

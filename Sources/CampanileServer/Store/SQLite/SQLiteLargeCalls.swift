@@ -4,7 +4,7 @@ import SQLEngine
 struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReading {
     let access: Access
 
-    func unfinished() throws -> [LargeCall.Unfinished] {
+    func unfinished() throws -> [LargeCall] {
         let calls = try connection.all(
             """
             SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at,
@@ -12,15 +12,14 @@ struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReadin
             FROM large_calls ORDER BY id
             """, map: largeCall)
         return try calls.map { call in
-            let ids = try connection.all(
-                "SELECT ids FROM large_call_parts WHERE call_id = ?1 ORDER BY done", call.id, map: partIDs
-            ).joined()
-            return LargeCall.Unfinished(
-                call: call, done: zip(call.new.userIDs, ids).map { Recipient(userID: $0, id: $1) })
+            var call = call
+            call.made = try Array(
+                connection.all("SELECT ids FROM large_call_parts WHERE call_id = ?1 ORDER BY done", call.id) {
+                    [UUIDv7](all: $0.bytes(0)) ?? $0.placeholder(0, "holds no ids", [])
+                }.joined())
+            return call
         }
     }
-
-    func holders() -> [LargeCall.Holder] { [] }
 
     private func largeCall(_ row: borrowing Row) -> LargeCall {
         var new = NewNotification(
@@ -49,38 +48,11 @@ struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReadin
             return userID
         }
     }
-
-    private func partIDs(_ row: borrowing Row) -> [UUIDv7] {
-        let bytes = row.bytes(0)
-        return stride(from: 0, to: bytes.count, by: 16).compactMap { start in
-            UUIDv7(bytes: UnsafeRawBufferPointer(rebasing: bytes[start..<min(start + 16, bytes.count)]))
-        }
-    }
 }
 
 extension SQLiteLargeCalls: LargeCallRepository where Access == Transaction {
     /// One process alone has the file.
-    func takeOver(_ calls: [LargeCall.Holder], by node: UUIDv7) -> [LargeCall.Unfinished] { [] }
-    func hold(_ call: LargeCall, after done: Int) -> [UUIDv7] { [] }
-
-    func insert(_ new: NewNotification, app: String, key: IdempotencyKey?, node: UUIDv7?) throws -> LargeCall {
-        let (content, push) = (new.content, new.push)
-        let userIDs = String(decoding: JSONValue.array(new.userIDs.map { .string($0) }).text, as: UTF8.self)
-        _ = try transaction.connection.run(
-            """
-            INSERT INTO large_calls (app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id,
-                expires_at, traceparent, api_key_id, key, fingerprint)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
-            """, app, userIDs, content.title, content.body, content.category, content.deepLink, content.data, push.push,
-            push.sound, push.collapseKey, push.threadID, push.expiresAt, new.trace?.description, key?.producer, key?.text,
-            key?.fingerprint)
-        return LargeCall(id: transaction.connection.lastInsertRowID, new: new, app: app, key: key)
-    }
-
-    func add(_ part: [Recipient], to call: Int64, after done: Int) throws {
-        _ = try transaction.connection.run(
-            "INSERT INTO large_call_parts (call_id, done, ids) VALUES (?1, ?2, ?3)", call, done, part.flatMap(\.id.bytes))
-    }
+    func take(_ id: Int64) throws -> LargeCall? { try unfinished().first { $0.id == id } }
 
     func delete(_ call: Int64) throws {
         _ = try transaction.connection.run("DELETE FROM large_calls WHERE id = ?1", call)

@@ -1,0 +1,111 @@
+import CampanileCore
+import Foundation
+import SQLEngine
+import Testing
+
+@testable import CampanileServer
+
+@Suite("Calls for many users that a program before schema 17 began", .endsIfItHangs) struct EarlierCallTests {
+    private typealias Calls = LargeCallTests
+
+    private static func left(_ store: Store) throws -> Int { try store.readBlocking { try $0.largeCalls.unfinished() }.count }
+
+    @Test("the next start finishes one, with a key or without, and its key gives the answer", arguments: [true, false])
+    func finished(_ hasKey: Bool) async throws {
+        let fixture = try Fixture()
+        let new = Calls.new(Calls.names(Calls.many))
+        let made = try await EarlierCall.leave(new, served: 150, key: hasKey ? Calls.key() : nil, fixture.publisher)
+        #expect(try Self.left(fixture.store) == 1)
+        let publisher = try Calls.restarted(fixture)
+        try await publisher.finishEarlierCalls()
+        try await publisher.finishEarlierCalls()
+        #expect(try Self.left(fixture.store) == 0)
+        #expect(try Calls.served(fixture) == (Calls.many, true))
+        guard hasKey else { return }
+        let (answer, isReplay) = try await publisher.publish(new, app: "default", once: Calls.key())
+        #expect(isReplay)
+        #expect(try Calls.ids(answer, of: new.userIDs).prefix(150).elementsEqual(made.map(\.description)))
+        #expect(try Calls.served(fixture) == (Calls.many, true))
+    }
+
+    /// Has a program of the schema that the store has begin a call.
+    private func begin(_ new: NewNotification, _ body: String, _ store: Store, _ world: World) async throws {
+        let publisher = Publisher(
+            database: store, ids: try Publisher.generator(for: store, world: world),
+            badgePushes: BadgePushes(policy: .unread, syncOnRead: true, androidData: false))
+        try await store.write {
+            try $0.apiKeys.insert(name: "tests", app: "default", kind: .producer, hash: APIKey.hash("cmp_k".utf8))
+        }
+        try await EarlierCall.leave(new, served: 150, key: Calls.key(body), publisher)
+    }
+
+    @Test(
+        "a database of the schema before, with one under way, opens and finishes it before anybody can repeat it",
+        arguments: TestedStore.allCases)
+    func upgraded(_ kind: TestedStore) async throws {
+        let (folder, clock) = (TemporaryFolder(), HandClock())
+        var database = folder.database
+        let names = Calls.names(Calls.many)
+        let body = #"{"user_ids":["\#(names.joined(separator: "\",\""))"],"title":"T"}"#
+        switch kind {
+        case .sqlite:
+            let migrations = Array(Migrations.all.prefix(16))
+            try Migrator(migrations: migrations, applicationID: Migrations.applicationID).migrate(path: database)
+            let file = try Database(path: database)
+            try await begin(Calls.new(names), body, Store(file), .hand(clock))
+            file.close()
+        case .postgres:
+            database = try PostgresServer.shared.get().makeDatabase()
+            let address = try PostgresAddress(database)
+            try PostgresMigrator(migrations: Array(PostgresMigrations.all.prefix(2))).migrate(address)
+            let session = try PostgresDatabase<PostgresStoreUnit>(address)
+            try await begin(Calls.new(names), body, Store(session), .hand(clock))
+            session.close()
+        }
+        let server = try await RunningServer(folder: folder, clock: clock) { [database] in $0.database = database }
+        try await stopping(server) { server in
+            let answer = try await server.client.post(
+                "/notifications", body, as: "Bearer cmp_k", headers: ["Idempotency-Key": "k"])
+            #expect((answer.status, answer.header("idempotency-replayed")) == (201, "true"))
+            _ = try Calls.ids(IdempotentAnswer(location: nil, body: answer.body), of: names)
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Calls.many))
+            #expect(try Self.left(server.app.store) == 0)
+        }
+    }
+
+    @Test(
+        "one that a listed node has under way is left to it, with its key, until the node is silent or has left",
+        arguments: [true, false])
+    func ofANode(_ isSilent: Bool) async throws {
+        let fixture = try Fixture(on: .postgres)
+        let node = ServerNode(id: fixture.ids.next(), name: "old", version: "1", address: "127.0.0.1:80")
+        _ = try await fixture.store.renew(node, giving: [], isAnew: false)
+        let new = Calls.new(Calls.names(Calls.many))
+        try await EarlierCall.leave(new, served: 150, key: Calls.key(), node: node.id, fixture.publisher)
+        let publisher = try Calls.restarted(fixture)
+        try await publisher.finishEarlierCalls()
+        #expect(try Self.left(fixture.store) == 1)
+        #expect(await Calls.isConflict { _ = try await publisher.publish(new, app: "default", once: Calls.key()) })
+        if !isSilent { try await fixture.store.leave(node) }
+        try await publisher.finishEarlierCalls { $0 == node.id && isSilent }
+        #expect(try Self.left(fixture.store) == 0)
+        #expect(try await publisher.publish(new, app: "default", once: Calls.key()).isReplay)
+        #expect(try Calls.served(fixture) == (Calls.many, true))
+    }
+
+    @Test("of nodes that find one at once, one finishes it")
+    func once() async throws {
+        let fixture = try Fixture(on: .postgres)
+        let new = Calls.new(Calls.names(Calls.many))
+        try await EarlierCall.leave(new, served: 150, key: Calls.key(), fixture.publisher)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<3 {
+                let publisher = try Calls.restarted(fixture)
+                group.addTask { try await publisher.finishEarlierCalls() }
+            }
+            try await group.waitForAll()
+        }
+        #expect(try Self.left(fixture.store) == 0)
+        #expect(try Calls.served(fixture) == (Calls.many, true))
+    }
+}
