@@ -20,7 +20,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .PHONY: help setup setup-unit setup-tests build run demo image stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
 	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
-	inbox-long bench bench-cluster parts crash powerloss faults damage jitter restarts backups imports cluster retention metrics-cost fuzz \
+	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports cluster retention metrics-cost fuzz \
 	generators clean
 
 help: ## Say what there is
@@ -194,13 +194,15 @@ proxies-nginx proxies-caddy: proxies-%:
 	@echo "==> proxies: $* in front of the server, with the file of packaging/"
 	@$(PYTHON) -m pytest contract/proxies.py -k $* --binary "$(DEBUG)"
 
-trust-short: ## The short forms of crash, powerloss, faults, damage and jitter, with the debug binary
+trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage and jitter, with the debug binary
 	@echo "==> trust: the model of the disk"
 	@python3 trust/test_disk.py
 	@echo "==> trust: what a fault of the cluster explains"
 	@python3 trust/test_cluster_faults.py
 	@echo "==> trust: kill -9 under load, 2 rounds"
 	@python3 trust/crash.py --short --binary "$(DEBUG)"
+	@echo "==> trust: calls for 1,000 users interrupted at 5 points"
+	@python3 trust/large_calls.py --short --binary "$(DEBUG)"
 	@echo "==> trust: power loss, 60 points and the controls"
 	@python3 trust/powerloss.py --short --binary "$(DEBUG)"
 	@echo "==> trust: full disk, failing disk, locked database"
@@ -221,11 +223,12 @@ cluster-short: ## The short form of cluster, with the debug binary
 # What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and harness/stores.py. All that isn't about a file runs on both stores.
 ON_POSTGRES = TEST_STORE=postgres
 
-postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis and streams in short, with the debug binary
-	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed"
+postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis, streams and large calls in short, with the debug binary
+	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed; large calls"
 	@$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
 	@$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing
 	@$(ON_POSTGRES) python3 trust/streams.py --short kill --binary "$(DEBUG)"
+	@$(ON_POSTGRES) python3 trust/large_calls.py --short --binary "$(DEBUG)"
 
 postgres-pushes: ## On PostgreSQL: pushes under faults and at once, in short, with the debug binary
 	@echo "==> postgres: pushes under faults, and two to a device at once"
@@ -295,6 +298,12 @@ parts: setup ## What each hand-made part gains: with and without it, from a buil
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"
 	@python3 trust/crash.py --rounds 25 --binary "$(RELEASE)"
+
+large-calls: build ## Calls for 1,000 users interrupted at 200 points on each store, and by a program before parts under the key (OLD=its binary)
+	@echo "==> large-calls: on a SQLite file"
+	@python3 trust/large_calls.py $(if $(OLD),--old-binary "$(OLD)") --binary "$(RELEASE)"
+	@echo "==> large-calls: on PostgreSQL"
+	@$(ON_POSTGRES) python3 trust/large_calls.py $(if $(OLD),--old-binary "$(OLD)") --binary "$(RELEASE)"
 
 powerloss: build ## Power loss at 2,000 points, and the controls that must lose rows
 	@echo "==> powerloss: 2,000 points with synchronous FULL, 200 each with NORMAL and OFF"

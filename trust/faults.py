@@ -16,6 +16,7 @@ The faults:
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
   failing copy     the sync of the database's file fails, and not its log's: nothing is written until it succeeds with all of the
                    log copied anew, or until a restart; and though nothing that was copied had reached the disk, nothing is lost
+  amid a call      read-only amid a call for many users (large_calls.py), with and without a stop: 503, and whole when it is repeated
   locked           another process holds BEGIN EXCLUSIVE
   file moved away, file replaced, log moved away
                    the files that the server has open don't stand under their names, and come back
@@ -42,6 +43,7 @@ import subprocess
 import time
 
 import harness
+import large_calls
 import load
 import schema
 from fault_caller import USERS, Caller, refusal_fault
@@ -465,6 +467,10 @@ def main():
             folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             said = failing_copy(options.binary, folder, library, report, is_killed)
             print(f"faults: failing copy{', killed' if is_killed else ''}: {said}", flush=True)
+        for is_stopped in (False, True) if options.only in (None, "amid a call") else ():
+            folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
+            said = large_calls.amid_a_call(ReadOnly(folder, library), options.binary, is_stopped, report)
+            print(f"faults: amid a call{', stopped' if is_stopped else ''}: {said}", flush=True)
         if options.only in (None, "second start"):
             folder = stack.enter_context(harness.temporary_folder("campanile-fault-"))
             print(f"faults: second start: {second_start(options.binary, folder, report, mounts)}", flush=True)
