@@ -71,7 +71,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
-NIGHTLY = bench bench-cluster parts metrics-cost retention crash powerloss faults damage jitter restarts backups imports cluster trust-postgres \
+NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports cluster trust-postgres \
 	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
