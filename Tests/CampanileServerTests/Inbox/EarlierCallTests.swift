@@ -30,13 +30,16 @@ import Testing
 
     /// Has a program of the schema that the store has begin a call.
     private func begin(_ new: NewNotification, _ body: String, _ store: Store, _ world: World) async throws {
-        let publisher = Publisher(
-            database: store, ids: try Publisher.generator(for: store, world: world),
-            badgePushes: BadgePushes(policy: .unread, syncOnRead: true, androidData: false))
         try await store.write {
             try $0.apiKeys.insert(name: "tests", app: "default", kind: .producer, hash: APIKey.hash("cmp_k".utf8))
         }
-        try await EarlierCall.leave(new, served: 150, key: Calls.key(body), publisher)
+        try await EarlierCall.leave(new, served: 150, key: Calls.key(body), publisher(store, world))
+    }
+
+    private func publisher(_ store: Store, _ world: World) throws -> Publisher {
+        Publisher(
+            database: store, ids: try Publisher.generator(for: store, world: world),
+            badgePushes: BadgePushes(policy: .unread, syncOnRead: true, androidData: false))
     }
 
     @Test(
@@ -91,6 +94,20 @@ import Testing
         #expect(try Self.left(fixture.store) == 0)
         #expect(try await publisher.publish(new, app: "default", once: Calls.key()).isReplay)
         #expect(try Calls.served(fixture) == (Calls.many, true))
+    }
+
+    @Test("a node that serves finishes one that an older node leaves beside it")
+    func besideAnOlderNode() async throws {
+        let address = try PostgresServer.shared.get().makeDatabase()
+        let server = try await RunningServer { $0.database = address }
+        try await stopping(server) { server in
+            let new = Calls.new(Calls.names(Calls.many))
+            let publisher = try publisher(server.app.store, server.world)
+            try await EarlierCall.leave(new, served: 150, key: Calls.key(), publisher)
+            while try Self.left(server.app.store) > 0 { await Task.yield() }
+            #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Calls.many))
+            #expect(try await publisher.publish(new, app: "default", once: Calls.key()).isReplay)
+        }
     }
 
     @Test("of nodes that find one at once, one finishes it")

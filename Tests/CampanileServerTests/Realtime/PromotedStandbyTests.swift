@@ -64,7 +64,7 @@ struct PromotedStandbyTests {
             #expect(opening.map(\.event) == events, "\(last)")
         }
         var subscribers = Subscribers()
-        let present = try #require(try feed.database.read { try $0.inboxes.positions(of: [inbox]) }.first)
+        let present = try #require(try feed.database.readBlocking { try $0.inboxes.positions(of: [inbox]) }.first)
         for (sequence, isBehind) in [(4, true), (3, false), (2, true)] as [(Int64, Bool)] {
             subscribers.position = .init(sequence: sequence, version: present.version)
             #expect(subscribers.isBehind(present) == isBehind)
@@ -100,5 +100,17 @@ struct PromotedStandbyTests {
         #expect(try feed.look(inbox, after: position(2)).messages.isEmpty)
         try await record(in: feed)
         #expect(try feed.look(inbox, after: position(4)).messages.map(\.id) == [5])
+    }
+}
+
+extension EventFeed {
+    fileprivate func look(_ inbox: InboxID, after position: Position) throws -> Look {
+        try database.snapshotBlocking { try look(inbox, after: position, in: $0) }
+    }
+
+    fileprivate func join(
+        _ inbox: InboxID, after position: Position, lastEventID: String
+    ) throws -> (look: Look, opening: [StreamMessage]) {
+        try database.snapshotBlocking { try join(inbox, after: position, lastEventID: lastEventID, in: $0) }
     }
 }

@@ -45,7 +45,7 @@ import TestSupport
         for hosts in [hosts, hosts.reversed(), Array(hosts.dropFirst())] {
             let address = try PostgresAddress("postgres://owner@\(hosts.joined(separator: ","))/\(own)")
             let database = try PostgresDatabase<Cells>(address)
-            #expect(try database.read { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1)
+            #expect(try database.readBlocking { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1)
         }
         let error = sqlError {
             try PostgresDatabase<Cells>(PostgresAddress("postgres://owner@\(hosts.prefix(2).joined(separator: ","))/\(own)"))

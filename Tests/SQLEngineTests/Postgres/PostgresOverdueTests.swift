@@ -32,13 +32,13 @@ import TestSupport
     }
 
     private func waiting() throws -> Int64 {
-        try other.read {
+        try other.readBlocking {
             try $0.first("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") { $0.int(0) } ?? -1
         }
     }
 
     private func values() throws -> [Int64] {
-        try other.read { try $0.all("SELECT value FROM cells WHERE id <= 3 ORDER BY id") { $0.int(0) } }
+        try other.readBlocking { try $0.all("SELECT value FROM cells WHERE id <= 3 ORDER BY id") { $0.int(0) } }
     }
 
     private func answerAll() throws {
