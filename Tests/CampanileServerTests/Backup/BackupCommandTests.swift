@@ -134,12 +134,14 @@ import Testing
         let name = "/dev/pts/\(number)"
         func shown(_ arguments: [String]) throws -> String {
             let other = open(name, O_RDWR | O_NOCTTY)
-            defer { close(other) }
             let named = arguments.contains("--database") ? arguments : arguments + database
             let program = try ChildProgram(ProgramTests.path, named, errors: other)
             #expect(program.waitUntilEnded() == 0)
-            var bytes = [UInt8](repeating: 0, count: 65_536)
-            return String(decoding: bytes[..<max(0, read(terminal, &bytes, bytes.count))], as: UTF8.self)
+            // What was written comes through later, and behind it the end, when nobody has the other end open.
+            close(other)
+            var (bytes, text) = ([UInt8](repeating: 0, count: 65_536), [UInt8]())
+            while case let count = read(terminal, &bytes, bytes.count), count > 0 { text += bytes[..<count] }
+            return String(decoding: text, as: UTF8.self)
         }
         let clear = "\r\u{1B}[K"
         let (first, second) = (folder.path + "/first", folder.path + "/second")
