@@ -17,19 +17,21 @@ struct BadgeResource: Sendable {
 
     /// The device must get the recorded number, so both come from the database.
     private func tell(_ device: String, _ user: User, _ request: Request) throws -> Answer {
-        let look: @Sendable (any StoreReading) throws -> (isNews: Bool, badge: Badge) = { reading in
-            (
-                try inboxes.needsAcknowledging(.glance, user, device: device, in: reading),
-                try inboxes.badge(user, in: reading)
-            )
-        }
-        let known = try database.snapshotAtOnce(look)
+        let known = try database.snapshotAtOnce { try look(device, user, in: $0) }
         if let known, !known.isNews { return .now(BadgeResource.response(known.badge, request)) }
         return .later {
-            let (isNews, badge) = if let known { known } else { try await database.snapshot(look) }
+            let (isNews, badge) =
+                if let known { known } else { try await database.snapshot { try look(device, user, in: $0) } }
             let told = isNews ? try await inboxes.acknowledgeIfWritable(.glance, user, device: device) : nil
             return BadgeResource.response(told ?? badge, request)
         }
+    }
+
+    private func look(_ device: String, _ user: User, in reading: any StoreReading) throws -> (isNews: Bool, badge: Badge) {
+        (
+            try inboxes.needsAcknowledging(.glance, user, device: device, in: reading),
+            try inboxes.badge(user, in: reading)
+        )
     }
 
     func delete(_ request: Request, _ user: User) throws -> Answer {

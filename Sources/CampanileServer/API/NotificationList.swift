@@ -14,19 +14,23 @@ struct NotificationList: Sendable {
         let device = request.method == .get ? request.deviceToken : nil
         let visit: Inboxes.Visit = isOpening(request, filter) ? .open : .glance
         // A browser's list asks nothing of the badge's mechanism, and is a read.
-        guard visit == .open || device != nil else {
-            return try database.answer { try page(filter, user, badge: nil, in: $0) }
-        }
-        let look: @Sendable (any StoreReading) throws -> Bool = {
-            try inboxes.needsAcknowledging(visit, user, device: device, in: $0)
-        }
-        let known = try database.readAtOnce(look)
-        if known == false { return try database.answer { try page(filter, user, badge: nil, in: $0) } }
+        guard visit == .open || device != nil else { return try answer(filter, user) }
+        let known = try database.readAtOnce { try inboxes.needsAcknowledging(visit, user, device: device, in: $0) }
+        if known == false { return try answer(filter, user) }
         return .later {
-            let isNews = if let known { known } else { try await database.read(look) }
+            let isNews =
+                if let known { known } else {
+                    try await database.read { try inboxes.needsAcknowledging(visit, user, device: device, in: $0) }
+                }
             let badge = isNews ? try await inboxes.acknowledgeIfWritable(visit, user, device: device) : nil
             return try await database.snapshot { try page(filter, user, badge: badge, in: $0) }
         }
+    }
+
+    /// As `Store.answer`, in which the read of a file would cost a closure on the heap: 4 % of an empty list's instructions.
+    private func answer(_ filter: NotificationFilter, _ user: User) throws -> Answer {
+        if let response = try database.snapshotAtOnce({ try page(filter, user, badge: nil, in: $0) }) { return .now(response) }
+        return .later { try await database.snapshot { try page(filter, user, badge: nil, in: $0) } }
     }
 
     /// Whether the user sees the inbox in the app: the first page of a native list that isn't only prepared.
