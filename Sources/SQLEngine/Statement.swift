@@ -27,15 +27,20 @@ extension Connection {
         _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
     ) throws -> T? {
         let statement = try prepared(sql)
-        return try ended(statement) {
+        var result: T?
+        do {
             try bind(repeat each values, to: statement)
-            guard try step(statement) else { return nil }
-            let result = try map(Row(statement: statement, of: self))
-            if sqlite3_stmt_readonly(statement) == 0 {
-                while try step(statement) {}
+            if try step(statement) {
+                result = try map(Row(statement: statement, of: self))
+                if sqlite3_stmt_readonly(statement) == 0 {
+                    while try step(statement) {}
+                }
             }
-            return result
+        } catch {
+            throw failed(statement, error)
         }
+        try finish(statement)
+        return result
     }
 
     /// Gives each row to `body`, in order.
@@ -44,12 +49,15 @@ extension Connection {
         _ sql: StaticString, _ values: repeat each B, body: (borrowing Row) throws -> Void
     ) throws {
         let statement = try prepared(sql)
-        try ended(statement) {
+        do {
             try bind(repeat each values, to: statement)
             while try step(statement) {
                 try body(Row(statement: statement, of: self))
             }
+        } catch {
+            throw failed(statement, error)
         }
+        try finish(statement)
     }
 
     /// All rows, mapped.
@@ -58,14 +66,17 @@ extension Connection {
         _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
     ) throws -> [T] {
         let statement = try prepared(sql)
-        return try ended(statement) {
+        var result: [T] = []
+        do {
             try bind(repeat each values, to: statement)
-            var result: [T] = []
             while try step(statement) {
                 result.append(try map(Row(statement: statement, of: self)))
             }
-            return result
+        } catch {
+            throw failed(statement, error)
         }
+        try finish(statement)
+        return result
     }
 
     /// Runs several statements that take no arguments, and ignores their rows: for schemas and pragmas.
@@ -117,26 +128,16 @@ extension Connection {
         return statement
     }
 
-    /// Runs what reads the rows of a statement, and releases it.
-    /// - Throws: the body's error; that the database is damaged, if a row noted it, whatever else the body threw.
-    @inlinable
-    func ended<T>(_ statement: OpaquePointer, _ body: () throws -> T) throws -> T {
-        let result: T
-        do {
-            result = try body()
-        } catch {
-            throw failed(statement, error)
-        }
-        try finish(statement)
-        return result
-    }
-
+    /// Releases a statement whose rows were read.
+    /// - Throws: that the database is damaged, if a row noted it.
     @usableFromInline
     func finish(_ statement: OpaquePointer) throws {
         release(statement)
         if damage != nil { try throwDamage() }
     }
 
+    /// Releases a statement that failed, or whose rows did.
+    /// - Returns: that the database is damaged, if a row noted it, whatever else was thrown.
     @usableFromInline
     @inline(never)
     func failed(_ statement: OpaquePointer, _ error: any Error) -> any Error {
