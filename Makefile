@@ -120,9 +120,10 @@ asan: setup-unit ## The Swift tests under AddressSanitizer and LeakSanitizer, bu
 tsan: setup-unit ## The Swift tests under ThreadSanitizer, built apart
 	@SWIFT="$(SWIFT)" scripts/sanitize.sh thread
 
-lint: setup ## Check openapi.yaml, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
-	@echo "==> lint: openapi.yaml"
+lint: setup ## Check openapi.yaml and the page made of it, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
+	@echo "==> lint: openapi.yaml, and the page that is made of it"
 	@$(PYTHON) contract/check_openapi.py
+	@$(PYTHON) contract/reference_page.py --check
 	@echo "==> lint: docs/limits.md and docs/schema.sql against the sources; the documents' links"
 	@python3 contract/check_limits.py
 	@python3 contract/check_schema.py

@@ -129,6 +129,9 @@ embedded (const char *name)
   ENTRY ("reference.css")
 #embed "../CampanileServer/web/reference.css"
   END
+  ENTRY ("reference.html")
+#embed "../CampanileServer/web/reference.html"
+  END
 
   ENTRY ("page.css")
 #embed "../PushSimulator/page.css"

@@ -421,7 +421,6 @@ extension Routes {
             pathConfigurations: PathConfigurationResource(configuration),
             client: ClientResource(nativeRequests: nativeRequests),
             assets: AssetResource(console: configuration.console, nativeRequests: nativeRequests),
-            reference: ReferenceResource(),
             health: parts.health, metrics: MetricsResource(metrics: metrics),
             operate: OperateResource(
                 database: database, inboxes: inboxes, metrics: metrics, search: DeliverySearch(database: database),

@@ -103,13 +103,15 @@ struct Assets: Sendable {
     }
 }
 
-/// `/assets/{name}`, `/console` and the way there from `/`.
+/// `/assets/{name}`, `/docs`, `/console` and the way there from `/`.
 struct AssetResource: Sendable {
     private let assets: Assets
     private let nativeRequests: NativeRequests
     /// The page for browsers, and the one for native apps, with the class that `native.css` uses. Nil if the console is
     /// off.
     private let console: (plain: String, native: String)?
+    /// Made of openapi.yaml by contract/reference_page.py.
+    private let reference = PublicDocument(page: "reference.html")
 
     init(console: Bool, nativeRequests: NativeRequests) {
         assets = Assets(console: console)
@@ -153,14 +155,30 @@ struct AssetResource: Sendable {
             status: 200, contentType: "text/html; charset=utf-8",
             body: .text(nativeRequests.isNative(request) ? console.native : console.plain))
         response.add("Cache-Control", "no-store")
-        response.add("X-Content-Type-Options", "nosniff")
-        response.add("Referrer-Policy", "no-referrer")
-        response.add(
-            "Content-Security-Policy",
-            """
-            default-src 'self'; connect-src 'self' http: https:; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
-            form-action 'none'; frame-ancestors 'none'
-            """)
+        AssetResource.restrict(
+            &response,
+            to: """
+                default-src 'self'; connect-src 'self' http: https:; img-src 'self' data:; object-src 'none'; base-uri 'none'; \
+                form-action 'none'; frame-ancestors 'none'
+                """)
         return .now(response)
+    }
+
+    /// The reference of the API.
+    func reference(_ request: Request) throws -> Answer {
+        var response = reference.response(to: request)
+        AssetResource.restrict(
+            &response,
+            to: """
+                default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; \
+                frame-ancestors 'none'
+                """)
+        return .now(response)
+    }
+
+    private static func restrict(_ page: inout Response, to policy: StaticString) {
+        page.add("X-Content-Type-Options", "nosniff")
+        page.add("Referrer-Policy", "no-referrer")
+        page.add("Content-Security-Policy", .constant(policy))
     }
 }

@@ -16,21 +16,27 @@ struct DeepLinkResource: Sendable {
 
 /// A document that is the same for everybody until the next start.
 struct PublicDocument: Sendable {
-    private let body: [UInt8]
+    private let body: Response.Body
     private let tag: String
     private let contentType: StaticString
 
-    init(_ json: JSONValue) { self.init(json.text, contentType: "application/json") }
+    init(_ json: JSONValue) {
+        let text = json.text
+        body = .array(text)
+        contentType = "application/json"
+        tag = "\"\(text.withUnsafeBytes(contentHash))\""
+    }
 
-    init(_ body: [UInt8], contentType: StaticString) {
-        self.body = body
-        self.contentType = contentType
-        tag = "\"\(body.withUnsafeBytes(contentHash))\""
+    /// An embedded page.
+    init(page name: String) {
+        let page = ProgramBytes(file: name)
+        body = .program(page)
+        contentType = "text/html; charset=utf-8"
+        tag = "\"\(contentHash(page.bytes))\""
     }
 
     func response(to request: Request) -> Response {
-        var response = Response(
-            status: request.knows(tag) ? 304 : 200, contentType: contentType, body: .array(body))
+        var response = Response(status: request.knows(tag) ? 304 : 200, contentType: contentType, body: body)
         response.add("ETag", .text(tag))
         response.add("Cache-Control", "public, max-age=300")
         response.add("Access-Control-Allow-Origin", "*")

@@ -14,7 +14,6 @@ struct Routes {
     let pathConfigurations: PathConfigurationResource
     let client: ClientResource
     let assets: AssetResource
-    let reference: ReferenceResource
     let health: HealthResource
     let metrics: MetricsResource
     let operate: OperateResource
@@ -59,7 +58,7 @@ struct Routes {
             Route(.get, "/", operationID: "getRoot", handler: .anyone(assets.root)),
             Route(.get, "/assets/{name}", operationID: "getAsset", handler: .anyone(assets.get)),
             Route(.get, "/console", operationID: "getConsole", handler: .anyone(assets.console)),
-            Route(.get, "/docs", operationID: "getReference", handler: .anyone(reference.get)),
+            Route(.get, "/docs", operationID: "getReference", handler: .anyone(assets.reference)),
             // An app for its operators
             Route(.get, "/operate/overview", operationID: "getOverview", handler: .operator(operate.overview)),
             Route(.get, "/operate/deliveries", operationID: "searchDeliveries", handler: .operator(operate.deliveries)),

@@ -47,6 +47,20 @@ import Testing
         }
     }
 
+    @Test("the reference at /docs is web/reference.html, byte by byte, and loads the present versions alone")
+    func reference() async throws {
+        try await withServer { server in
+            let page = try await server.client.get("/docs").body
+            let isSame = page == Array(try Data(contentsOf: Self.web.appending(path: "reference.html")))
+            #expect(isSame)
+            let assets = String(decoding: page, as: UTF8.self).matches(of: /"(\/assets\/[^"]*)"/)
+            #expect(assets.count == 2)
+            for asset in assets {
+                #expect(try await server.client.get(String(asset.1)).status == 200, "\(asset.1)")
+            }
+        }
+    }
+
     @Test("without the console the pieces for pages are there, and its own files aren't")
     func pieces() async throws {
         try await withServer { server in
