@@ -40,6 +40,9 @@ struct NotificationList: Sendable {
     }
 
     /// - Parameter badge: the one that the answer shows; nil reads it in the same moment as the rows.
+    ///
+    /// Inlined, so that the compiler sees which store it reads.
+    @inline(__always)
     private func page(
         _ filter: NotificationFilter, _ user: User, badge: Badge?, in reading: any StoreReading
     ) throws -> Response {
