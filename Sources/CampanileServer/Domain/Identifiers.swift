@@ -23,7 +23,7 @@ package struct APIKeyID: Hashable, Sendable, CustomStringConvertible {
 }
 
 extension [UUIDv7] {
-    /// Of 16 bytes for each, one after the other; nil if that isn't what they are.
+    /// Reads ids of 16 bytes, one after the other. Nil when the bytes end within an id.
     init?(all bytes: UnsafeRawBufferPointer) {
         guard bytes.count % 16 == 0 else { return nil }
         self = stride(from: 0, to: bytes.count, by: 16).compactMap { start in

@@ -54,7 +54,7 @@ final class Hub: @unchecked Sendable {
     private var sessions: [ObjectIdentifier: any StreamSession] = [:]
     /// Streams that are to open.
     private var newcomers = TurnQueue<Opening>()
-    /// Those of them that are opening now.
+    /// The number of streams that are opening now.
     private var admissions = 0
     /// Inboxes that couldn't be read, to be tried again with the next tick.
     private var unread: Set<InboxID> = []
@@ -315,7 +315,7 @@ extension Hub {
         calls.withLock { _ = $0.heard.remove(inbox) }
     }
 
-    /// What an inbox's audience waits for next, if it isn't being read.
+    /// Reads what an inbox's audience waits for next, unless a read is under way.
     private func goOn(_ inbox: InboxID) {
         guard let audience = audiences[inbox], !audience.isRead else { return }
         if let newcomer = audience.newcomers.first { return join(newcomer, inbox) }
@@ -434,7 +434,7 @@ extension Hub {
         noteUnreadable(error)
     }
 
-    /// Whether everything that it was told of before has been read and told. For tests, on the loop's thread.
+    /// True when the hub has read and told everything that it heard of before. For tests, on the loop's thread.
     var isAtRest: Bool { due.isEmpty && unread.isEmpty && poll == .none && !audiences.values.contains { $0.isRead } }
 
     func noteUnreadable(_ error: any Error) {
@@ -442,15 +442,15 @@ extension Hub {
     }
 }
 
-/// Those who hear of an inbox, and those who want to.
+/// The subscribers of an inbox, and the newcomers that wait to be told its present state.
 private struct Audience {
     var subscribers = Subscribers()
     var newcomers: [Newcomer] = []
-    /// Whether the inbox is being read: for a newcomer, or to see what is new.
+    /// True while a read of the inbox is under way, for a newcomer or for news.
     var isRead = false
-    /// Whether something may have happened since it was read.
+    /// True when a change may have come since the last read.
     var hasNews = false
-    /// Whether it is among those that are to be looked at.
+    /// True while the inbox waits in `due`.
     var isDue = false
 
     var isEmpty: Bool { subscribers.isEmpty && newcomers.isEmpty && !isRead }

@@ -46,7 +46,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// The subscription that hasn't begun yet, and the steps that wait for that: the client isn't told before.
     private var beginning: Int?
     private var waitingSteps: ArraySlice<ActionCableAction>?
-    /// Whether what the client said waits for that.
+    /// True while the client's messages wait for that.
     private var isHearingAwaited = false
     /// Bytes that its subscriptions were given and that are not sent yet. Under the turns' lock.
     var waitingBytes = 0
