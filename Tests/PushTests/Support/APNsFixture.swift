@@ -123,6 +123,8 @@ struct APNsFixture {
         let store = MemoryTokenStore()
         var limits = HTTP2Limits()
         limits.startsWithOneStream = true
+        // Tests move the clock by minutes, in which a PING on its way would be one that the server stopped answering.
+        limits.idlePing = .minutes(24 * 60)
         let client = { (url: String) throws in
             HTTP2Client(endpoint: try HTTP2Endpoint(url: url), limits: limits, network: network, world: hand.world)
         }
