@@ -27,21 +27,16 @@ package final class App: Sendable {
     /// Opens the database, brings it up to date and starts to serve.
     /// - Parameters:
     ///   - configuration: with a secret or a key set.
-    ///   - durability: when a commit is on the disk.
-    ///   - delayDivisor: divides the delays of retries; 1 but in measurements.
-    ///   - checksLeases: whether a node sends only while it has a device's shard; false in the control of the test of that.
-    ///   - countsRequests: whether `/metrics` tells of requests; false in measurements of what counting costs.
     ///   - socket: a socket that listens already, instead of one on the configured host and port.
+    ///   - unsafe: for measurements and controls.
     ///   - provider: what pushes go to instead of the sandbox; for tests.
     package init(
         configuration: Configuration, world: World, sink: LogSink, logger: Logger, socket: Int32? = nil,
-        durability: Durability = .full, delayDivisor: Int64 = 1, countsRequests: Bool = true, checksLeases: Bool = true,
-        provider: (any PushProvider)? = nil
+        unsafe: UnsafeOptions = UnsafeOptions(), provider: (any PushProvider)? = nil
     ) async throws {
         sink.level = configuration.logLevel
         let startup = Startup(
-            configuration: configuration, world: world, sink: sink, logger: logger, socket: socket, durability: durability,
-            delayDivisor: delayDivisor, countsRequests: countsRequests, checksLeases: checksLeases,
+            configuration: configuration, world: world, sink: sink, logger: logger, socket: socket, unsafe: unsafe,
             provider: provider)
         let (lock, database, backupPath) = try startup.open()
         var node: UUIDv7?

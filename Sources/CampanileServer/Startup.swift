@@ -12,22 +12,19 @@ struct Startup: Sendable {
     let sink: LogSink
     let logger: Logger
     let socket: Int32?
-    let durability: Durability
-    let delayDivisor: Int64
-    let countsRequests: Bool
-    let checksLeases: Bool
+    let unsafe: UnsafeOptions
     let provider: (any PushProvider)?
 
     /// Opens the database and migrates it. A file is locked: one server at a time works on it.
     func open() throws -> (lock: ServerLock?, database: Store, backupPath: String?) {
         if DatabaseAddress.isPostgres(configuration.database) {
             var options = PostgresOptions()
-            options.losesCommits = durability == .off
+            options.losesCommits = unsafe.durability == .off
             options.readTimeoutMilliseconds = Int(configuration.databaseReadMilliseconds)
             return (nil, try Store.openCluster(configuration.database, options: options, world: world).database, nil)
         }
         var options = DatabaseOptions()
-        options.synchronous = durability.synchronous
+        options.synchronous = unsafe.durability.synchronous
         // Filled as pages are read: the inboxes that are open stay in memory, an idle server holds next to nothing.
         options.readerCacheKibibytes = Limits.readerCacheKibibytes
         options.writerCacheKibibytes = Limits.writerCacheKibibytes
@@ -96,7 +93,7 @@ struct Startup: Sendable {
         }
         if changed > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(changed)"]) }
         let key = try await StreamTokens.key(of: database, world: world)
-        let shared = ShardLeases(world: world, node: node, isChecked: checksLeases)
+        let shared = ShardLeases(world: world, node: node, unsafe: unsafe)
         return State(
             lease: lease, ids: ids, streamTokens: StreamTokens(key: key),
             cursors: SealedCursors(secret: key), badgePushes: badgePushes,
@@ -132,7 +129,7 @@ struct Startup: Sendable {
         let providers = PushProviders(
             sandbox: sandbox, options: payloads, tokenStore: database, world: world, logger: logger)
         if provider == nil { try providers.apply(configuration) }
-        let delivery = DeliveryOptions(configuration, delayDivisor: delayDivisor)
+        let delivery = DeliveryOptions(configuration, unsafe: unsafe)
         let deliveryWorker = DeliveryWorker(
             database: database, world: world, badgePushes: state.badgePushes, options: delivery,
             leases: state.leases,
@@ -247,7 +244,7 @@ struct Startup: Sendable {
         let proxies = TrustedProxies(configuration.trustedProxies)
         let origins = AllowedOrigins(configuration.allowedOrigins, proxies: proxies)
         let options = HTTPServerOptions(host: configuration.host, port: UInt16(configuration.port), inherited: socket)
-        let counts = countsRequests ? RequestCounts(workers: options.threads) : nil
+        let counts = unsafe.countsRequests ? RequestCounts(workers: options.threads) : nil
         let metrics = ServerMetrics(parts, counts, configuration, world)
         let all = Routes(parts, origins, configuration, metrics, logger, world: world)
         let routes = configuration.metrics.port == nil ? all.all + all.monitoring : all.all
@@ -336,12 +333,12 @@ extension BadgePushes {
 }
 
 extension DeliveryOptions {
-    init(_ configuration: Configuration, delayDivisor: Int64) {
+    init(_ configuration: Configuration, unsafe: UnsafeOptions) {
         let push = configuration.push
         self.init(
             resendsUnanswered: push.unanswered == .resend, deadTokenShare: Double(push.deadTokenPercent) / 100,
-            delayDivisor: delayDivisor, rules: PerApp(configuration, configuration.notificationRules),
-            configuredLanes: configuration.lanes)
+            rules: PerApp(configuration, configuration.notificationRules), configuredLanes: configuration.lanes,
+            unsafe: unsafe)
     }
 }
 

@@ -53,19 +53,6 @@ struct CommonOptions: ParsableArguments {
 
 /// The settings of the environment.
 enum Environment {
-    /// Not a setting but a switch for measurements and for the controls of the power-loss test: with it acknowledged
-    /// writes can be lost.
-    static let unsafeSynchronous = "CAMPANILE_UNSAFE_SYNCHRONOUS"
-
-    /// Another switch, for the fault tests: divides the delays of retries, which would take minutes.
-    static let unsafeRetryScale = "CAMPANILE_UNSAFE_RETRY_SCALE"
-
-    /// Another, for measuring what it costs to count requests.
-    static let unsafeUncounted = "CAMPANILE_UNSAFE_UNCOUNTED"
-
-    /// Another, for the control of the cluster's tests: a node sends pushes for shards that are another's by now.
-    static let unsafeNoEpoch = "CAMPANILE_UNSAFE_NO_EPOCH"
-
     static var all: [String: String] {
         var variables: [String: String] = [:]
         var entry = environ
@@ -77,37 +64,7 @@ enum Environment {
         return variables
     }
 
-    static var settings: [String: String] {
-        all.filter { ![unsafeSynchronous, unsafeRetryScale, unsafeUncounted, unsafeNoEpoch].contains($0.key) }
-    }
-
-    static func durability() throws -> Durability {
-        guard let word = all[unsafeSynchronous] else { return .full }
-        guard let value = Durability(rawValue: word) else {
-            throw OperatorError("\(unsafeSynchronous) must be full, normal or off.")
-        }
-        return value
-    }
-
-    static func countsRequests() throws -> Bool {
-        guard let text = all[unsafeUncounted] else { return true }
-        guard text == "1" else { throw OperatorError("\(unsafeUncounted) must be 1, or not be there.") }
-        return false
-    }
-
-    static func checksLeases() throws -> Bool {
-        guard let text = all[unsafeNoEpoch] else { return true }
-        guard text == "1" else { throw OperatorError("\(unsafeNoEpoch) must be 1, or not be there.") }
-        return false
-    }
-
-    static func delayDivisor() throws -> Int64 {
-        guard let text = all[unsafeRetryScale] else { return 1 }
-        guard let value = Int64(text), (1...1_000_000).contains(value) else {
-            throw OperatorError("\(unsafeRetryScale) must be a whole number from 1 to 1000000.")
-        }
-        return value
-    }
+    static var settings: [String: String] { all.filter { !UnsafeOptions.variables.contains($0.key) } }
 }
 
 /// A word for a shell, in quotes if it needs them.

@@ -36,8 +36,7 @@ struct Serve: AsyncParsableCommand {
         let isSecretMade = try configuration.makeSecretIfNone(world: .live)
         let app = try await App(
             configuration: configuration, world: .live, sink: sink, logger: logger, socket: socket,
-            durability: try Environment.durability(), delayDivisor: try Environment.delayDivisor(),
-            countsRequests: try Environment.countsRequests(), checksLeases: try Environment.checksLeases())
+            unsafe: try UnsafeOptions(environment: Environment.all))
         greet(app, isInherited: socket != nil, isSecretMade: isSecretMade, logger: logger)
         signals.onHangup { reload(app, flags, logger: logger) }
         let signal = await signals.first()

@@ -6,21 +6,20 @@ package struct DeliveryOptions: Sendable {
     /// The share of an app's tokens that may die within a minute before none is believed to be dead, more than 0 and at
     /// most 1.
     package let deadTokenShare: Double
-    /// Divides the delays of retries and probes: 1 but in measurements, which can't wait for minutes.
-    package let delayDivisor: Int64
     /// The rules for each app's notifications.
     package let rules: PerApp<NotificationRules>
     /// The lanes that the configuration has credentials for: what becomes of their pushes is counted by itself.
     package let configuredLanes: Set<Lane>
+    let unsafe: UnsafeOptions
 
     package init(
-        resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1, delayDivisor: Int64 = 1,
-        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = []
+        resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1,
+        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = [], unsafe: UnsafeOptions = UnsafeOptions()
     ) {
         self.resendsUnanswered = resendsUnanswered
         self.deadTokenShare = deadTokenShare
-        self.delayDivisor = delayDivisor
         self.rules = rules
         self.configuredLanes = configuredLanes
+        self.unsafe = unsafe
     }
 }

@@ -72,10 +72,10 @@ package final class DeliveryWorker: Sendable {
         claims = DeliveryClaims(badgePushes: badgePushes, makeID: { ids.next() }, leases: leases, rules: options.rules)
         settlements = DeliverySettlements(
             badgePushes: badgePushes,
-            policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, divisor: options.delayDivisor),
-            random: world.random, isShared: leases.isShared && leases.isChecked)
+            policy: OutcomePolicy(resendsUnanswered: options.resendsUnanswered, unsafe: options.unsafe),
+            random: world.random, isShared: leases.isShared && options.unsafe.checksLeases)
         state = Mutex(
-            State(answers: PushAnswers(configured: options.configuredLanes), lanes: LaneHealth(divisor: options.delayDivisor)))
+            State(answers: PushAnswers(configured: options.configuredLanes), lanes: LaneHealth(unsafe: options.unsafe)))
         deadTokenGuard = Mutex(DeadTokenGuard(share: options.deadTokenShare))
     }
 

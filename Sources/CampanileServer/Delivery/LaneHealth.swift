@@ -29,12 +29,11 @@ struct LaneHealth: Sendable {
     }
 
     private var entries: [Lane: Entry] = [:]
-    /// Divides every delay: 1 but in measurements.
-    private let divisor: Int64
+    private let unsafe: UnsafeOptions
     private(set) var inFlight = 0
 
-    init(divisor: Int64 = 1) {
-        self.divisor = divisor
+    init(unsafe: UnsafeOptions = UnsafeOptions()) {
+        self.unsafe = unsafe
     }
 
     var conditions: [Lane: LaneCondition] { entries.compactMapValues(\.condition) }
@@ -150,7 +149,7 @@ struct LaneHealth: Sendable {
         if entry.isProbing || entry.condition == nil {
             entry.isProbing = false
             let longest = kind == .outage ? Limits.outageProbeMilliseconds : Limits.parkedProbeMilliseconds
-            let step = max(min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest) / divisor, 1)
+            let step = max(min(Limits.firstProbeMilliseconds << Int64(min(entry.probes, 20)), longest) / unsafe.delayDivisor, 1)
             let delay = max(step + Int64(jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
             entry.probeAt = Timestamp(milliseconds: now.milliseconds + delay)
             entry.probes += 1

@@ -28,12 +28,11 @@ struct OutcomePolicy: Sendable {
 
     /// Whether a push that was sent and not answered is sent again.
     let resendsUnanswered: Bool
-    /// Divides every delay: 1 but in measurements.
-    let divisor: Int64
+    let unsafe: UnsafeOptions
 
-    init(resendsUnanswered: Bool = true, divisor: Int64 = 1) {
+    init(resendsUnanswered: Bool = true, unsafe: UnsafeOptions = UnsafeOptions()) {
         self.resendsUnanswered = resendsUnanswered
-        self.divisor = divisor
+        self.unsafe = unsafe
     }
 
     /// Minutes until the next attempt, by the number of attempts made.
@@ -78,7 +77,7 @@ struct OutcomePolicy: Sendable {
     }
 
     private func again(in delay: Int64, _ circumstances: Circumstances, isCounted: Bool) -> Decision {
-        let delay = max(delay / divisor, 1)
+        let delay = max(delay / unsafe.delayDivisor, 1)
         let spread = Int64(circumstances.jitter % UInt64(delay))
         return .retry(at: Timestamp(milliseconds: circumstances.now.milliseconds + delay + spread), isCounted: isCounted)
     }
@@ -90,7 +89,7 @@ struct OutcomePolicy: Sendable {
 
     private func nextAttempt(after floor: Int64?, _ circumstances: Circumstances) -> Timestamp {
         let ladder = OutcomePolicy.ladderMinutes
-        let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000 / divisor
+        let step = ladder[min(max(Int(circumstances.attempts) - 1, 0), ladder.count - 1)] * 60_000 / unsafe.delayDivisor
         let delay = max(step + Int64(circumstances.jitter % UInt64(max(step * 15 / 100, 1))), floor ?? 0)
         return Timestamp(milliseconds: circumstances.now.milliseconds + delay)
     }

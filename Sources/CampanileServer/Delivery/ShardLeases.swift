@@ -23,8 +23,7 @@ package final class ShardLeases: Sendable {
     private let alone: Int64?
     /// The node whose leases these are; nil for a process alone.
     let node: UUIDv7?
-    /// False only for the control of a test: then it sends on for shards that it lost, and whatever time it is.
-    let isChecked: Bool
+    private let unsafe: UnsafeOptions
     private let monotonic: @Sendable () -> Int64
     private let owned = Mutex<[Int16: Owned]>([:])
     /// Commits whose answers were lost, and how many of them the present leases are younger than.
@@ -34,26 +33,29 @@ package final class ShardLeases: Sendable {
     package init(alone lease: Int64) {
         alone = lease
         node = nil
-        isChecked = true
+        unsafe = UnsafeOptions()
         monotonic = { 0 }
     }
 
     /// Those of a node, which has none yet.
-    init(world: World, node: UUIDv7? = nil, isChecked: Bool = true) {
+    init(world: World, node: UUIDv7? = nil, unsafe: UnsafeOptions = UnsafeOptions()) {
         alone = nil
         self.node = node
-        self.isChecked = isChecked
+        self.unsafe = unsafe
         monotonic = world.monotonic
     }
 
     /// Whether other processes send pushes too.
     var isShared: Bool { alone == nil }
 
+    /// By which leases have ended.
+    private var moment: Int64 { unsafe.checksLeases ? monotonic() : .min }
+
     /// The lease for a push that is claimed now; nil when the device's pushes are another's.
     func forClaiming(_ shard: Int16) -> Int64? {
         if let alone { return alone }
         guard !isDoubted else { return nil }
-        let now = isChecked ? monotonic() : .min
+        let now = moment
         return owned.withLock { owned in
             guard let shard = owned[shard], shard.until > now, !shard.isLeaving else { return nil }
             return shard.lease
@@ -64,13 +66,13 @@ package final class ShardLeases: Sendable {
     func claimable() -> [Int16]? {
         guard alone == nil else { return nil }
         guard !isDoubted else { return [] }
-        let now = isChecked ? monotonic() : .min
+        let now = moment
         return owned.withLock { owned in owned.filter { $0.value.until > now && !$0.value.isLeaving }.keys.sorted() }
     }
 
     /// Until when a push that was claimed under a lease may be sent, in nanoseconds of the monotonic clock.
     func sendingEnds(_ shard: Int16, lease: Int64) -> Int64 {
-        guard alone == nil, isChecked else { return .max }
+        guard alone == nil, unsafe.checksLeases else { return .max }
         return owned.withLock { owned in
             guard let shard = owned[shard], shard.lease == lease else { return .min }
             return shard.until
@@ -95,7 +97,7 @@ package final class ShardLeases: Sendable {
     /// - Parameter count: the doubts that these leases are younger than.
     func replace(_ shards: [Int16: Owned], settling count: Int? = nil) {
         owned.withLock { owned in
-            owned = isChecked ? shards : owned.mapValues(\.kept).merging(shards) { _, new in new }
+            owned = unsafe.checksLeases ? shards : owned.mapValues(\.kept).merging(shards) { _, new in new }
         }
         if let count { doubts.withLock { $0.settled = max($0.settled, count) } }
     }

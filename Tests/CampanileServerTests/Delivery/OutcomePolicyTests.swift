@@ -58,7 +58,9 @@ import Testing
 
     @Test("a measurement divides the waits")
     func divided() {
-        let policy = OutcomePolicy(divisor: 100)
+        var unsafe = UnsafeOptions()
+        unsafe.delayDivisor = 100
+        let policy = OutcomePolicy(unsafe: unsafe)
         #expect(policy.decide(Self.busy[0], Self.circumstances(attempts: 2)) == Self.retry(in: 1_200))
         #expect(policy.decide(.unprocessed, Self.circumstances()) == Self.retry(in: 10, isCounted: false))
     }

@@ -109,7 +109,9 @@ import Testing
     @Test("the control's node sends on for what it lost, and after its lease")
     func unchecked() {
         let clock = HandClock()
-        let leases = ShardLeases(world: .hand(clock), isChecked: false)
+        var unsafe = UnsafeOptions()
+        unsafe.checksLeases = false
+        let leases = ShardLeases(world: .hand(clock), unsafe: unsafe)
         leases.replace([3: ShardLeases.Owned(lease: 7, until: 1, isLeaving: true)])
         leases.replace([4: ShardLeases.Owned(lease: 8, until: 1)])
         clock.advance(seconds: 60)

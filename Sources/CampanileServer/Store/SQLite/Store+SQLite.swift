@@ -106,17 +106,3 @@ extension Store {
         }
     }
 }
-
-/// When a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for measurements and for
-/// the controls of the power-loss test.
-package enum Durability: String, Sendable {
-    case full, normal, off
-
-    var synchronous: DatabaseOptions.Synchronous {
-        switch self {
-        case .full: .full
-        case .normal: .normal
-        case .off: .off
-        }
-    }
-}
