@@ -74,87 +74,19 @@ struct ConfigurationDocument: Sendable {
         }
     }
 
+    /// Of text that isn't YAML, or that has a key twice in one map, nothing but that is reported: Yams gives no tree then.
     static func parse(_ text: String, path: String) -> ConfigurationDocument {
         do {
-            return try compose(text, path: path)
+            guard let root = try Yams.compose(yaml: text) else { return .none }
+            var transcript = YAMLTranscript(path: path)
+            let written = transcript.transcribe(root, origin: .file(path, line: root.mark?.line))
+            let entries = transcript.entries(ofRoot: written)
+            return ConfigurationDocument(
+                entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
         } catch {
-            if let document = parseWithoutRepetitions(text, error, path: path) { return document }
             let problem = YAMLTranscript.problem(of: error, path: path)
             return ConfigurationDocument(entries: [], problems: [problem], isWhole: false)
         }
-    }
-
-    private static func compose(_ text: String, path: String) throws -> ConfigurationDocument {
-        guard let root = try Yams.compose(yaml: text) else { return .none }
-        var transcript = YAMLTranscript(path: path)
-        let written = transcript.transcribe(root, origin: .file(path, line: root.mark?.line))
-        let entries = transcript.entries(ofRoot: written)
-        return ConfigurationDocument(entries: entries, problems: transcript.problems, isWhole: transcript.problems.isEmpty)
-    }
-
-    /// Parses a file with repeated keys, for which Yams gives no tree: removes the repetitions, so that the other
-    /// problems are reported too.
-    /// - Returns: nil when the YAML has another fault, or the rest isn't YAML.
-    private static func parseWithoutRepetitions(
-        _ text: String, _ error: any Error, path: String
-    ) -> ConfigurationDocument? {
-        var (text, error) = (text, error)
-        var problems: [ConfigurationProblems.Problem] = []
-        // Each time one key of one map.
-        for _ in 0..<20 {
-            guard let repetition = YAMLRepetition(error), let rest = repetition.removed(from: text) else { return nil }
-            problems.append(
-                .init(
-                    origin: .file(path, line: repetition.line), message: YAMLTranscript.repeated([repetition.key])))
-            do {
-                let document = try compose(rest, path: path)
-                return ConfigurationDocument(entries: document.entries, problems: problems + document.problems, isWhole: false)
-            } catch let next {
-                (text, error) = (rest, next)
-            }
-        }
-        return nil
-    }
-}
-
-/// A key that a map has more than once.
-private struct YAMLRepetition {
-    let key: String
-    /// The place of the first.
-    let line: Int
-    private let column: Int
-
-    init?(_ error: any Error) {
-        guard case .duplicatedKeysInMapping(let keys, let context)? = error as? YamlError, let key = keys.first else {
-            return nil
-        }
-        self.key = key
-        line = context.mark.line
-        column = context.mark.column
-    }
-
-    /// The text with empty lines instead of the repeated key and its value; nil when there is no such line (as in
-    /// `{a: 1, a: 2}`).
-    func removed(from text: String) -> String? {
-        var lines = text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline)
-        var isRepetition = false
-        var isChanged = false
-        for index in lines.indices where index >= line {
-            let content = lines[index].drop { $0 == " " }
-            guard let first = content.first, first != "#" else { continue }
-            let depth = lines[index].count - content.count
-            if depth < column - 1 { break }
-            // A list may have the same indentation as its key.
-            if depth == column - 1, !["-", "}", "]"].contains(first) {
-                let name = content.prefix { $0 != ":" }.trimmingCharacters(in: CharacterSet(charactersIn: " \"'"))
-                isRepetition = name == key
-            }
-            if isRepetition {
-                lines[index] = ""
-                isChanged = true
-            }
-        }
-        return isChanged ? lines.joined(separator: "\n") : nil
     }
 }
 
@@ -239,10 +171,6 @@ private struct YAMLTranscript {
         problems.append(.init(origin: origin, message: message))
     }
 
-    static func repeated(_ keys: [String]) -> String {
-        "\(keys.sorted().map(quotedForMessage).joined(separator: ", ")) is written more than once in the same map; the first is here"
-    }
-
     /// Yams' error, without the text of the file that its description quotes: that text may contain a secret.
     static func problem(of error: any Error, path: String) -> ConfigurationProblems.Problem {
         func problem(_ line: Int?, _ message: String) -> ConfigurationProblems.Problem {
@@ -258,7 +186,8 @@ private struct YAMLTranscript {
             let line = offset.map { yaml.prefix($0).count(where: \.isNewline) + 1 }
             return problem(line, "this is not YAML: \(text)")
         case .duplicatedKeysInMapping(let keys, let context):
-            return problem(context.mark.line, repeated(keys))
+            let named = keys.sorted().map(quotedForMessage).joined(separator: ", ")
+            return problem(context.mark.line, "\(named) is written more than once in the same map; the first is here")
         default:
             return problem(nil, "the configuration file could not be parsed")
         }

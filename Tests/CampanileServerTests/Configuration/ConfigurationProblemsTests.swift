@@ -276,19 +276,18 @@ struct ConfigurationProblemsTests {
             ])
     }
 
-    @Test("What is written twice hides nothing else that is wrong")
+    @Test("What is written twice is reported for one map at a time, without the rest of the file and with the other sources' problems")
     func repetitions() throws {
-        let report = try folder.problems(
-            "port: 1\nbadge:\n  policy: none\n  policy: unread\nport:\n  - 2\n\n  # more\n\"port\": 3\nprot: 5\nhost: a b\nhost: c\n"
-        )
+        let badge = "badge:\n  policy: none\n  policy: unread\n"
+        let rest = "port: 1\nport: 3\nprot: 5\nhost: a b\nhost: c\n"
+        let ofVariable = "CAMPANILE_PORT: port must be a whole number from 0 to 65535, and is \"y\""
         #expect(
-            report == [
-                #"file:1: "port" is written more than once in the same map; the first is here"#,
-                #"file:3: "policy" is written more than once in the same map; the first is here"#,
-                #"file:3: badge.policy must be unread or since_opened, and is "none""#,
-                #"file:10: there is no setting "prot"; did you mean port?"#,
-                #"file:11: "host" is written more than once in the same map; the first is here"#,
-                #"file:11: host must be an IP address or a host name, without scheme and port, and is "a b""#,
+            try folder.problems(badge + rest, environment: ["CAMPANILE_PORT": "y"]) == [
+                #"file:2: "policy" is written more than once in the same map; the first is here"#, ofVariable,
+            ])
+        #expect(
+            try folder.problems(rest) == [
+                #"file:4: "host", "port" is written more than once in the same map; the first is here"#
             ])
     }
 
@@ -312,9 +311,9 @@ struct ConfigurationProblemsTests {
     func carriageReturns() throws {
         #expect(
             try folder.problems("port: 1\r\nhost: a\r\nport: 2\r\nprot: 3\r\n") == [
-                #"file:1: "port" is written more than once in the same map; the first is here"#,
-                #"file:4: there is no setting "prot"; did you mean port?"#,
+                #"file:1: "port" is written more than once in the same map; the first is here"#
             ])
+        #expect(try folder.problems("port: 1\r\nhost: a\r\nprot: 3\r\n") == [#"file:3: there is no setting "prot"; did you mean port?"#])
     }
 
     @Test("A value that another source overrides must be right too")
