@@ -90,8 +90,8 @@ final class HealthResource: Sendable {
         if isReadyAgain { logger.notice("The server is ready again.") }
     }
 
-    /// What some call has found damaged. That others can still be answered proves nothing, so it lasts until the file is sound
-    /// when all of it is read, which is tried now and then, or until a restart.
+    /// The damage that a call has found, as a reason for not being ready. Other calls that succeed prove nothing: it stays until a
+    /// check of the whole file, made now and then, finds none, or until a restart.
     private func damageProblem() -> String? {
         guard let damage = database.damage.first else { return nil }
         let now = world.now()

@@ -57,8 +57,8 @@ package struct Publisher: Sendable {
         }
     }
 
-    /// The same, once for each key: a repetition within 24 hours gets the first answer. A call for many users takes several
-    /// transactions.
+    /// Creates the notifications once for each idempotency key: a repetition within 24 hours gets the first answer. A call for many
+    /// users takes several transactions.
     ///
     /// The last rows and the answer stand in one transaction: there is never one without the other.
     /// - Parameters:

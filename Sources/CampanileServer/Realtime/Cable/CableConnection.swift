@@ -39,7 +39,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     private var head: ByteBuffer?
     private var inbox = CableInbox()
     private var isReadHeld = false
-    /// Whether what the client said waits until the socket takes more.
+    /// True while the client's messages wait until the socket takes more.
     private var isHearingHeld = false
     private var actionCable: ActionCableProtocol
     private var subscribers: [CableSubscriber] = []
