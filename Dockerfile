@@ -15,8 +15,8 @@ WORKDIR /campanile
 # Package.swift does.
 COPY Package.swift Package.resolve[d] ./
 COPY scripts/compile-packages.sh scripts/
-# Swift's libraries stand in the program. Packed relocations make it 3 MB smaller; they need glibc 2.36, which the base has.
-ENV FLAGS="-c release --static-swift-stdlib -Xswiftc -use-ld=lld -Xlinker -z -Xlinker pack-relative-relocs"
+# Swift's libraries stand in the program.
+ENV FLAGS="-c release --static-swift-stdlib"
 RUN scripts/compile-packages.sh $FLAGS
 
 COPY migrations migrations

