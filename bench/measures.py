@@ -54,10 +54,10 @@ class Bench:
                     for user in names]
         return write_requests(self.folder / f"{name}.requests", prepared)
 
-    def _posts(self, names: list[str], key: str | None, name: str) -> Path:
+    def _posts(self, names: list[str], key: str | None, name: str, body_bytes: int = 100) -> Path:
         prepared = []
         for number, user in enumerate(names):
-            content = json.dumps({"user_id": user, **notification(number, 100)}, ensure_ascii=False).encode()
+            content = json.dumps({"user_id": user, **notification(number, body_bytes)}, ensure_ascii=False).encode()
             prepared.append(request("POST", "/notifications", key, content))
         return write_requests(self.folder / f"{name}.requests", prepared)
 
@@ -112,39 +112,45 @@ class Bench:
         self._compare(f"GET /notifications, {name[8:]}, 50 rows", loads["campanile"], loads["floor"], at_least)
         self._stop(campanile, floor)
 
-    def post(self) -> None:
+    def post_small(self) -> None:
+        self._post("post", "durable POST /notifications", 100)
+
+    def post_large(self) -> None:
+        self._post("post-large", "durable POST /notifications, 1.5 KB bodies", 1500)
+
+    def _post(self, database: str, what: str, body_bytes: int) -> None:
         """Unbound to processors: a durable write waits for the disk, wrk needs next to nothing, and the writer, the
         delivery worker and the daemon's threads are meant to work side by side."""
         names = users(self.plan.users)
-        servers = {"floor": self.programs.floor(self._floor_database("post-floor"), pinned=False),
-                   "groups": self.programs.floor(self._floor_database("post-groups"), label="floor in groups", pinned=False, groups=True),
-                   "FULL": self._posting("post", "full"), "NORMAL": self._posting("post-normal", "normal")}
-        targets = [Target(label, servers[label], self._posts(names, None, f"post-{label}"), WRITE_CONNECTIONS)
+        servers = {"floor": self.programs.floor(self._floor_database(f"{database}-floor"), pinned=False),
+                   "groups": self.programs.floor(self._floor_database(f"{database}-groups"), label="floor in groups", pinned=False, groups=True),
+                   "FULL": self._posting(database, "full"), "NORMAL": self._posting(f"{database}-normal", "normal")}
+        targets = [Target(label, servers[label], self._posts(names, None, f"{database}-{label}", body_bytes), WRITE_CONNECTIONS)
                    for label in ("floor", "groups")]
-        for label, name in (("FULL", "post"), ("NORMAL", "post-normal")):
+        for label, name in (("FULL", database), ("NORMAL", f"{database}-normal")):
             register_devices(self.programs, servers[label], names)
             servers[label].wait_until_quiet()
             key = self.programs.producer_key(self.folder / f"{name}.sqlite")
-            targets.append(Target(label, servers[label], self._posts(names, key, name), WRITE_CONNECTIONS))
+            targets.append(Target(label, servers[label], self._posts(names, key, name, body_bytes), WRITE_CONNECTIONS))
         probes: list[float] = []
         waits: dict[str, list[float]] = {label: [] for label in servers}
         loads = self._run(targets, self.plan.rounds, pinned=False, each_round=lambda number: probes.append(probe(self.folder)),
                           after=lambda target: waits[target.label].append(target.server.wait_until_quiet()))
         self.report.notes.append("fdatasync probe a round, p50 in ms: " + ", ".join(f"{p:.3f}" for p in probes))
-        self.report.notes.append(f"POST at {WRITE_CONNECTIONS} connections, p50: campanile "
+        self.report.notes.append(f"{what}, {WRITE_CONNECTIONS} connections, p50: campanile "
                                  f"{statistics.median(load.p50_ms for load in loads['FULL']):.1f} ms, floor "
                                  f"{statistics.median(load.p50_ms for load in loads['floor']):.1f} ms; after a round campanile "
                                  f"worked on what it owed for up to {max(waits['FULL']):.1f} s before the next began")
         # Bare C that writes in groups is what there is to reach: how much groups gain depends on the disk and the processors.
-        self._compare("durable POST /notifications, against the floor in groups", loads["FULL"], loads["groups"], 0.7,
+        self._compare(f"{what}, against the floor in groups", loads["FULL"], loads["groups"], 0.7,
                       reference="floor in groups")
-        self._compare("durable POST /notifications, against the floor", loads["FULL"], loads["floor"], None)
+        self._compare(f"{what}, against the floor", loads["FULL"], loads["floor"], None)
         self._compare("control: the floor in groups, against the floor", loads["groups"], loads["floor"], None)
-        self.report.rows.append(Row("POST: FULL against NORMAL", "FULL " + rates(loads["FULL"]).text(0, "/s"),
+        self.report.rows.append(Row(f"{what}: FULL against NORMAL", "FULL " + rates(loads["FULL"]).text(0, "/s"),
                                     "NORMAL " + rates(loads["NORMAL"]).text(0, "/s"), ratios(loads["FULL"], loads["NORMAL"]),
                                     at_least=0.85))
         self._stop(*servers.values())
-        self._audit("post", "post-normal")
+        self._audit(database, f"{database}-normal")
 
     def post_single(self) -> None:
         names = users(self.plan.users)
@@ -274,5 +280,5 @@ class Bench:
             server.stop()
 
 
-MEASURES = {"badge": Bench.badge, "list-small": Bench.list_small, "list-large": Bench.list_large, "post": Bench.post,
-            "post-single": Bench.post_single, "tabs": Bench.tabs, "growth": Bench.growth, "start": Bench.start}
+MEASURES = {"badge": Bench.badge, "list-small": Bench.list_small, "list-large": Bench.list_large, "post": Bench.post_small,
+            "post-large": Bench.post_large, "post-single": Bench.post_single, "tabs": Bench.tabs, "growth": Bench.growth, "start": Bench.start}

@@ -4,15 +4,20 @@
 `parts/without.patch` is applied to a copy of the sources; it puts each part behind an environment variable. The copy is built
 under `.build/parts`, which takes some ten minutes the first time. The product itself has no such switch.
 
-- log buffer, JSON parser: durable POST at 64 connections, 0.1 KB and 1.5 KB bodies;
+- log buffer: durable POST at 64 connections, 0.1 KB and 1.5 KB bodies, beside the floor in groups;
+- JSON parser: durable POST at 64 connections, 0.1 KB and 1.5 KB bodies;
 - badge cache: GET /badge at 32 connections;
 - epoll's stand-in: the same POST, and 256 requests that meet both threads at once;
-- the loop of event streams: beside swift-nio, each alone, without the rest of the product (`parts/main.swift`).
+- PostgreSQL's gathered writes: durable POST at 64 connections, with the database's processor time;
+- the loop of event streams: beside swift-nio, each alone, without the rest of the product (`parts/streams-alone`);
+- the HTTP/2 client: beside async-http-client, each alone, 500 pushes at once over one connection (`parts/pushes-alone`).
 
 Prints a table in Markdown. It judges nothing: docs/adr says what is made of the figures.
 """
 
 import argparse
+import contextlib
+import functools
 import json
 import os
 import select
@@ -26,20 +31,27 @@ import tempfile
 import time
 from pathlib import Path
 
+from cluster_scene import FILL, SETTINGS
 from harness import HarnessError, free_port, leave_when_told, user_token
-from load import HERE, BenchError, Load, Target, interleave, request, write_requests
+from harness.postgres import PASSWORD, ROLE, PostgreSQL, server_folder
+from load import HERE, BenchError, Load, Target, interleave, request, run_wrk, write_requests
 from processes import Programs, Server, need
+from push_programs import PushPrograms
+from push_senders import Sent, provider_token
 from seed import notification, register_devices, seed_campanile, users
-from stream_programs import StreamPrograms, StreamServer, Subscribers, raise_files, stream_request
+from stream_programs import StreamPrograms, StreamServer, Subscribers, children, raise_files, stream_request
 from table import Figures
 
 PROJECT = HERE.parent
 SECONDS = 4
 IDLE_STREAMS, TOLD_STREAMS, CHANGES = 9_000, 4_000, 10
+INBOXES = 20_000  # of PostgreSQL; a thousand of them get the notifications
+PUSHES = 40_000   # a round
+MEASURES = ["log", "json", "epoll", "badge", "gathered", "streams", "pushes"]
 
 
 def build(swift: str) -> Path:
-    """The folder of the two programs: campanile with switches, and streams-alone."""
+    """The folder of the programs: campanile with switches, streams-alone and pushes-alone."""
     copy = PROJECT / ".build" / "parts"
     listed = subprocess.run(["git", "ls-files", "-z", "Package.swift", "Sources", "Tests", "migrations", "openapi.yaml", "bench/parts"],
                             cwd=PROJECT, check=True, capture_output=True, text=True).stdout
@@ -51,7 +63,7 @@ def build(swift: str) -> Path:
     # Outside of a repository git applies a patch to the files as they are.
     subprocess.run(["git", "apply", str(HERE / "parts" / "without.patch")], cwd=copy, check=True,
                    env={**os.environ, "GIT_CEILING_DIRECTORIES": str(copy.parent)})
-    for product in ("campanile", "streams-alone"):
+    for product in ("campanile", "streams-alone", "pushes-alone"):
         subprocess.run([swift, "build", "-c", "release", "--static-swift-stdlib", "--product", product], cwd=copy, check=True,
                        stdout=sys.stderr)
     return copy / ".build" / "release"
@@ -74,23 +86,99 @@ class Parts:
 
     # ---- the measures ----
 
-    def post(self, part: str, variable: str, body_bytes: int) -> None:
+    def log(self) -> None:
+        for size in (100, 1500):
+            self.post("log buffer", "WITHOUT_LOG_BUFFER", size, is_beside_floor=True)
+
+    def json(self) -> None:
+        for size in (100, 1500):
+            self.post("JSON parser (without: JSONSerialization)", "WITHOUT_JSON_PARSER", size)
+
+    def epoll(self) -> None:
+        self.post("epoll's stand-in", "WITHOUT_EPOLL_STAND_IN", 100)
+        self.full_round()
+
+    def post(self, part: str, variable: str, body_bytes: int, is_beside_floor: bool = False) -> None:
         names, targets = users(1000), []
+
+        def target(label: str, server: Server, key: str | None) -> Target:
+            requests = [request("POST", "/notifications", key, json.dumps(
+                {"user_id": name, **notification(number, body_bytes)}, ensure_ascii=False).encode())
+                for number, name in enumerate(names)]
+            return Target(label, server, write_requests(self.folder / f"{server.label}.requests", requests), 64)
+
         for label, without in (("with", ()), ("without", (variable,))):
             programs, database, server = self.server(f"{variable}-{body_bytes}-{label}", *without)
             register_devices(programs, server, names)
             server.wait_until_quiet()
-            key = programs.producer_key(database)
-            requests = [request("POST", "/notifications", key, json.dumps(
-                {"user_id": name, **notification(number, body_bytes)}, ensure_ascii=False).encode())
-                for number, name in enumerate(names)]
-            targets.append(Target(label, server, write_requests(self.folder / f"{server.label}.requests", requests), 64))
+            targets.append(target(label, server, programs.producer_key(database)))
+        if is_beside_floor:
+            targets.append(target("floor", self.floor(f"floor-{body_bytes}"), None))
         loads = interleave(targets, self.rounds, SECONDS, None, after=lambda target: target.server.wait_until_quiet())
-        writer = {target.label: thread_us(target.server, "sql-writer", loads[target.label]) for target in targets}
+        writer = {target.label: thread_us(target.server, "sql-writer", loads[target.label]) for target in targets[:2]}
         self._tell(f"{part}: durable POST, {body_bytes / 1000:.1f} KB", loads,
                    f"; the writer's thread {writer['with'] / writer['without']:.2f}")
+        if is_beside_floor:
+            shares = [Figures([one.per_second / floor.per_second for one, floor in zip(loads[label], loads["floor"])]).text(2)
+                      for label in ("with", "without")]
+            print(f"| the same: its share of the floor in groups | {' | '.join(shares)} | |", flush=True)
+        for one in targets:
+            one.server.stop()
+
+    def floor(self, name: str) -> Server:
+        """The floor with a writer's queue of its own, which writes groups."""
+        programs, database = Programs(None, self.folder, None, None), self.folder / f"{name}.sqlite"
+        programs.build_floor()
+        programs.init_floor(database)
+        return programs.floor(database, label=name, pinned=False, groups=True)
+
+    def gathered(self) -> None:
+        """Both programs on one server of PostgreSQL, each with a database of its own."""
+        with server_folder("campanile-parts-", "/var/tmp") as place:
+            database = PostgreSQL(place, settings=SETTINGS)
+            database.create()
+            try:
+                self._gathered(database)
+            finally:
+                database.stop()
+
+    def _gathered(self, database: PostgreSQL) -> None:
+        names, targets, audits = users(1000), [], []
+        for label, without in (("with", ()), ("without", ("WITHOUT_GATHERED_WRITES",))):
+            database.execute(f"CREATE DATABASE {label}_part OWNER {ROLE}")
+            address = f"postgres://{ROLE}@{database.host}:{database.port}/{label}_part"
+            programs = self.programs(*without)
+            programs.environment["PGPASSWORD"] = PASSWORD
+            programs.command("migrate", "--database", address)
+            database.execute(FILL.format(inboxes=INBOXES, now=int(time.time() * 1000)), f"{label}_part")
+            server = programs.campanile(address, label=label, pinned=False)
+            audits.append(functools.partial(programs.command, "badge", "audit", "--database", address))
+            key = programs.producer_key(address)
+            requests = [request("POST", "/notifications", key, json.dumps({"user_id": name, **notification(number, 100)}).encode())
+                        for number, name in enumerate(names)]
+            targets.append(Target(label, server, write_requests(self.folder / f"gathered-{label}.requests", requests), 64))
+        # Else the first rounds would work by plans that were made for empty tables: whole tables are read for each group.
         for target in targets:
+            run_wrk(target, SECONDS, None)
+            target.server.wait_until_quiet()
+            database.execute("VACUUM ANALYZE", f"{target.label}_part")
+        used: dict[str, list[float]] = {target.label: [] for target in targets}
+        before = tree_seconds(database.process.pid)
+
+        def after(target: Target) -> None:
+            nonlocal before
+            target.server.wait_until_quiet()
+            now = tree_seconds(database.process.pid)
+            used[target.label].append(now - before)
+            before = now
+
+        loads = interleave(targets, self.rounds, SECONDS, None, after=after, warm_up=False)
+        for target, audit in zip(targets, audits):
             target.server.stop()
+            audit()
+        each = {label: [spent * 1e6 / load.per_second / SECONDS for spent, load in zip(used[label], loads[label])] for label in used}
+        self._tell("PostgreSQL's gathered writes (without: a statement for each row): durable POST, 0.1 KB", loads)
+        self._tell_ratio("the same: the database's processor time for a request", each["with"], each["without"])
 
     def badge(self) -> None:
         names, targets = users(1000), []
@@ -162,10 +250,51 @@ class Parts:
             listening[kind].__exit__()
             servers[kind].stop()
 
+    def pushes(self) -> None:
+        programs = PushPrograms(self.binaries / "campanile", self.folder, None)
+        senders = {"own": "own client", "futures": "its futures", "async": "its async functions"}
+        sent: dict[str, list[Sent]] = {sender: [] for sender in senders}
+        for number in range(self.rounds):
+            turn = number % len(senders)
+            for sender in list(senders)[turn:] + list(senders)[:turn]:
+                sent[sender].append(self._send(programs, sender))
+        for other in ("futures", "async"):
+            rates = Figures([a.per_second / b.per_second for a, b in zip(sent["own"], sent[other])])
+            self._tell_ratio(f"the HTTP/2 client (without: async-http-client, {senders[other]}): processor time for a push",
+                             [one.cpu_us for one in sent["own"]], [one.cpu_us for one in sent[other]],
+                             f"; pushes a second {rates.text(2)}")
+        print("| the same: pushes a second | "
+              + " | ".join([Figures([one.per_second for one in sent["own"]]).text(0),
+                            "; ".join(f"{senders[other]} {Figures([one.per_second for one in sent[other]]).text(0)}"
+                                      for other in ("futures", "async"))]) + " | |", flush=True)
+
+    def _send(self, programs: PushPrograms, sender: str) -> Sent:
+        """A simulator of its own, so that its counters tell of this sender only."""
+        simulator = programs.simulator("--fast")
+        try:
+            done = subprocess.run(
+                [str(self.binaries / "pushes-alone"), sender, f"https://127.0.0.1:{simulator.tls}", str(programs.authority),
+                 programs.names()["topic"], provider_token(programs), str(PUSHES)], capture_output=True, text=True, timeout=300)
+            if done.returncode:
+                raise BenchError(f"pushes-alone {sender} failed: {done.stderr.strip()[-800:]}")
+            counters = simulator.counters()
+        finally:
+            simulator.stop()
+        if counters["connections"] != 1 or counters["accepted"] != counters["distinct_paths"] or counters["accepted"] < PUSHES:
+            raise BenchError(f"pushes-alone {sender}: {counters}")
+        figures = json.loads(done.stdout)
+        return Sent(PUSHES / figures["seconds"], figures["cpu_seconds"] * 1e6 / PUSHES)
+
+    @staticmethod
+    def _tell_ratio(measure: str, ours: list[float], others: list[float], more: str = "") -> None:
+        """Two figures in µs and their ratio round by round."""
+        ratio = Figures([one / other for one, other in zip(ours, others)])
+        print(f"| {measure} | {statistics.median(ours):.1f} µs | {statistics.median(others):.1f} µs | {ratio.text(2)}{more} |", flush=True)
+
     def _tell(self, measure: str, loads: dict[str, list[Load]], more: str = "") -> None:
         cpu = Figures([one.cpu_us / other.cpu_us for one, other in zip(loads["with"], loads["without"])])
         rate = Figures([one.per_second / other.per_second for one, other in zip(loads["with"], loads["without"])])
-        medians = {label: statistics.median(load.cpu_us for load in loads[label]) for label in loads}
+        medians = {label: statistics.median(load.cpu_us for load in loads[label]) for label in ("with", "without")}
         print(f"| {measure} | {medians['with']:.1f} µs | {medians['without']:.1f} µs | {cpu.text(2)}{more}; "
               f"requests a second {rate.text(2)} |", flush=True)
 
@@ -180,11 +309,22 @@ def thread_us(server: Server, name: str, loads: list[Load]) -> float:
     return ticks * 1e6 / os.sysconf("SC_CLK_TCK") / sum(load.per_second * SECONDS for load in loads)
 
 
+def tree_seconds(process: int) -> float:
+    """Processor time of a program and of all its children, those that have ended too."""
+    ticks = 0
+    for number in (process, *children(process)):
+        with contextlib.suppress(FileNotFoundError):   # it has just ended
+            fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--swift", default="swift", help="the program that builds them")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--binaries", type=Path, help="the folder of the two programs; without it they are built")
+    parser.add_argument("--only", action="append", choices=MEASURES, help="one of the parts; may be repeated")
+    parser.add_argument("--binaries", type=Path, help="the folder of the programs; without it they are built")
     options = parser.parse_args()
     leave_when_told()
     need(("wrk", "wrk"), ("git", "git"))
@@ -193,13 +333,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="campanile-parts-", dir=PROJECT / ".build") as folder:
         parts = Parts(binaries, Path(folder), options.rounds)
         print("| part and measure | with | without | with / without |\n|---|---|---|---|", flush=True)
-        for size in (100, 1500):
-            parts.post("log buffer", "WITHOUT_LOG_BUFFER", size)
-            parts.post("JSON parser (without: JSONSerialization)", "WITHOUT_JSON_PARSER", size)
-        parts.post("epoll's stand-in", "WITHOUT_EPOLL_STAND_IN", 100)
-        parts.full_round()
-        parts.badge()
-        parts.streams()
+        for name in options.only or MEASURES:
+            getattr(parts, name)()
 
 
 if __name__ == "__main__":
