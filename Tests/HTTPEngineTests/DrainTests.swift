@@ -12,9 +12,10 @@ private final class HoldingClock: Sendable {
 
     var now: UInt64 {
         if UInt(pthread_self()) == daemon.load(ordering: .sequentiallyConsistent) {
-            while isHolding.load(ordering: .sequentiallyConsistent) {
+            blockUntil {
+                guard isHolding.load(ordering: .sequentiallyConsistent) else { return true }
                 isHeld.store(true, ordering: .sequentiallyConsistent)
-                sched_yield()
+                return false
             }
         }
         return 1_000_000_000_000
@@ -23,7 +24,7 @@ private final class HoldingClock: Sendable {
     /// To be called on the daemon's thread.
     func meetDaemon() { daemon.store(UInt(pthread_self()), ordering: .sequentiallyConsistent) }
     func hold() { isHolding.store(true, ordering: .sequentiallyConsistent) }
-    func waitUntilHeld() { while !isHeld.load(ordering: .sequentiallyConsistent) { sched_yield() } }
+    func waitUntilHeld() { blockUntil { isHeld.load(ordering: .sequentiallyConsistent) } }
     func letGo() { isHolding.store(false, ordering: .sequentiallyConsistent) }
 }
 

@@ -288,13 +288,13 @@ struct LaterTests {
     @Test("A handler that asks learns that its client has closed the connection, or its side of it", arguments: [true, false])
     func abandoned(_ closes: Bool) async throws {
         let gate = Gate()
-        let seen = Mutex<[Bool]>([])
+        let seen = Watched<[Bool]>([])
         let outcome = try await withServer { request in
             guard request.path == "/first" else { return .now(Response(status: 200)) }
             return .later {
-                seen.withLock { $0.append(request.isAbandoned) }
+                seen.change { $0.append(request.isAbandoned) }
                 await gate.wait()
-                seen.withLock { $0.append(request.isAbandoned) }
+                seen.change { $0.append(request.isAbandoned) }
                 return Response(status: 200)
             }
         } _: { server in
@@ -310,8 +310,8 @@ struct LaterTests {
             await gate.arrivals(1)
             arrived.signal()
             try await closed
-            while seen.withLock({ $0.count }) < 2 { await Task.yield() }
-            return seen.withLock { $0 }
+            await seen.until { $0.count == 2 }
+            return seen.value
         }
         #expect(outcome.result == [false, true])
     }

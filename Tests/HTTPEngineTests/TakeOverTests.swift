@@ -186,7 +186,7 @@ struct TakeOverTests {
         #expect(outcome.result == 503)
         #expect(journal.all.map(\.status) == [503])
         #expect(outcome.statistics.isClean)
-        while alive.value > 0 { await Task.yield() }
+        await alive.until(0)
     }
 
     @Test("A draining server still hands over, because the application decides, and has nothing to wait for then")

@@ -37,7 +37,7 @@ import Testing
             }
         }
         // Under the lock, whoever has counted itself waits.
-        while shared.lock.withLock({ shared.waiting }) < threads.count { sched_yield() }
+        blockUntil { shared.lock.withLock { shared.waiting } == threads.count }
         shared.lock.withLock {
             shared.number = 1
             shared.lock.wakeAll()

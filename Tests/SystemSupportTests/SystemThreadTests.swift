@@ -1,6 +1,7 @@
 import Glibc
 import SystemSupport
 import Synchronization
+import TestSupport
 import Testing
 
 @Suite struct SystemThreadTests {
@@ -49,23 +50,24 @@ import Testing
     /// Lets nobody through until it opens.
     private final class Gate: Sendable {
         private let lock = ConditionLock()
-        private let state = Mutex((waiting: 0, isOpen: false))
+        private let state = Watched((waiting: 0, isOpen: false))
 
-        var waiting: Int { state.withLock(\.waiting) }
+        /// Waits until so many stand before it.
+        func until(waiting count: Int) async { await state.until { $0.waiting == count } }
 
         /// - Returns: whether it opened before patience ended.
         func pass() -> Bool {
-            state.withLock { $0.waiting += 1 }
+            state.change { $0.waiting += 1 }
             let patience = MonotonicClock.now() + 60_000_000_000
             return lock.withLock {
-                while !state.withLock(\.isOpen), MonotonicClock.now() < patience { lock.wait(until: patience) }
-                return state.withLock(\.isOpen)
+                while !state.value.isOpen, MonotonicClock.now() < patience { lock.wait(until: patience) }
+                return state.value.isOpen
             }
         }
 
         func open() {
             lock.withLock {
-                state.withLock { $0.isOpen = true }
+                state.change { $0.isOpen = true }
                 lock.wakeAll()
             }
         }
@@ -77,7 +79,7 @@ import Testing
         let gate = Gate()
         try await withThrowingTaskGroup(of: Bool.self) { group in
             for _ in 0..<count { group.addTask { try await SystemThread.run(name: "waits") { gate.pass() } } }
-            while gate.waiting < count { await Task.yield() }
+            await gate.until(waiting: count)
             await Task { gate.open() }.value
             for try await hasPassed in group { #expect(hasPassed) }
         }

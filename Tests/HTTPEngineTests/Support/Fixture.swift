@@ -142,7 +142,7 @@ final class Box<Value>: @unchecked Sendable {
 extension HTTPServer {
     /// Waits for something to be true, without a clock.
     func waitUntil(_ condition: (Statistics) -> Bool) {
-        while !condition(statistics) { sched_yield() }
+        blockUntil { condition(statistics) }
     }
 
     /// How many deadlines were missed, after a sweep. The server sweeps by itself as well, once a second, and may be the one that finds it.

@@ -143,9 +143,11 @@ final class Reservation: Sendable {
 }
 
 final class Counter: Sendable {
-    private let number = Atomic<Int>(0)
-    var value: Int { number.load(ordering: .sequentiallyConsistent) }
-    func add(_ difference: Int) { number.add(difference, ordering: .sequentiallyConsistent) }
+    private let number = Watched(0)
+    var value: Int { number.value }
+    func add(_ difference: Int) { number.change { $0 += difference } }
+    /// Waits until it is that much again.
+    func until(_ value: Int) async { await number.until { $0 == value } }
 }
 
 /// Sockets that were taken over, for the test to go on with.
