@@ -69,10 +69,7 @@ struct CheckpointerTests {
             hold.gate.open()
         }
         try Self.writeBig(fixture, 0)
-        while hold.thread == nil {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        await hold.untilWritten()
         try #require(hold.thread == "sql-checkpoint")
         // So few pages that the writer needn't wait for the copy.
         try await withTaskCancellationHandler {
@@ -89,16 +86,13 @@ struct CheckpointerTests {
         let file = try TestDisk.file(fixture.folder.file())
         let hold = TestDisk.Hold(file)
         TestDisk.hold.withLock { $0 = hold }
-        TestDisk.counted.withLock { $0 = (file, [:]) }
+        TestDisk.counted.change { $0 = (file, [:]) }
         defer {
             TestDisk.hold.withLock { $0 = nil }
             hold.gate.open()
         }
         for number in 0..<6 { try writeBig(fixture, Int64(number)) }
-        while hold.thread == nil {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        await hold.untilWritten()
         for number in 6..<14 { try writeBig(fixture, Int64(number)) }
     }
 
@@ -108,9 +102,9 @@ struct CheckpointerTests {
     func passes() async throws {
         #expect(TestDisk.isInstalled)
         let fixture = try Self.fixture(pages: 120)
-        defer { TestDisk.counted.withLock { $0 = (0, [:]) } }
+        defer { TestDisk.counted.change { $0 = (0, [:]) } }
         try await Self.writeMuchDuringCopy(fixture)
-        func writes(_ thread: String) -> Int { TestDisk.counted.withLock { $0.writes[thread] ?? 0 } }
+        func writes(_ thread: String) -> Int { TestDisk.counted.value.writes[thread] ?? 0 }
         var id: Int64 = 100
         while writes("sql-writer") == 0 {
             try Task.checkCancellation()
@@ -129,10 +123,7 @@ struct CheckpointerTests {
         defer { TestDisk.busy.withLock { $0 = (0, 0) } }
         // Nothing is committed after it that would begin another.
         try Self.writeBig(fixture, 0)
-        while try Self.bytes(fixture) < 200_000 {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        try await lookUntil { try Self.bytes(fixture) >= 200_000 }
         #expect(TestDisk.busy.withLock { $0.copies } == 0)
     }
 
@@ -194,7 +185,7 @@ struct CheckpointerTests {
             $0.synchronous = .full
             $0.checkpointRetryMilliseconds = 3_600_000
         }
-        defer { TestDisk.counted.withLock { $0 = (0, [:]) } }
+        defer { TestDisk.counted.change { $0 = (0, [:]) } }
         try fixture.database.checkpoint(truncate: true)
         let path = fixture.folder.file()
         let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
@@ -203,10 +194,7 @@ struct CheckpointerTests {
         defer { TestDisk.unsynced.store(0, ordering: .sequentiallyConsistent) }
         // What is committed meanwhile keeps the pass from the log's end, where SQLite syncs by itself.
         try await Self.writeMuchDuringCopy(fixture)
-        while TestDisk.counted.withLock({ $0.writes["sync sql-checkpoint"] }) == nil {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        await TestDisk.counted.until { $0.writes["sync sql-checkpoint"] != nil }
         try file.seek(toOffset: 0)
         try file.write(contentsOf: before)
         try file.truncate(atOffset: UInt64(before.count))
@@ -288,11 +276,11 @@ struct CheckpointerTests {
             $0.walAutocheckpointPages = 120
             $0.synchronous = .full
         }
-        defer { TestDisk.counted.withLock { $0 = (0, [:]) } }
+        defer { TestDisk.counted.change { $0 = (0, [:]) } }
         try await Self.writeMuchDuringCopy(fixture)
         fixture.database.close()
         // SQLite's own at the end of the log, and ours after each of two passes.
-        #expect(TestDisk.counted.withLock { $0.writes["sync sql-checkpoint"] ?? 0 } >= 2)
+        #expect(TestDisk.counted.value.writes["sync sql-checkpoint", default: 0] >= 2)
     }
 
     @Test(

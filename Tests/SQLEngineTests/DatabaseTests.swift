@@ -159,10 +159,7 @@ struct DatabaseTests {
             try await fixture.database.write { _ = try $0.connection.run("INSERT INTO things (data) VALUES (?1)", big) }
         }
         // The log is copied in the background.
-        while try fileSize() < before + 2 * big.count {
-            try Task.checkCancellation()
-            await Task.yield()
-        }
+        try await lookUntil { try fileSize() >= before + 2 * big.count }
     }
 
     @Test("a file that can't be opened is named together with the reason")

@@ -1,6 +1,7 @@
 import Dispatch
 import Foundation
 import SQLEngine
+import TestSupport
 import Testing
 
 /// A folder of its own for each test, removed with its last user. With `KEEP_TEST_FILES` in the environment it is made in
@@ -103,8 +104,9 @@ func queueUp(
     var tasks: [Task<Void, any Error>] = []
     for body in bodies {
         let waiting = database.waitingWrites
-        tasks.append(Task { try await database.write(body) })
-        while database.waitingWrites == waiting { await Task.yield() }
+        // It has submitted its write when it first waits.
+        tasks.append(Task.immediate { try await database.write(body) })
+        #expect(database.waitingWrites > waiting)
     }
     return tasks
 }
@@ -168,17 +170,13 @@ func failures(_ tasks: [Task<Void, any Error>]) async -> [SQLError?] {
 }
 
 /// A count that threads share.
-final class Counter: @unchecked Sendable {  // every use of `value` is under the lock
-    private let lock = NSLock()
-    private var value = 0
+final class Counter: Sendable {
+    private let value = Watched(0)
 
-    func add() {
-        lock.withLock { value += 1 }
-    }
-
-    var current: Int {
-        lock.withLock { value }
-    }
+    func add() { value.change { $0 += 1 } }
+    var current: Int { value.value }
+    /// Waits until it is as high.
+    func until(_ count: Int) async { await value.until { $0 >= count } }
 }
 
 struct Refused: Error, Equatable {}

@@ -1,6 +1,7 @@
 import CSQLite
 import Foundation
 import Synchronization
+import TestSupport
 
 /// A disk that is as bad as a test wants it: SQLite asks the system to write through a table in which this stands for the
 /// system's call. Files are told by their numbers, because several connections have each of them open.
@@ -20,22 +21,25 @@ enum TestDisk {
     /// The file for which SQLite is told so many times that somebody else copies its log.
     static let busy = Mutex<(file: UInt64, copies: Int)>((0, 0))
     /// The file whose writes are counted, by the name of the thread that made them; its syncs with "sync " before that.
-    static let counted = Mutex<(file: UInt64, writes: [String: Int])>((0, [:]))
+    static let counted = Watched<(file: UInt64, writes: [String: Int])>((0, [:]))
 
     /// A file that nothing is written to until its gate is open.
     final class Hold: Sendable {
         let gate = Gate()
         private let file: UInt64
-        private let first = Mutex<String?>(nil)
+        private let first = Watched<String?>(nil)
 
         init(_ file: UInt64) { self.file = file }
 
         /// The name of the thread that was the first to write.
-        var thread: String? { first.withLock { $0 } }
+        var thread: String? { first.value }
+
+        /// Waits until one stands at the gate to write.
+        func untilWritten() async { await first.until { $0 != nil } }
 
         fileprivate func stand(for file: UInt64) {
             guard file == self.file else { return }
-            first.withLock { $0 = $0 ?? TestDisk.threadName }
+            first.change { $0 = $0 ?? TestDisk.threadName }
             gate.stand()
         }
     }
@@ -54,7 +58,7 @@ enum TestDisk {
             if file == TestDisk.unsynced.load(ordering: .sequentiallyConsistent) {
                 TestDisk.isWritten.store(true, ordering: .sequentiallyConsistent)
             }
-            TestDisk.counted.withLock { if $0.file == file { $0.writes[TestDisk.threadName, default: 0] += 1 } }
+            TestDisk.counted.change { if $0.file == file { $0.writes[TestDisk.threadName, default: 0] += 1 } }
             TestDisk.hold.withLock { $0 }?.stand(for: file)
             if file == TestDisk.slow.load(ordering: .sequentiallyConsistent) {
                 for _ in 1..<400 { _ = pwrite(descriptor, bytes, count, offset) }
@@ -140,7 +144,7 @@ extension TestDisk {
 
     private static func sync(_ object: UnsafeMutablePointer<sqlite3_file>?, _ flags: Int32) -> Int32 {
         let file = objects.withLock { $0[UInt(bitPattern: object)] }
-        counted.withLock { if $0.file == file { $0.writes["sync " + threadName, default: 0] += 1 } }
+        counted.change { if $0.file == file { $0.writes["sync " + threadName, default: 0] += 1 } }
         if let file, file == unsynced.load(ordering: .sequentiallyConsistent),
             isWritten.exchange(false, ordering: .sequentiallyConsistent)
         {

@@ -2,6 +2,7 @@ import Dispatch
 import Foundation
 import SQLEngine
 import SystemSupport
+import TestSupport
 import Testing
 
 @Suite("The writer commits in groups")
@@ -247,7 +248,7 @@ struct WriterTests {
         let first = await gate.close(database)
         let before = await queueUp(database, [{ _ = try insertThing($0.connection, "1") }])
         let checkpoint = onThread { try database.checkpoint(truncate: true) }
-        while database.waitingWrites < 2 { await Task.yield() }
+        try await lookUntil { database.waitingWrites == 2 }
         let after = await queueUp(database, [{ _ = try insertThing($0.connection, "2") }])
         gate.open()
         try await checkpoint.value
@@ -265,9 +266,9 @@ struct WriterTests {
         let closing = onThread { database.close() }
         // The queue is refused from the moment on in which the closing begins.
         var refusal: SQLError?
-        while refusal == nil {
+        try await lookUntil {
             do { _ = try database.read { _ in } } catch { refusal = error as? SQLError }
-            await Task.yield()
+            return refusal != nil
         }
         #expect(refusal == .closed)
         gate.open()

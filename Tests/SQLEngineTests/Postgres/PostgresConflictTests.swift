@@ -1,7 +1,7 @@
 import SQLEngine
 import SystemSupport
-import Testing
 import TestSupport
+import Testing
 
 /// What other transactions do to a lane's.
 @Suite(.endsIfItHangs) struct PostgresConflictTests {
@@ -159,7 +159,7 @@ import TestSupport
             $0.answerMarginMilliseconds = 3_000
         }
         func answers() async throws {
-            try await until {
+            try await lookUntil {
                 do {
                     return try database.readBlocking { try $0.first("SELECT 1::bigint") { $0.int(0) } } == 1
                 } catch let error as SQLError where error.code == .connectionLost {
@@ -170,7 +170,7 @@ import TestSupport
         try await answers()
         let error = sqlError { try database.readBlocking { try $0.run("SELECT pg_sleep(600), 'deadline'") } }
         #expect(error?.code == .connectionLost && error?.isUnavailable == true)
-        try await until {
+        try await lookUntil {
             try fixture.database.readBlocking {
                 try $0.first(
                     "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%''deadline''%' AND pid <> pg_backend_pid()"

@@ -1,7 +1,7 @@
 import SQLEngine
 import SystemSupport
-import Testing
 import TestSupport
+import Testing
 
 @Suite(.endsIfItHangs) struct PostgresLaneTests {
     @Test("writes that wait are one transaction, in the order in which they came")
@@ -130,7 +130,7 @@ import TestSupport
         }
         for await _ in entered {}
         let second = Task { try await database.write { $0.add(1, to: 2) } }
-        try await until { database.waitingWrites == 1 }
+        try await lookUntil { database.waitingWrites == 1 }
         await #expect(throws: SQLError.queueFull) { try await database.write { $0.add(1, to: 3) } }
         #expect(database.refusals.count == 1 && database.refusals.last == .queueFull)
         let closing = onThread { database.close() }

@@ -1,6 +1,6 @@
 import SQLEngine
-import Testing
 import TestSupport
+import Testing
 
 @Suite(.endsIfItHangs) struct PostgresMigratorTests {
     private let address: PostgresAddress
@@ -101,7 +101,7 @@ import TestSupport
         options.migrationPatienceMilliseconds = 600_000
         let migrator = PostgresMigrator(migrations: [Self.one, Self.two])
         let migration = onThread { [address, options] in try migrator.migrate(address, options: options) }
-        try await until {
+        try await lookUntil {
             try others.readBlocking {
                 try $0.run("SELECT 1 FROM pg_locks WHERE NOT granted AND relation = 'b'::regclass")
             } > 0

@@ -1,7 +1,7 @@
 import SQLEngine
 import SystemSupport
-import Testing
 import TestSupport
+import Testing
 
 /// Connections that break, and servers that stop.
 @Suite(.endsIfItHangs) struct PostgresOutageTests {
@@ -131,7 +131,7 @@ import TestSupport
         try server.start()
         let (database, other) = (try fixture.session { $0.answerMarginMilliseconds = 600_000 }, try fixture.session())
         let waiting = Task { try await database.write(hints: [2]) { $0.add(1, to: 2) } }
-        try await until {
+        try await lookUntil {
             try other.readBlocking {
                 try $0.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
             } > 0
@@ -163,7 +163,7 @@ import TestSupport
         #expect(sqlError { try fixture.value(1) }?.isUnavailable == true)
         #expect(database.refusals.count >= 6)
         try server.start()
-        try await until { (try? fixture.value(1)) == 1 }
+        try await lookUntil { (try? fixture.value(1)) == 1 }
         // As long as the pause between two attempts is.
         var isBack = false
         while !isBack { isBack = await failures([Task { try await database.write(lane: 0) { $0.add(1, to: 2) } }]) == [nil] }
@@ -217,7 +217,7 @@ import TestSupport
                 }
             }
         }
-        try await until { inside.current == 5 }
+        await inside.until(5)
         gate.open()
         #expect(await failures(reads) == Array(repeating: nil, count: 8))
         #expect(inside.current == 8)
@@ -235,13 +235,13 @@ import TestSupport
                 _ = try connection.run("SELECT 1")
             }
         }
-        try await until { inside.current == 1 }
+        await inside.until(1)
         let waiting = Task { try await database.read { _ = try $0.run("SELECT 1") } }
         database.close()
         #expect(await failures([waiting]).map { $0?.code } == [.closed])
         gate.open()
         #expect(await failures([running]) == [nil])
-        try await until {
+        try await lookUntil {
             try other.readBlocking {
                 try $0.first(
                     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"

@@ -1,6 +1,6 @@
 import SQLEngine
-import Testing
 import TestSupport
+import Testing
 
 /// Commits that wait for a standby which doesn't answer.
 @Suite("Commits that wait for a standby", .endsIfItHangs) struct PostgresOverdueTests {
@@ -55,7 +55,7 @@ import TestSupport
         #expect(try values() == [0, 0, 0])
         #expect(try waiting() == 2)
         try answerAll()
-        try await until { try values() == [1, 1, 0] && waiting() == 0 }
+        try await lookUntil { try values() == [1, 1, 0] && waiting() == 0 }
     }
 
     @Test("beyond so many of them writes are refused at once, until the server has answered one")
@@ -84,6 +84,6 @@ import TestSupport
         var code = ResultCode.busy
         while code != .commitUnknown { code = await error(of: database, 2)?.code ?? .ok }
         try answerAll()
-        try await until { try values()[1] == 1 }
+        try await lookUntil { try values()[1] == 1 }
     }
 }

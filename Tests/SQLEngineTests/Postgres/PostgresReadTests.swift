@@ -1,6 +1,6 @@
 import SQLEngine
-import Testing
 import TestSupport
+import Testing
 
 @Suite(.endsIfItHangs) struct PostgresReadTests {
     private let fixture: PostgresFixture
@@ -122,7 +122,7 @@ import TestSupport
                 }
             }
         }
-        while ran.current < 2 { await Task.yield() }
+        await ran.until(2)
         let open = try database.readBlocking {
             try $0.first(
                 """
@@ -160,7 +160,7 @@ import TestSupport
         #expect(throws: Refused.self) { try database.snapshotBlocking { _ in throw Refused() } }
         #expect(sqlError { try database.snapshotBlocking { try $0.run("SELECT 1 / $1", 0) } }?.sqlState == "22012")
         let other = try fixture.session()
-        try await until {
+        try await lookUntil {
             try other.readBlocking {
                 try $0.first(
                     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state LIKE 'idle in%'"

@@ -1,7 +1,7 @@
 import SQLEngine
 import SystemSupport
-import Testing
 import TestSupport
+import Testing
 
 /// A database of its own on the tests' server, with the table `cells (id, value)`, whose rows 1 to 20 begin at 0.
 struct PostgresFixture {
@@ -110,8 +110,9 @@ func runPostgresGroup(
     for (index, body) in bodies.enumerated() {
         let waiting = database.waitingWrites
         let own = index < hints.count ? hints[index] : []
-        tasks.append(Task { try await database.write(hints: own, lane: 0, body) })
-        while database.waitingWrites == waiting { await Task.yield() }
+        // It has submitted its write when it first waits.
+        tasks.append(Task.immediate { try await database.write(hints: own, lane: 0, body) })
+        #expect(database.waitingWrites > waiting)
     }
     gate.open()
     _ = await first.result
@@ -125,13 +126,5 @@ func sqlError<T>(_ body: () throws -> T) -> SQLError? {
         return nil
     } catch {
         return error as? SQLError
-    }
-}
-
-/// Looks again and again until it is so.
-func until(_ isSo: () throws -> Bool) async throws {
-    while try !isSo() {
-        try Task.checkCancellation()
-        await Task.yield()
     }
 }
