@@ -1,6 +1,7 @@
 import Foundation
 import SQLEngine
 import Synchronization
+import TestSupport
 import Testing
 
 /// What the writer gathers before it goes to the write-ahead log, seen from other connections.
@@ -114,22 +115,22 @@ extension LogBufferTests {
                 _ = try connection.connection.first("SELECT n FROM pages WHERE id = 1") { $0.int(0) }
             }
         ]
-        await fixture.database.waits(for: 1)
+        try await fixture.database.waits(for: 1)
         group.append(
             write { connection in
                 try mark(connection.connection, 101...140)
                 for id in [2, 5, 9] { try mark(connection.connection, id...id) }
             })
-        await fixture.database.waits(for: 2)
+        try await fixture.database.waits(for: 2)
         group.append(
             write { connection in
                 TestDisk.fill(log)
                 defer { TestDisk.empty(log) }
                 try connection.connection.run("UPDATE pages SET n = n + 1 WHERE id BETWEEN 20 AND 60")
             })
-        await fixture.database.waits(for: 3)
+        try await fixture.database.waits(for: 3)
         group.append(write { try mark($0.connection, 2...2) })
-        await fixture.database.waits(for: 4)
+        try await fixture.database.waits(for: 4)
         gate.open()
         _ = try? await first.value
         for task in group { await #expect(throws: SQLError.self) { try await task.value } }
@@ -159,8 +160,8 @@ extension LogBufferTests {
 
 extension Database {
     /// Waits until that many writes stand in the queue.
-    fileprivate func waits(for count: Int) async {
-        while waitingWrites < count { await Task.yield() }
+    fileprivate func waits(for count: Int) async throws {
+        try await lookUntil { waitingWrites >= count }
     }
 }
 
