@@ -53,7 +53,7 @@ import Testing
             #expect(try await curl(urls + two + [two[two.count - 1]]) == " 1.1 200 1 1.1 200 0")
             #expect(fixture.simulator.device("d1")?.received == 4)
             #expect(fixture.simulator.counters.requestsByService == ["token": 1, "fcm": 4])
-            while fixture.simulator.counters.openConnections > 0 { await Task.yield() }
+            try await lookUntil { fixture.simulator.counters.openConnections == 0 }
             let record = try #require(fixture.simulator.requests().first)
             #expect(record.field("authorization") == "…" && record.payload.contains("notification"))
         }

@@ -36,10 +36,10 @@ import Testing
     func endsEarly() async throws {
         try await withSimulator({ $0.isStrict = false }) { fixture in
             let sender = try await fixture.connect(protocols: [], preface: "PRI * HT")
-            while fixture.simulator.counters.connections == 0 { await Task.yield() }
+            try await lookUntil { fixture.simulator.counters.connections > 0 }
             fixture.simulator.changeCertificate(.leaf)
             try await sender.closed()
-            while fixture.simulator.counters.openConnections > 0 { await Task.yield() }
+            try await lookUntil { fixture.simulator.counters.openConnections == 0 }
             #expect(fixture.simulator.counters.connections == 1)
         }
     }

@@ -71,7 +71,7 @@ private struct AppleClock {
             }
             #expect(!all.contains(nil))
             #expect(all.count <= 2)
-            while store.writes.count < [0: 1, 51: 2, 58: 3][minutes, default: 0] { await Task.yield() }
+            await store.untilWritten([0: 1, 51: 2, 58: 3][minutes, default: 0])
         }
         #expect(store.writes.count == 3)
     }
@@ -87,7 +87,7 @@ private struct AppleClock {
             hand.advance(seconds: minutes * 60)
             let token = try await tokens.token(for: key).get()
             apple.present(try TestKeys.issuedAt(token), now: hand.seconds)
-            while !tokens.isIdle { await Task.yield() }
+            try await lookUntil { tokens.isIdle }
         }
         #expect(apple.renewals.allSatisfy { $0.iat == $0.at })
         #expect(try #require(apple.shortestInterval) >= 50 * 60)
@@ -119,7 +119,7 @@ private struct AppleClock {
         for _ in 0..<3 {
             for (key, token) in zip(keys, first) { #expect(try await tokens.token(for: key).get() == token) }
         }
-        while store.writes.count < 2 { await Task.yield() }
+        await store.untilWritten(2)
         // A restart presents both again.
         let next = Self.tokens(store, hand)
         for (key, token) in zip(keys, first) { #expect(try await next.token(for: key).get() == token) }
@@ -178,7 +178,7 @@ private struct AppleClock {
         var offset: Int64 = 0
         while now < 30 * 86_400 {
             // What is under way takes no time. Then it is mostly busy, with hours of silence.
-            while !tokens.isIdle { await Task.yield() }
+            try await lookUntil { tokens.isIdle }
             let step = random.next() % 50 == 0 ? Int64(random.next() % 20_000) : Int64(random.next() % 900)
             now += step
             hand.advance(seconds: step)
@@ -235,7 +235,7 @@ private struct AppleClock {
                 break
             }
             if minute > 321 { #expect(isTaken, "minute \(minute)") }
-            while !tokens.isIdle { await Task.yield() }
+            try await lookUntil { tokens.isIdle }
             hand.advance(seconds: 60)
         }
         #expect(named > 50)
@@ -259,7 +259,7 @@ private struct AppleClock {
             let token = try await tokens.token(for: key).get()
             _ = tokens.refused(token, of: key, reason: "InvalidProviderToken")
             _ = try await tokens.token(for: key).get()
-            while !tokens.isIdle { await Task.yield() }
+            try await lookUntil { tokens.isIdle }
             while minutes.count < store.writes.count { minutes.append(minutes.isEmpty ? 0 : minute) }
             hand.advance(seconds: 60)
         }

@@ -9,9 +9,10 @@ import Synchronization
 final class MemoryTokenStore: ProviderTokenStore {
     private let stored = Mutex<[String: [StoredProviderToken]]>([:])
     /// What was written, in order.
-    private let log = Mutex<[[StoredProviderToken]]>([])
+    private let log = Watched<[[StoredProviderToken]]>([])
 
-    var writes: [[StoredProviderToken]] { log.withLock { $0 } }
+    var writes: [[StoredProviderToken]] { log.value }
+    func untilWritten(_ times: Int) async { await log.until { $0.count >= times } }
 
     func load(team: String) async throws -> [StoredProviderToken] { stored.withLock { $0[team] ?? [] } }
 
@@ -19,7 +20,7 @@ final class MemoryTokenStore: ProviderTokenStore {
 
     func put(_ tokens: [StoredProviderToken], of team: String) {
         stored.withLock { $0[team] = tokens }
-        log.withLock { $0.append(tokens) }
+        log.change { $0.append(tokens) }
     }
 }
 

@@ -32,7 +32,7 @@ final class ScriptedConnection: ChannelDuplexHandler {
     init(_ shared: ScriptedServer.Shared) { self.shared = shared }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        number = shared.note { log in
+        number = shared.log.change { log in
             defer { log.connections += 1 }
             return log.connections
         }
@@ -42,11 +42,11 @@ final class ScriptedConnection: ChannelDuplexHandler {
 
     func channelInactive(context: ChannelHandlerContext) {
         _ = shared.state.withLock { [number] in $0.channels.removeValue(forKey: number) }
-        shared.note { $0.ends += 1 }
+        shared.log.change { $0.ends += 1 }
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        if error is NIOHTTP2Errors.MaxStreamsViolation { shared.note { $0.violations += 1 } }
+        if error is NIOHTTP2Errors.MaxStreamsViolation { shared.log.change { $0.violations += 1 } }
     }
 
     func triggerUserOutboundEvent(context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?) {
@@ -64,7 +64,7 @@ final class ScriptedConnection: ChannelDuplexHandler {
             open[streamID] = (headers.headers, [])
             unanswered.insert(streamID)
             let count = unanswered.count
-            shared.note { $0.mostOpen = max($0.mostOpen, count) }
+            shared.log.change { $0.mostOpen = max($0.mostOpen, count) }
             if headers.endStream { complete(streamID, context) }
         case .data(let data):
             guard case .byteBuffer(let bytes) = data.data else { return }
@@ -74,9 +74,9 @@ final class ScriptedConnection: ChannelDuplexHandler {
         case .rstStream:
             open[streamID] = nil
             unanswered.remove(streamID)
-        case .ping(_, ack: false): shared.note { $0.pings += 1 }
-        case .goAway: shared.note { $0.goodbyes += 1 }
-        case .windowUpdate: shared.note { $0.windowUpdates += 1 }
+        case .ping(_, ack: false): shared.log.change { $0.pings += 1 }
+        case .goAway: shared.log.change { $0.goodbyes += 1 }
+        case .windowUpdate: shared.log.change { $0.windowUpdates += 1 }
         default: break
         }
     }
@@ -93,7 +93,7 @@ final class ScriptedConnection: ChannelDuplexHandler {
 
     private func complete(_ streamID: Int, _ context: ChannelHandlerContext) {
         guard let (headers, body) = open.removeValue(forKey: streamID) else { return }
-        let request = shared.note { [number] log in
+        let request = shared.log.change { [number] log in
             let request = ServedRequest(
                 number: log.requests.count, connection: number, streamID: streamID, headers: headers, body: body)
             log.requests.append(request)

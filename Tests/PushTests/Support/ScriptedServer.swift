@@ -60,35 +60,17 @@ final class ScriptedServer: Sendable {
 
     /// What connections and tests share.
     final class Shared: Sendable {
-        struct Watcher: Sendable {
-            let isReached: @Sendable (Log) -> Bool
-            let continuation: CheckedContinuation<Void, Never>
-        }
-
         struct State: Sendable {
-            var log = Log()
-            var watchers: [Watcher] = []
             var channels: [Int: any Channel] = [:]
             /// Bound and not listening.
             var heldSocket: Int32?
         }
 
+        let log = Watched(Log())
         let state = Mutex(State())
         let script: Script
 
         init(_ script: @escaping Script) { self.script = script }
-
-        @discardableResult
-        func note<Value: Sendable>(_ change: @Sendable (inout Log) -> Value) -> Value {
-            let (value, reached) = state.withLock { state -> (Value, [Watcher]) in
-                let value = change(&state.log)
-                let reached = state.watchers.filter { $0.isReached(state.log) }
-                state.watchers.removeAll { $0.isReached(state.log) }
-                return (value, reached)
-            }
-            for watcher in reached { watcher.continuation.resume() }
-            return value
-        }
     }
 
     /// - Parameters:
@@ -129,20 +111,11 @@ final class ScriptedServer: Sendable {
     }
 
     var url: String { "https://127.0.0.1:\(port)" }
-    var log: Log { shared.state.withLock { $0.log } }
+    var log: Log { shared.log.value }
     var requests: [ServedRequest] { log.requests }
 
     /// Waits until the log is as asked.
-    func until(_ isReached: @escaping @Sendable (Log) -> Bool) async {
-        await withCheckedContinuation { continuation in
-            let isThere = shared.state.withLock { state in
-                if isReached(state.log) { return true }
-                state.watchers.append(Shared.Watcher(isReached: isReached, continuation: continuation))
-                return false
-            }
-            if isThere { continuation.resume() }
-        }
-    }
+    func until(_ isReached: @escaping @Sendable (Log) -> Bool) async { await shared.log.until(isReached) }
 
     /// Does something outside of the script, on one stream of a connection.
     func react(_ reactions: [Reaction], connection: Int = 0, streamID: Int = 0) {
