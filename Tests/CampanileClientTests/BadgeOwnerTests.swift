@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
@@ -156,7 +157,7 @@ struct BadgeOwnerTests {
         let (numbers, end) = AsyncStream.makeStream(of: Badge.self)
         let following = Task { try await store.follow(numbers) }
         end.yield(.of(4, 2_001))
-        while store.count != 4 { await Task.yield() }
+        try await lookUntil { store.count == 4 }
         store.signedIn("bob")
         try await store.update { .of(1, 1_500) }
         end.yield(.of(7, 2_002))
@@ -251,7 +252,7 @@ struct BadgeClearingTests {
         let store = BadgeStore(storage: .memory())
         store.apply(count: 3, version: 20)
         let clearing = Task { try await store.clear(api) }
-        while transport.calls.isEmpty { await Task.yield() }
+        await transport.untilCalled()
         try await store.refresh(api)
         #expect(transport.summary == ["DELETE /badge", "GET /badge"] && store.count == 0)
         open.yield()

@@ -104,17 +104,17 @@ struct BadgeTests {
             init(_ store: BadgeStore) { observation = store.observe { _ in } }
         }
         let store = BadgeStore(storage: .memory())
-        let isOver = Locked(false)
+        let isOver = Watched(false)
         // Not a task: it would keep the test's thread.
         Thread.detachNewThread {
             var holder: Holder? = Holder(store)
             let observation = store.observe { [holder] _ in _ = holder }
             holder = nil
             observation.cancel()
-            isOver.withLock { $0 = true }
+            isOver.change { $0 = true }
         }
-        while !isOver.withLock({ $0 }), !Task.isCancelled { await Task.yield() }
-        #expect(isOver.withLock { $0 })
+        await isOver.until { $0 }
+        #expect(isOver.value)
     }
 
     @Test("observers on several threads hear every number once and in order, the newest last")

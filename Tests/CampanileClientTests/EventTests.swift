@@ -150,7 +150,7 @@ struct EventTests {
         let task = Task {
             for try await _ in CampanileAPI.scripted(transport, retry: Waits().policy()).badges() {}
         }
-        while transport.calls.isEmpty { await Task.yield() }
+        await transport.untilCalled()
         task.cancel()
         await #expect(throws: CancellationError.self) { try await task.value }
     }

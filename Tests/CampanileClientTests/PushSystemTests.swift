@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
@@ -7,15 +8,15 @@ import Testing
 @Suite("A device's pushes and iOS")
 @MainActor
 struct PushSystemTests {
-    private let asked = Locked<[String]>([])
+    private let asked = Watched<[String]>([])
     private let storage = ClientStorage.memory()
 
     private func system() -> PushSystem {
         let asked = asked
         return PushSystem(
-            register: { asked.withLock { $0.append("register") } },
-            unregister: { asked.withLock { $0.append("unregister") } },
-            removeDelivered: { asked.withLock { $0.append("remove") } })
+            register: { asked.change { $0.append("register") } },
+            unregister: { asked.change { $0.append("unregister") } },
+            removeDelivered: { asked.change { $0.append("remove") } })
     }
 
     private func registration(_ script: @escaping ScriptedTransport.Script) async throws -> DeviceRegistration {
@@ -26,7 +27,7 @@ struct PushSystemTests {
     }
 
     private func take() -> [String] {
-        asked.withLock { asked in
+        asked.change { asked in
             defer { asked = [] }
             return asked
         }
@@ -85,7 +86,7 @@ struct PushSystemTests {
         }
         let badge = BadgeStore(storage: storage)
         let signingOut = Task { await registration.signOut(badge, of: system()) }
-        while await !registration.isLeft { await Task.yield() }
+        try await lookUntil { await registration.isLeft }
         // As far as the app came.
         #expect(take() == ["remove"])
         let launched = DeviceRegistration(
@@ -101,7 +102,7 @@ struct PushSystemTests {
     func pushedMeanwhile() async throws {
         let asked = asked
         let registration = try await registration { call, _ in
-            if call.method == "DELETE" { asked.withLock { $0.append("pushed") } }
+            if call.method == "DELETE" { asked.change { $0.append("pushed") } }
             return .json("{}", status: 201)
         }
         #expect(await registration.signOut(BadgeStore(storage: storage), of: system()) == .unregistered)
@@ -135,23 +136,23 @@ struct PushSystemTests {
     @Test("a slow sign-out takes nothing from whoever signs in meanwhile: not the number, not the pushes")
     func slowSignOut() async throws {
         let (gate, open) = AsyncStream.makeStream(of: Void.self)
-        let leaving = Locked(false)
+        let leaving = Watched(false)
         let badge = BadgeStore(storage: storage)
         badge.signedIn("alice")
         let registration = try await registration { call, _ in
             guard call.method == "DELETE" else {
                 return call.method == "GET" ? .badge(1, version: 10) : .json("{}", status: 201)
             }
-            leaving.withLock { $0 = true }
+            leaving.change { $0 = true }
             for await _ in gate { break }
             throw URLError(.timedOut)
         }
         let signingOut = Task { await registration.signOut(badge, of: system()) }
-        while !leaving.withLock({ $0 }) { await Task.yield() }
+        await leaving.until { $0 }
         let signingIn = Task { try await registration.signedIn("bob", badge, on: system()) }
-        while !asked.withLock({ $0.contains("register") }) { await Task.yield() }
+        await asked.until { $0.contains("register") }
         badge.apply(.of(1, 10))
-        while await registration.isLeft { await Task.yield() }
+        try await lookUntil { await !registration.isLeft }
         open.yield()
         _ = await signingOut.value
         try await signingIn.value

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @testable import CampanileClient
@@ -86,16 +87,16 @@ struct PushTests {
         "the system is answered when the screen is open, and not after the server; a push that is put away opens and reads nothing"
     )
     func answered() async {
-        let isAnswered = Locked(false)
+        let isAnswered = Watched(false)
         let scene = Scene(isPatient: false) { call, _ in
-            while !isAnswered.withLock({ $0 }) { await Task.yield() }
+            await isAnswered.until { $0 }
             return call.method == "PATCH" ? .notification : .badge(1, version: 40)
         }
         let story = scene.screens.story
         let push = PushPayload(id: "n1", deepLink: "home")
         await scene.handler.responded(to: push, isDismissed: false) {
             story.withLock { $0.append("answer") }
-            isAnswered.withLock { $0 = true }
+            isAnswered.change { $0 = true }
         }
         #expect(story.withLock { $0 } == ["screen", "answer", "PATCH", "GET"])
         await scene.handler.responded(to: push, isDismissed: true) { story.withLock { $0.append("answer") } }
@@ -110,7 +111,7 @@ struct PushTests {
             return call.method == "PATCH" ? .notification : .badge(1, version: 40)
         }
         let first = Task { await scene.handler.tapped(PushPayload(id: "n1", deepLink: "home")) }
-        while scene.transport.calls.isEmpty { await Task.yield() }
+        await scene.transport.untilCalled()
         await scene.handler.tapped(PushPayload(id: "n2", deepLink: "home/soptamp"))
         open.yield()
         await first.value
@@ -121,7 +122,7 @@ struct PushTests {
     func tapWithoutWaiting() async {
         let screens = Screens()
         let scene = Scene(isPatient: false) { call, _ in
-            while await MainActor.run(body: { screens.shown.isEmpty }) { await Task.yield() }
+            try await lookUntil { await !screens.shown.isEmpty }
             return call.method == "PATCH" ? .notification : .badge(1, version: 40)
         }
         scene.handler.screens = screens
@@ -404,7 +405,7 @@ struct DeviceRegistrationTests {
         }
         let (_, registration) = registration(transport)
         let registering = Task { try await registration.register(Data([1])) }
-        while transport.calls.isEmpty { await Task.yield() }
+        await transport.untilCalled()
         let leaving = Task { await registration.signOut(BadgeStore(storage: .memory())) }
         for _ in 0..<100 { await Task.yield() }
         #expect(transport.summary == ["POST /device_tokens"])

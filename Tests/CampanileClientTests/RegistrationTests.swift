@@ -23,7 +23,7 @@ struct RegistrationTests {
         }
         let (_, registration) = registration(transport)
         let first = Task { try await registration.register(Data([1])) }
-        while transport.calls.isEmpty { await Task.yield() }
+        await transport.untilCalled()
         let second = Task { try await registration.register(Data([2])) }
         for _ in 0..<100 { await Task.yield() }
         open.yield()
@@ -45,7 +45,7 @@ struct RegistrationTests {
         }
         let (_, registration) = registration(transport)
         let first = Task { try await registration.register(Data([1])) }
-        while transport.calls.isEmpty { await Task.yield() }
+        await transport.untilCalled()
         let leaving = Task { await registration.signOut(BadgeStore(storage: .memory())) }
         for _ in 0..<100 { await Task.yield() }
         open.yield()
@@ -66,7 +66,7 @@ struct RegistrationTests {
         let (_, registration) = registration(transport)
         try await registration.register(Data([1]))
         let leaving = Task { await registration.signOut(BadgeStore(storage: .memory())) }
-        while transport.calls.count < 2 { await Task.yield() }
+        await transport.untilCalled(2)
         let registering = Task { try await registration.register(Data([2])) }
         for _ in 0..<100 { await Task.yield() }
         open.yield()

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 @testable import CampanileClient
 
@@ -7,7 +8,7 @@ final class ScriptedTransport: HTTPTransport {
     typealias Script = @Sendable (_ call: HTTPCall, _ number: Int) async throws -> HTTPAnswer
     typealias StreamScript = @Sendable (_ call: HTTPCall, _ number: Int) throws -> HTTPStream
 
-    private let kept = Locked<[HTTPCall]>([])
+    private let kept = Watched<[HTTPCall]>([])
     private let script: Script
     private let streams: StreamScript
 
@@ -19,7 +20,7 @@ final class ScriptedTransport: HTTPTransport {
         self.streams = streams
     }
 
-    var calls: [HTTPCall] { kept.withLock { $0 } }
+    var calls: [HTTPCall] { kept.value }
     /// In a word each: `GET /badge`.
     var summary: [String] { calls.map { "\($0.method) \($0.url.path)" } }
 
@@ -27,8 +28,11 @@ final class ScriptedTransport: HTTPTransport {
 
     func open(_ call: HTTPCall) async throws -> HTTPStream { try streams(call, keep(call)) }
 
+    /// Waits until so many calls have come.
+    func untilCalled(_ count: Int = 1) async { await kept.until { $0.count >= count } }
+
     private func keep(_ call: HTTPCall) -> Int {
-        kept.withLock { calls in
+        kept.change { calls in
             calls.append(call)
             return calls.count
         }

@@ -19,30 +19,26 @@ struct TransportTests {
         }
         let transport = URLSessionTransport()
         let call = call(server)
-        let ended = Locked<[String]>([])
+        let ended = Watched<[String]>([])
         let rounds = 2_000
         for round in 0..<rounds {
             let task = Task {
                 if round.isMultiple(of: 2) { withUnsafeCurrentTask { $0?.cancel() } }
                 do {
                     _ = try await transport.send(call)
-                    ended.withLock { $0.append("an answer") }
+                    ended.change { $0.append("an answer") }
                 } catch {
                     let end = ClientFailure(error).map { "\($0)" } ?? "cancelled"
-                    ended.withLock { $0.append(end) }
+                    ended.change { $0.append(end) }
                 }
             }
             for _ in 0..<(round % 7) { await Task.yield() }
             task.cancel()
         }
         // Not by awaiting the tasks: one that hangs would hang the test.
-        var patience = 30_000
-        while ended.withLock({ $0.count }) < rounds, patience > 0 {
-            patience -= 1
-            try await Task.sleep(for: .milliseconds(10))
-        }
-        #expect(ended.withLock { $0.count } == rounds)
-        #expect(ended.withLock { Set($0) } == ["cancelled"])
+        await ended.until { $0.count == rounds }
+        #expect(ended.value.count == rounds)
+        #expect(Set(ended.value) == ["cancelled"])
     }
 
     @Test("a reader that goes away ends its connection")

@@ -82,7 +82,7 @@ struct UserChangeTests {
         let registration = registration(api)
         try await registration.register(Data([1]))
         let asking = Task { try await api.badge() }
-        while transport.calls.count < 2 { await Task.yield() }
+        await transport.untilCalled(2)
         _ = await registration.signOut(BadgeStore(storage: .memory()))
         open.yield()
         await #expect(throws: CancellationError.self) { try await asking.value }
@@ -232,14 +232,14 @@ struct HandedUserTokenTests {
 
     @Test("who waited as one user isn't given the token of the next, and who asks then is")
     func waitedAsAnother() async {
-        let isWaiting = Locked(false)
+        let isWaiting = Watched(false)
         let handed = HandedUserToken { [never] patience in
-            isWaiting.withLock { $0 = true }
+            isWaiting.change { $0 = true }
             try await never(patience)
         }
         await handed.hand(alice)
         let waiting = Task { await handed.token(refused: alice) }
-        while !isWaiting.withLock({ $0 }) { await Task.yield() }
+        await isWaiting.until { $0 }
         await handed.hand(bob)
         #expect(await waiting.value == nil)
         #expect(await handed.token(refused: nil) == bob)
