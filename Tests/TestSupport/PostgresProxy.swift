@@ -14,7 +14,7 @@ package final class PostgresProxy: Sendable {
     }
 
     private let way = Mutex(Way.pass)
-    private let losses = Mutex(0)
+    private let losses = Watched(0)
     private let listening: Int32
     package let port: UInt16
 
@@ -51,7 +51,8 @@ package final class PostgresProxy: Sendable {
     package func loseCommit(of statement: String) { way.withLock { $0 = .loseCommit(Data(statement.utf8)) } }
 
     /// How many answers to commits were lost.
-    package var lostCommits: Int { losses.withLock { $0 } }
+    package var lostCommits: Int { losses.value }
+    package func untilCommitLost() async { await losses.until { $0 > 0 } }
 
     /// The end of the answer to a COMMIT: https://www.postgresql.org/docs/15/protocol-message-formats.html, CommandComplete
     private static let committed = Data("COMMIT\0".utf8)
@@ -62,7 +63,7 @@ package final class PostgresProxy: Sendable {
                 asked.range(of: statement) != nil
             else { return false }
             way = .pass
-            losses.withLock { $0 += 1 }
+            losses.change { $0 += 1 }
             return true
         }
     }

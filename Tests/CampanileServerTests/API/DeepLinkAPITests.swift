@@ -39,7 +39,7 @@ import Testing
         let created = try await post(server, producer, #""deep_link":"\#(link)""#)
         try #require(created.status == 201)
         #expect(try created.json["deep_link"]?.string == link)
-        while provider.messages.isEmpty { await Task.yield() }
+        await provider.untilSent()
         guard case .alert(let alert)? = provider.messages.first?.kind else {
             Issue.record("no alert was sent")
             return
@@ -229,7 +229,7 @@ import Testing
     ])
 
     private func alerts(_ provider: RecordingProvider, _ count: Int) async -> [PushAlert] {
-        while provider.messages.count < count { await Task.yield() }
+        await provider.untilSent(count)
         return provider.messages.compactMap { message in
             guard case .alert(let alert) = message.kind else { return nil }
             return alert
@@ -279,15 +279,13 @@ import Testing
             #expect(created.status == 201)
             let one = try isForMany ? created.json["notifications"]?.array.first : created.json
             let id = try #require(one?["id"]?.string)
-            while true {
-                let found =
+            var found: [JSONValue] = []
+            try await lookUntil {
+                found =
                     try await server.client.get("/notifications/\(id)/deliveries", as: producer).json["deliveries"]?.array ?? []
-                if found.contains(where: { ["owed", "sending"].contains($0["state"]?.string) }) {
-                    await Task.yield()
-                    continue
-                }
-                return found.map { [$0["state"]?.string, $0["reason"]?.string] }
+                return !found.contains { ["owed", "sending"].contains($0["state"]?.string) }
             }
+            return found.map { [$0["state"]?.string, $0["reason"]?.string] }
         }
         #expect(try await deliveries("secret") == [["withheld", "app_version"], ["accepted", nil]])
         #expect(try await deliveries("new") == [["accepted", "without_link"], ["accepted", nil]])

@@ -2,7 +2,6 @@ import CampanileCore
 import Dispatch
 import Push
 import SQLEngine
-import Synchronization
 import TestSupport
 import Testing
 
@@ -35,7 +34,7 @@ import Testing
         let answer = try await server.client.post("/notifications", DatabaseFileTests.create, as: producer)
         #expect(answer.status == 201)
         let id = try #require(try answer.json["id"]?.string)
-        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        try await server.untilQuiet()
         return id
     }
 
@@ -103,7 +102,7 @@ import Testing
             provider.answer { _ in PushAnswer(outcome: .tokenGone(since: nil), status: 410, reason: "Unregistered") }
             server.clock.advance(seconds: 1_800)
             server.app.deliveryWorker.wake()
-            while try await overview()["dead_tokens"]?["last_hour"]?.int != 1 {}
+            try await lookUntil { try await overview()["dead_tokens"]?["last_hour"]?.int == 1 }
             let dead = try #require(try await overview()["dead_tokens"]?["latest"]?.array.first)
             #expect(dead["token"]?.string == "aaaaaa" && dead["reason"]?.string == "Unregistered")
             #expect(dead["provider"]?.string == "apns")
@@ -227,14 +226,14 @@ import Testing
             let key = try server.operator()
             let before = try Self.state(server.app.database)
             provider.forget()
-            let isHeld = Atomic(false)
+            let isHeld = Watched(false)
             let release = DispatchSemaphore(value: 0)
             let database = server.app.database
             async let held: Void = database.write { _ in
-                isHeld.store(true, ordering: .relaxed)
+                isHeld.change { $0 = true }
                 release.wait()
             }
-            while !isHeld.load(ordering: .relaxed) { await Task.yield() }
+            await isHeld.until { $0 }
             defer { release.signal() }
             let app = ["User-Agent": "Shop; Hotwire Native iOS", "X-Device-Token": Fixture.token("a")]
             for path in Self.paths + ["/operate/deliveries?notification_id=\(id)"] {
@@ -244,7 +243,7 @@ import Testing
             }
             release.signal()
             try await held
-            while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
+            try await server.untilQuiet()
             #expect(try Self.state(database) == before)
             #expect(provider.messages.isEmpty)
         }

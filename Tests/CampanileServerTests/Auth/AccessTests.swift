@@ -69,10 +69,11 @@ import Testing
             let id = try await operations.notify(user: "alice", app: "default", title: "By hand", body: "")
             operations.close()
             try server.app.database.pollForeignChange()
-            while try await server.client.get("/sandbox/pushes", as: producer).json["pushes"]?.array.isEmpty ?? true {
-                await Task.yield()
+            var push: JSONValue?
+            try await lookUntil {
+                push = try await server.client.get("/sandbox/pushes", as: producer).json["pushes"]?.array.first
+                return push != nil
             }
-            let push = try await server.client.get("/sandbox/pushes", as: producer).json["pushes"]?.array.first
             #expect(push?["notification_id"]?.string == id.description)
         }
     }

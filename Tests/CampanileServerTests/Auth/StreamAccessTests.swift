@@ -160,7 +160,7 @@ struct StreamAccessTests {
             #expect(fourth.status == 503 && fourth.header("retry-after") != nil)
             for stream in streams { _ = try await stream.next() }
             streams[0].close()
-            while server.app.realtime.quota.takenCount == 3 { await Task.yield() }
+            try await server.untilStreams(atMost: 2)
             #expect(try await server.stream("/badge/stream", as: bob).status == 200)
             for stream in streams { stream.close() }
         }
@@ -175,7 +175,7 @@ struct StreamAccessTests {
                 _ = try await stream.next()
                 stream.close()
             }
-            while server.app.realtime.quota.takenCount > 0 { await Task.yield() }
+            try await server.untilStreams(atMost: 0)
             #expect(server.app.realtime.shards.allSatisfy { $0.loop.statistics.open == 0 })
         }
     }

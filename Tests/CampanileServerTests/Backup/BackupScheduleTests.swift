@@ -180,10 +180,7 @@ import Testing
         }
         try await stopping(server) { _ in
             let file = folder.path + "/backups/" + DatabaseBackup.name(at: clock.now)
-            while !Store.exists(file) {
-                try Task.checkCancellation()
-                await Task.yield()
-            }
+            try await lookUntil { Store.exists(file) }
         }
         try await withServer { server in
             let schedule = BackupSchedule(

@@ -191,10 +191,7 @@ import Testing
         #expect(report.settled == nil)
         let provider = RecordingProvider()
         try await stopping(try await RunningServer(folder: folder, clock: fixture.clock, provider: provider)) { _ in
-            while provider.messages.isEmpty {
-                try Task.checkCancellation()
-                await Task.yield()
-            }
+            await provider.untilSent()
         }
         #expect(provider.messages.map(\.summary) == ["alert a 1"])
     }

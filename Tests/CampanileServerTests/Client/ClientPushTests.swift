@@ -119,10 +119,6 @@ struct ClientPushTests {
         return PushPayload(userInfo: try #require(object as? [String: Any]))
     }
 
-    private func settle(_ server: RunningServer) async throws {
-        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
-    }
-
     @Test("a producer's link reaches the phone as it was written, and a tap makes its screens, reads it and sets the number")
     @MainActor
     func tap() async throws {
@@ -130,7 +126,7 @@ struct ClientPushTests {
             try await server.notify("Rank", "home/soptamp/entire-ranking", category: "NOTICE", as: producer)
             let id = try await server.notify(
                 "Yours", "home/soptamp/current-generation-ranking?currentGeneration=33", category: "NOTICE", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             let phone = try #require(simulator.device(DeviceRegistration.hexadecimal(Self.token)))
             #expect(phone.badge == 2)
             #expect(
@@ -172,7 +168,7 @@ struct ClientPushTests {
         try await withDevice { server, simulator, producer, device in
             try await server.notify("One", as: producer)
             try await server.notify("Two", "/notifications", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             await device.handler.tapped(try userInfo(simulator))
             #expect(device.screens.shown == ["inbox"])
             #expect(device.badge.count == 0 && device.icon.value == 0)
@@ -185,16 +181,16 @@ struct ClientPushTests {
     func foreground() async throws {
         try await withDevice { server, simulator, producer, device in
             try await server.notify("One", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             let first = try userInfo(simulator)
             #expect(device.handler.willPresent(first) == .banner)
             #expect(device.badge.count == 1)
             device.screens.isShowingInbox = true
             try await server.notify("Two", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             let second = try userInfo(simulator)
             #expect(device.handler.willPresent(second) == .nothing)
-            while try await device.api.badge().count != 0 { await Task.yield() }
+            try await lookUntil { try await device.api.badge().count == 0 }
             #expect(device.badge.count == 0)
             device.screens.isShowingInbox = false
             #expect(await !device.handler.received(first))
@@ -208,13 +204,13 @@ struct ClientPushTests {
         try await withDevice { server, simulator, producer, device in
             #expect(await device.registration.signOut(device.badge) == .unregistered)
             try await server.notify("For nobody", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             let token = DeviceRegistration.hexadecimal(Self.token)
             #expect(simulator.device(token)?.received ?? 0 == 0)
             let bob = Device(try await server.phone("bob"))
             try await bob.registration.register(Self.token)
             try await server.notify("For Bob", to: "bob", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             #expect(simulator.device(token)?.notifications.map(\.title) == ["For Bob"])
         }
     }
@@ -228,7 +224,7 @@ struct ClientPushTests {
             try await device.registration.signedIn("alice", device.badge)
             try await server.notify("For Bob", to: "bob", as: producer)
             for title in ["One", "Two"] { try await server.notify(title, as: producer) }
-            try await settle(server)
+            try await server.untilQuiet()
             let alices = try userInfo(simulator)
             #expect(device.badge.apply(alices) && device.badge.count == 2)
             let version = device.badge.version
@@ -238,7 +234,7 @@ struct ClientPushTests {
             try await bobs.signedIn("bob", device.badge)
             #expect(device.badge.count == 1 && device.badge.version < version)
             try await server.notify("For Bob too", to: "bob", as: producer)
-            try await settle(server)
+            try await server.untilQuiet()
             let second = try #require(
                 simulator.requests().lazy.filter { $0.service == .apns }.compactMap { record in
                     try? JSONSerialization.jsonObject(with: Data(record.payload.utf8)) as? [String: Any]

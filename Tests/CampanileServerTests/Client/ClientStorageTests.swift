@@ -1,6 +1,5 @@
 import CampanileClient
 import Foundation
-import Synchronization
 import TestSupport
 import Testing
 
@@ -22,21 +21,21 @@ struct ClientStorageTests {
         let other = try ChildProgram(
             "/usr/bin/flock", [shared.appending(path: "lock").path(), "/bin/sh", "-c", script, folder.path()])
         defer { other.kill() }
-        while !FileManager.default.fileExists(atPath: folder.appending(path: "held").path()) { await Task.yield() }
-        let applied = Mutex<Bool?>(nil)
-        let hasBegun = Mutex(false)
+        try await lookUntil { FileManager.default.fileExists(atPath: folder.appending(path: "held").path()) }
+        let applied = Watched<Bool?>(nil)
+        let hasBegun = Watched(false)
         // Not a task: it waits in the kernel.
         Thread.detachNewThread {
-            hasBegun.withLock { $0 = true }
+            hasBegun.change { $0 = true }
             let isNews = store.apply(count: 4, version: 19)
-            applied.withLock { $0 = isNews }
+            applied.change { $0 = isNews }
         }
-        while !hasBegun.withLock({ $0 }) { await Task.yield() }
+        await hasBegun.until { $0 }
         for _ in 0..<10_000 { await Task.yield() }
-        #expect(applied.withLock { $0 } == nil)
+        #expect(applied.value == nil)
         try Data().write(to: folder.appending(path: "go"))
-        while applied.withLock({ $0 }) == nil { await Task.yield() }
-        #expect(applied.withLock { $0 } == false)
+        await applied.until { $0 != nil }
+        #expect(applied.value == false)
         #expect(store.count == 5 && store.version == 20)
     }
 }

@@ -188,13 +188,11 @@ struct ClusterCommandTests {
                 } catch { return "\(error)" }
             }
             // While the machine is busy the commit may have ended by itself, because it took too long.
-            while try !isOver.load(ordering: .sequentiallyConsistent)
-                && database.readBlocking({
-                    try $0.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
-                }) == 0
-            {
-                try Task.checkCancellation()
-                await Task.yield()
+            try await lookUntil {
+                try isOver.load(ordering: .sequentiallyConsistent)
+                    || database.readBlocking {
+                        try $0.run("SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+                    } > 0
             }
             return await task.value
         }

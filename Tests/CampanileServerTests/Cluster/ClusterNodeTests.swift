@@ -149,9 +149,9 @@ import Testing
     private static func free(_ push: ClaimedPush, _ cluster: Cluster, _ node: ClusterNode) async throws -> Int64 {
         let began = cluster.fixture.clock.monotonic
         let inFlight = { try cluster.fixture.store.readBlocking { try $0.deviceTokens.schedule(push.device)?.lease } }
-        while try inFlight() == push.lease {
+        try await lookUntil {
             await cluster.beat(node)
-            for _ in 0..<100 { await Task.yield() }
+            return try inFlight() != push.lease
         }
         #expect(try inFlight() == 0)
         #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.dueLanes(nil) }.count == 1)

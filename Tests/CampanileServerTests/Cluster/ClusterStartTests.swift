@@ -90,7 +90,7 @@ struct ClusterStartTests {
             defer { operations.close() }
             try operations.revoke(user: "alice", app: "default")
             #expect(try await stream.next() == nil)
-            while server.app.realtime.quota.takenCount > 1 { await Task.yield() }
+            try await server.untilStreams(atMost: 1)
             #expect(server.app.realtime.quota.users == [UserKey(app: "default", userID: "bob")])
             other.close()
         }

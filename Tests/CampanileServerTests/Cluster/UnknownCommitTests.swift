@@ -83,7 +83,7 @@ struct UnknownCommitTests {
             let alice = try await server.user()
             let device = #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#
             #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
-            while server.app.deliveryWorker.claims.leases.claimable()?.count != Limits.shards { await Task.yield() }
+            try await lookUntil { server.app.deliveryWorker.claims.leases.claimable()?.count == Limits.shards }
             let producer = try server.producer()
             try await body(server) {
                 try await server.client.post(
@@ -115,10 +115,10 @@ struct UnknownCommitTests {
             #expect(try await post().status == 201, "the first answer")
             // A new lease, and then what was in flight under the old one is left alone until nothing more could be sent under that one,
             // and for as long as an answer may take.
-            while server.app.deliveryWorker.claims.leases.forClaiming(0).map({ $0 > old }) != true { await Task.yield() }
+            try await lookUntil { server.app.deliveryWorker.claims.leases.forClaiming(0).map { $0 > old } == true }
             clock.advance(milliseconds: Limits.shardLeaseMilliseconds + Limits.takeoverMilliseconds)
-            while provider.messages.isEmpty { await Task.yield() }
-            while try inFlight() != 0 { await Task.yield() }
+            await provider.untilSent()
+            try await lookUntil { try inFlight() == 0 }
             #expect(provider.messages.count == 1)
             #expect(try created == 1)
         }
@@ -130,15 +130,15 @@ struct UnknownCommitTests {
         try await withServer(provider) { server, post in
             proxy.loseCommit(of: "attempts = d.attempts - u.uncounted")
             #expect(try await post().status == 201)
-            while proxy.lostCommits == 0 { await Task.yield() }
+            await proxy.untilCommitLost()
             #expect(try inFlight() == 0)
             let old = server.app.deliveryWorker.claims.leases.all[0]?.lease ?? 0
             clock.advance(milliseconds: Limits.takeoverMilliseconds)
-            while server.app.deliveryWorker.claims.leases.forClaiming(0).map({ $0 >= old }) != true { await Task.yield() }
+            try await lookUntil { server.app.deliveryWorker.claims.leases.forClaiming(0).map { $0 >= old } == true }
             let operations = try server.operations()
             defer { operations.close() }
             _ = try await operations.notify(user: "alice", app: "default", title: "Next", body: "")
-            while provider.messages.count < 2 { await Task.yield() }
+            await provider.untilSent(2)
             #expect(provider.messages.count == 2 && Set(provider.messages.map(\.id)).count == 2)
         }
     }

@@ -81,7 +81,7 @@ struct LookalikeTests {
                 let pushes = try await server.client.get(target, as: producer).json["pushes"]?.array ?? []
                 return pushes.compactMap { $0["payload"]?["aps"]?["alert"]?["title"]?.string }
             }
-            while try await titles("/sandbox/pushes").count < 2 { await Task.yield() }
+            try await lookUntil { try await titles("/sandbox/pushes").count == 2 }
             #expect(try await titles("/sandbox/pushes?user_id=ren%C3%A9") == ["a"])
             #expect(try await titles("/sandbox/pushes?user_id=rene%CC%81") == ["b"])
         }

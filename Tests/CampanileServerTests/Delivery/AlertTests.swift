@@ -286,20 +286,20 @@ import Testing
     func claimedAtCreation() async throws {
         let fixture = try Fixture(claimsAtCreation: true)
         try await fixture.register("a")
-        let gate = Mutex<[CheckedContinuation<Void, Never>]>([])
+        let gate = Watched<[CheckedContinuation<Void, Never>]>([])
         fixture.provider.answer { _ in
-            await withCheckedContinuation { waiting in gate.withLock { $0.append(waiting) } }
+            await withCheckedContinuation { waiting in gate.change { $0.append(waiting) } }
             return .accepted
         }
         let first = try await fixture.create()
         let second = try await fixture.create()
         // It goes in a task of its own.
-        while gate.withLock({ $0.isEmpty }) { await Task.yield() }
+        await gate.until { !$0.isEmpty }
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1"])
         #expect(try fixture.states(of: first) == [.sending])
         #expect(try fixture.states(of: second) == [.owed])
         fixture.provider.answer { _ in .accepted }
-        gate.withLock { $0.forEach { $0.resume() } }
+        for waiting in gate.value { waiting.resume() }
         try await fixture.deliveryWorker.sendDue()
         #expect(fixture.provider.messages.map(\.summary) == ["alert a 1", "alert a 2"])
         #expect(try fixture.states(of: first) == [.accepted])

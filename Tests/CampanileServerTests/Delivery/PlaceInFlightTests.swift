@@ -79,30 +79,30 @@ import Testing
         let database = try crowd.fixture.database
         let gate = DispatchSemaphore(value: 0)
         let runs = Counter()
-        let holds = Counter()
+        let isHeld = Watched(false)
         // While the first write holds the writer up, the other two gather behind it: all three are one group.
         let first = Task {
             try await database.write { _ in
-                holds.count.add(1, ordering: .relaxed)
+                isHeld.change { $0 = true }
                 gate.wait()
                 gate.signal()
             }
         }
-        while holds.count.load(ordering: .relaxed) == 0 { await Task.yield() }
+        await isHeld.until { $0 }
         let creation = Task {
             try await database.write { transaction in
                 runs.count.add(1, ordering: .relaxed)
                 return try crowd.create(in: transaction)
             }
         }
-        while database.waitingWrites < 1 { await Task.yield() }
+        try await lookUntil { database.waitingWrites == 1 }
         let spoiled = Task {
             try await database.write { transaction in
                 _ = try transaction.inboxes.making(app: "other", userID: "nobody")
                 throw Failure()
             }
         }
-        while database.waitingWrites < 2 { await Task.yield() }
+        try await lookUntil { database.waitingWrites == 2 }
         gate.signal()
         try await first.value
         _ = try await creation.value
@@ -141,12 +141,12 @@ import Testing
         for device: Character in ["a", "b"] { try await fixture.register(device) }
         try await fixture.create()
         let sending = Task { try await fixture.deliveryWorker.sendDue() }
-        while fixture.provider.messages.count < 2 { await Task.yield() }
+        await fixture.provider.untilSent(2)
         try await fixture.registry.delete(Fixture.token("a"), fixture.alice)
         try await fixture.register("a")
         let next = try await fixture.create()
         fixture.deliveryWorker.wake()
-        while fixture.provider.messages.count < 3 { await Task.yield() }
+        await fixture.provider.untilSent(3)
         #expect(try fixture.states(of: next).contains(.sending))
         try await happens(fixture)
         let sent = fixture.provider.messages.map(\.summary).sorted()

@@ -27,7 +27,7 @@ struct PushSimulationTests {
                     "/notifications", #"{"user_id":"alice","title":"\#(title)","deep_link":"/a?b=1","data":{"n":1}}"#,
                     as: producer)
                 #expect(answer.status == 201)
-                try await server.quiet()
+                try await server.untilQuiet()
             }
             for token in [Self.iPhone, Self.iPad, "pixel"] {
                 let phone = try #require(providers.simulator.device(token))
@@ -36,7 +36,7 @@ struct PushSimulationTests {
                 #expect(phone.notifications.allSatisfy { $0.deepLink == "/a?b=1" })
             }
             #expect(try await server.client.get("/notifications", as: alice, headers: Self.native).status == 200)
-            try await server.quiet()
+            try await server.untilQuiet()
             for token in [Self.iPhone, Self.iPad] {
                 let phone = try #require(providers.simulator.device(token))
                 #expect(phone.badge == 0 && phone.notifications.isEmpty)
@@ -58,7 +58,7 @@ struct PushSimulationTests {
             let answer = try await server.client.post(
                 "/notifications", #"{"user_id":"alice","title":"Hello"}"#, as: producer)
             let id = try #require(try answer.json["id"]?.string)
-            try await server.quiet()
+            try await server.untilQuiet()
             let details = try await server.client.get("/readyz", as: watch).json["details"]?.array.compactMap(\.string) ?? []
             #expect(details.count == 1 && details[0].contains("default") && details[0].contains("InvalidProviderToken"))
             let owed = try await server.deliveries(id, as: producer)
@@ -71,8 +71,8 @@ struct PushSimulationTests {
             // The push's own wait for a mended configuration.
             server.clock.advance(seconds: 60)
             server.app.deliveryWorker.wake()
-            while providers.simulator.device(Self.iPhone)?.received ?? 0 == 0 { await Task.yield() }
-            try await server.quiet()
+            try await lookUntil { providers.simulator.device(Self.iPhone)?.received ?? 0 > 0 }
+            try await server.untilQuiet()
             #expect(try await server.deliveries(id, as: producer).map { $0["state"]?.string } == ["accepted"])
             #expect(try await server.client.get("/readyz", as: watch).json["details"]?.array.isEmpty == true)
         }
@@ -89,7 +89,7 @@ struct PushSimulationTests {
             providers.simulator.markGone(Self.iPhone, since: registered + 1)
             providers.simulator.markGone(Self.iPad, since: registered - 1)
             _ = try await server.client.post("/notifications", #"{"user_id":"alice","title":"Hello"}"#, as: producer)
-            try await server.quiet()
+            try await server.untilQuiet()
             let tokens = try await server.client.get("/device_tokens", as: alice).json["device_tokens"]?.array ?? []
             #expect(tokens.map { $0["token"]?.string } == [Self.iPad])
         }
@@ -106,7 +106,7 @@ struct PushSimulationTests {
             for number in 1...12 {
                 _ = try await server.client.post(
                     "/notifications", #"{"user_id":"alice","title":"\#(number)"}"#, as: producer)
-                try await server.quiet()
+                try await server.untilQuiet()
             }
             #expect(providers.simulator.device("pixel")?.received == 12)
             #expect(try await server.client.get("/readyz", as: watch).json["details"]?.array.count == 1)
@@ -114,7 +114,7 @@ struct PushSimulationTests {
             for _ in 0..<6 {
                 server.clock.advance(seconds: 300)
                 server.app.deliveryWorker.wake()
-                try await server.quiet()
+                try await server.untilQuiet()
             }
             let phone = try #require(providers.simulator.device(Self.iPhone))
             #expect(phone.badge == 12 && phone.notifications.count == 12)
@@ -143,7 +143,7 @@ struct PushSimulationTests {
             let long = try await server.client.post(
                 "/notifications", #"{"user_id":"alice","title":"T","body":"\#(body)","deep_link":"\#(link)"}"#, as: producer)
             #expect(long.status == 201)
-            try await server.quiet()
+            try await server.untilQuiet()
             let shown = try #require(providers.simulator.device(Self.iPhone)?.notifications.first)
             #expect(shown.body.hasSuffix("…") && shown.body.count > 100 && body.hasPrefix(shown.body.dropLast()))
         }
@@ -155,11 +155,6 @@ extension RunningServer {
         let answer = try await client.post(
             "/device_tokens", #"{"token":"\#(token)","platform":"\#(platform)"}"#, as: user)
         #expect(answer.status == 201)
-    }
-
-    /// Waits until nothing is due now, in flight or unsettled.
-    fileprivate func quiet() async throws {
-        while try await !app.deliveryWorker.isQuiet { await Task.yield() }
     }
 
     fileprivate func deliveries(_ id: String, as producer: String) async throws -> [JSONValue] {

@@ -95,7 +95,7 @@ import Testing
         for letter in "abcdefghij" { try await fixture.register(letter) }
         leases.replace(Self.own(fixture, lease: 7))
         fixture.provider.answer { [clock = fixture.clock, provider = fixture.provider] message in
-            while provider.messages.count < Limits.outageFailures { await Task.yield() }
+            await provider.untilSent(Limits.outageFailures)
             clock.advance(seconds: 6)
             if isRenewed { leases.replace(Self.own(fixture, lease: 7)) }
             return PushAnswer(outcome: .unprocessed, status: nil, reason: "its time is over", isExpired: isExpired)

@@ -290,7 +290,7 @@ import Testing
             return .accepted
         }
         let sending = Task { try await fixture.deliveryWorker.sendDue() }
-        while fixture.provider.messages.isEmpty { await Task.yield() }
+        await fixture.provider.untilSent()
         try await Self.owe(1, to: Self.bob, fixture)
         try await fixture.register("a", Self.bob)
         open.finish()

@@ -43,20 +43,17 @@ import Testing
 
         /// The pushes in words, newest first, once there are as many as expected and the delivery worker has come to rest.
         func pushes(_ expected: Int) async throws -> [String] {
-            while true {
-                let pushes = try await server.client.get("/sandbox/pushes?user_id=alice", as: producer).json["pushes"]?.array
-                let isQuiet = try await server.app.deliveryWorker.isQuiet
-                guard let pushes, pushes.count >= expected, isQuiet else {
-                    await Task.yield()
-                    continue
-                }
-                return pushes.map { push in
-                    let payload = push["payload"]
-                    let count = payload?["aps"]?["badge"]?.int
-                    let isAlert = payload?["aps"]?["alert"] != nil || payload?["message"]?["notification"] != nil
-                    return
-                        "\(push["token"]?.string?.prefix(1) ?? "") \(isAlert ? "alert" : "clearing") \(count.map(String.init) ?? "-")"
-                }
+            var pushes: [JSONValue] = []
+            try await lookUntil {
+                pushes = try await server.client.get("/sandbox/pushes?user_id=alice", as: producer).json["pushes"]?.array ?? []
+                return try await server.app.deliveryWorker.isQuiet && pushes.count >= expected
+            }
+            return pushes.map { push in
+                let payload = push["payload"]
+                let count = payload?["aps"]?["badge"]?.int
+                let isAlert = payload?["aps"]?["alert"] != nil || payload?["message"]?["notification"] != nil
+                return
+                    "\(push["token"]?.string?.prefix(1) ?? "") \(isAlert ? "alert" : "clearing") \(count.map(String.init) ?? "-")"
             }
         }
     }

@@ -104,7 +104,7 @@ import Testing
             let new = Calls.new(Calls.names(Calls.many))
             let publisher = try publisher(server.app.store, server.world)
             try await EarlierCall.leave(new, served: 150, key: Calls.key(), publisher)
-            while try Self.left(server.app.store) > 0 { await Task.yield() }
+            try await lookUntil { try Self.left(server.app.store) == 0 }
             #expect(try server.app.store.readBlocking { try $0.inboxes.sums().notifications } == Int64(Calls.many))
             #expect(try await publisher.publish(new, app: "default", once: Calls.key()).isReplay)
         }

@@ -161,9 +161,14 @@ import Testing
             let producer = try server.producer()
             let body = Self.body(Self.names(Self.many))
             let socket = try ClientSocket(port: server.app.port)
-            let isFirst = Atomic<Bool>(true)
+            let hasBegun = Watched(false)
             server.app.store.onCommit { inboxes in
-                if !inboxes.isEmpty, isFirst.exchange(false, ordering: .relaxed) { socket.close() }
+                guard !inboxes.isEmpty else { return }
+                let isFirst = hasBegun.change { hasBegun in
+                    defer { hasBegun = true }
+                    return !hasBegun
+                }
+                if isFirst { socket.close() }
             }
             #expect(
                 socket.send(
@@ -171,7 +176,7 @@ import Testing
                     POST /notifications HTTP/1.1\r\nHost: a\r\nAuthorization: \(producer)\r\nIdempotency-Key: k\r
                     Content-Type: application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n\(body)
                     """))
-            while isFirst.load(ordering: .relaxed) { await Task.yield() }
+            await hasBegun.until { $0 }
             var answer: HTTPClient.Answer
             repeat {
                 // Another body's: while the first is under way it is 409, and then it is refused.

@@ -183,7 +183,7 @@ struct LargeInboxTests {
                 })
             else { return }
             arrival.withLock { $0 = Task { try await fixture.create() } }
-            while database.waitingWrites == 0 { continue }
+            blockUntil { database.waitingWrites > 0 }
         }
         let (updated, badge) = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         let task = try #require(arrival.withLock { $0 })

@@ -20,15 +20,15 @@ import Testing
 
     /// Advances the clock, and waits until what became due with it is done.
     static func advance(_ server: RunningServer, seconds: Int64) async throws {
-        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        try await server.untilQuiet()
         server.clock.advance(seconds: seconds)
         server.app.deliveryWorker.wake()
-        while try await !server.app.deliveryWorker.isQuiet { await Task.yield() }
+        try await server.untilQuiet()
     }
 
     /// Asks until a line is there: a request counts when it is over, which its client may see before.
     static func wait(for line: String, _ server: RunningServer) async throws {
-        while try await !text(server).split(separator: "\n").contains(Substring(line)) {}
+        try await lookUntil { try await text(server).split(separator: "\n").contains(Substring(line)) }
     }
 
     @Test("requests of all threads are counted by pattern, method and status")

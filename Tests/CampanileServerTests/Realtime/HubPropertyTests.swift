@@ -71,10 +71,9 @@ private struct Station {
     }
 
     /// Waits until everything that was committed is told.
-    func settle() async {
-        var isAtRest = false
-        while !isAtRest {
-            isAtRest = await withCheckedContinuation { continuation in
+    func settle() async throws {
+        try await lookUntil {
+            await withCheckedContinuation { continuation in
                 loop.perform { [hub] in continuation.resume(returning: hub.isAtRest) }
             }
         }
@@ -138,7 +137,7 @@ private struct Station {
             case 10:
                 guard let replica = present.popLast() else { continue }
                 await station.leave(inbox, replica)
-                await station.settle()
+                try await station.settle()
                 away.append(replica)
             case 11, 12:
                 guard !away.isEmpty else { continue }
@@ -147,7 +146,7 @@ private struct Station {
                 present.insert(replica, at: 0)
             default:
                 // The server ends and another begins: everybody comes back with the last id.
-                await station.settle()
+                try await station.settle()
                 station.loop.stop()
                 station = Station(fixture)
                 present = present.map { Replica($0.now) }
@@ -159,7 +158,7 @@ private struct Station {
             try await station.join(inbox, back, from: back.now.lastID)
             present.append(back)
         }
-        await station.settle()
+        try await station.settle()
         let (entries, badge) = try await truth(fixture, inbox, ids)
         #expect(present.count == 4)
         for replica in present.map(\.now) {
@@ -204,7 +203,7 @@ private struct Station {
             }
             try await group.waitForAll()
         }
-        await station.settle()
+        try await station.settle()
         for replica in replicas.map(\.now) {
             #expect(replica.mistakes == [])
             #expect(replica.entries.count == 200)

@@ -301,8 +301,7 @@ struct StreamTests {
             server.app.realtime.tick()
             #expect(try await stream.next() == nil)
             #expect(try await server.client.get("/badge/stream", as: short).status == 401)
-            // The client may see the end before the server has noted it.
-            while server.app.realtime.quota.takenCount > 1 { await Task.yield() }
+            try await server.untilStreams(atMost: 1)
             #expect(server.app.realtime.quota.takenCount == 1)
             other.close()
         }

@@ -33,10 +33,9 @@ struct UnhintedHubTests {
         loop.start()
     }
 
-    private func settle() async {
-        var isAtRest = false
-        while !isAtRest {
-            isAtRest = await withCheckedContinuation { continuation in
+    private func settle() async throws {
+        try await lookUntil {
+            await withCheckedContinuation { continuation in
                 loop.perform { [hub] in continuation.resume(returning: hub.isAtRest) }
             }
         }
@@ -71,20 +70,20 @@ struct UnhintedHubTests {
         try await subscribe(events, .notifications, to: inbox)
         try await subscribe(badges, .badge, to: inbox)
         try await create(5)
-        await settle()
+        try await settle()
         #expect(events.events.isEmpty, "nobody has told the hub")
         hub.noticedForeignChange()
-        await settle()
+        try await settle()
         #expect(events.events == Array(repeating: "notification.created", count: 5))
         #expect(badges.ids.count == 2, "the number of the beginning, and the newest")
         // Hints: before the change, after it was told, and twice.
         hub.noticed([inbox])
-        await settle()
+        try await settle()
         try await create(1)
         hub.noticedForeignChange()
         for _ in 0..<2 { hub.noticed([inbox]) }
         hub.noticedForeignChange()
-        await settle()
+        try await settle()
         #expect(events.events.count == 6 && events.ids == events.ids.sorted())
         #expect(badges.ids.count == 3)
     }

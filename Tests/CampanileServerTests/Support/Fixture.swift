@@ -3,7 +3,6 @@ import CampanileCore
 import Foundation
 import Logging
 import Push
-import Synchronization
 @_exported public import TestSupport
 import Testing
 
@@ -32,16 +31,18 @@ final class RecordingProvider: PushProvider {
         var answer: @Sendable (PushMessage) async -> PushAnswer = { _ in .accepted }
     }
 
-    private let state = Mutex(State())
+    private let state = Watched(State())
 
-    var messages: [PushMessage] { state.withLock { $0.messages } }
-    func forget() { state.withLock { $0.messages = [] } }
+    var messages: [PushMessage] { state.value.messages }
+    /// Waits until so many messages have come since it forgot.
+    func untilSent(_ count: Int = 1) async { await state.until { $0.messages.count >= count } }
+    func forget() { state.change { $0.messages = [] } }
     func answer(_ answer: @escaping @Sendable (PushMessage) async -> PushAnswer) {
-        state.withLock { $0.answer = answer }
+        state.change { $0.answer = answer }
     }
 
     func send(_ message: PushMessage, answer: @escaping @Sendable (PushAnswer) -> Void) {
-        let decide = state.withLock { state in
+        let decide = state.change { state in
             state.messages.append(message)
             return state.answer
         }

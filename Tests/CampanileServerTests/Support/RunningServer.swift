@@ -58,6 +58,12 @@ final class RunningServer: Sendable {
     }
 
     func stop() async { await app.stop() }
+
+    /// Waits until no push is due now, in flight or unsettled.
+    func untilQuiet() async throws { try await lookUntil { try await app.deliveryWorker.isQuiet } }
+
+    /// Waits until no more than so many streams are open: a client may see the end of one before the server has noted it.
+    func untilStreams(atMost count: Int) async throws { try await lookUntil { app.realtime.quota.takenCount <= count } }
 }
 
 /// Runs a test against a server, and stops it whatever happens.

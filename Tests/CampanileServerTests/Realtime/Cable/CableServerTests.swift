@@ -165,7 +165,7 @@ struct CableServerTests {
                 port: server.client.port, headers: ["Authorization": alice])
             #expect(refused.first == "HTTP/1.1 429 Too Many Requests")
         }
-        while server.app.realtime.quota.takenCount > 0 { await Task.yield() }
+        try await server.untilStreams(atMost: 0)
         let client = try await connect(server, as: alice)
         _ = try await client.said()
         async let stopped: Void = server.stop()

@@ -324,9 +324,9 @@ final class CableFixture: Sendable {
 
     /// Waits until no connection is left, however long the sockets take.
     func untilEmpty() async throws {
-        while cable.counts.open > 0 {
+        try await lookUntil {
             try await settle()
-            await Task.yield()
+            return cable.counts.open == 0
         }
     }
 
