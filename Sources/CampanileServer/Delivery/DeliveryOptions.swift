@@ -14,7 +14,8 @@ package struct DeliveryOptions: Sendable {
 
     package init(
         resendsUnanswered: Bool = true, deadTokenShare: Double = 0.1,
-        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = [], unsafe: UnsafeOptions = UnsafeOptions()
+        rules: PerApp<NotificationRules> = PerApp(all: NotificationRules()), configuredLanes: Set<Lane> = [],
+        unsafe: UnsafeOptions = UnsafeOptions()
     ) {
         self.resendsUnanswered = resendsUnanswered
         self.deadTokenShare = deadTokenShare
