@@ -60,8 +60,8 @@ stranger: ## README.md's path on a new Debian, to the letter, every line kept; r
 
 # What `make test` runs, when everything is built, in lanes beside each other (scripts/steps.py). The first two compute and share two
 # processors; the others wait most of the time. What is judged by its time in them has half a second or more for what takes milliseconds.
-COMPUTING = "swift-tests contract-parts lint typecheck-ios kotlin" "browser-pages browser-pieces stock-clients client test-docs postgres-short bench-short"
-WAITING = proxies-nginx proxies-caddy trust-short "postgres-pushes cluster-short"
+COMPUTING = "swift-tests contract-parts lint typecheck-ios test-docs" "browser-pages browser-pieces stock-clients client kotlin"
+WAITING = "proxies-nginx bench-short" "proxies-caddy postgres-short" trust-short "postgres-pushes cluster-short"
 
 test: setup-tests build-tests ## Run all tests, in their short forms where they have one
 	@$(STEPS) test $(COMPUTING) $(WAITING)

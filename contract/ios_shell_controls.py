@@ -47,7 +47,7 @@ CONTROLS = [
                 Piece("Shell+SignIn.swift", "        guard isLeaving, mayEndWebSession else { return false }",
                       "        guard isLeaving, mayEndWebSession || OLD else { return false }")]),
     Control("users", "2: the former user's pages after another one has signed in",
-            "bob signs in where alice's session has ended", "main", "it is alice", [
+            "bob signs in where alice's session has ended", "main", "alice's page in another tab is gone", [
                 Piece("Shell+SignIn.swift", "        if change.former != nil || isLeaving { beginAnew() }",
                       "        if OLD { } else if change.former != nil || isLeaving { beginAnew() }")]),
     Control("snapshots", "an inbox out of Turbo's cache for a push",

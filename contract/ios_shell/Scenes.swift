@@ -95,6 +95,8 @@ let scenes: [String: @MainActor (Phone) async throws -> Void] = [
         try await phone.sees("nobody /sign_in")
         phone.signIn("bob")
         try await phone.until("bob's device is registered") { try await phone.calls().contains("POST /device_tokens bob") }
+        // The shell hears of the new user on the main actor, maybe after the server does.
+        try await phone.until("alice's page in another tab is gone") { !phone.behind(1).hasPrefix("alice") }
         phone.always = ("nothing of alice's is shown", { !phone.seen.hasPrefix("alice") })
         try await phone.seesInEachTab("bob")
         phone.navigator.pop()
