@@ -74,7 +74,8 @@ struct ConfigurationDocument: Sendable {
         }
     }
 
-    /// Of text that isn't YAML, or that has a key twice in one map, nothing but that is reported: Yams gives no tree then.
+    /// Parses the text of a file. Yams gives no tree for text that isn't YAML or has a key twice in one map, so that fault is then the
+    /// only problem reported.
     static func parse(_ text: String, path: String) -> ConfigurationDocument {
         do {
             guard let root = try Yams.compose(yaml: text) else { return .none }

@@ -1,8 +1,8 @@
 package import CampanileCore
 import SQLEngine
 
-/// What takes a promise away from the program, for measurements and for the controls of tests: with it a check must fail. The default
-/// takes nothing, and a server that people use has no other. Not settings: only environment variables change them.
+/// Switches that weaken the program, for measurements and for the controls of tests. The default weakens nothing. They aren't settings:
+/// only environment variables change them.
 package struct UnsafeOptions: Sendable {
     /// When a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for measurements and for
     /// the controls of the power-loss test.
@@ -21,9 +21,9 @@ package struct UnsafeOptions: Sendable {
     package var durability = Durability.full
     /// Divides the delays of retries and probes, for tests that can't wait for minutes.
     package var delayDivisor: Int64 = 1
-    /// Whether `/metrics` tells of requests; without, for measuring what counting costs.
+    /// False: requests aren't counted for `/metrics`, so that a measurement shows what counting costs.
     package var countsRequests = true
-    /// Whether a node of a cluster sends only while it has a device's shard.
+    /// False: a node of a cluster sends pushes for shards that it has lost.
     package var checksLeases = true
 
     package init() {}

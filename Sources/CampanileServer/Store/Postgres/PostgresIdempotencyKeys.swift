@@ -89,7 +89,7 @@ extension KeptCall {
         let answer =
             row.isNull(first + 2) ? nil : IdempotentAnswer(location: row.textOrNil(first + 1), body: row.blob(first + 2))
         let made =
-            row.isNull(first + 3) ? [] : [UUIDv7](all: row.bytes(first + 3)) ?? row.placeholder(first + 3, "holds no ids", [])
+            row.isNull(first + 3) ? [] : [UUIDv7](all: row.bytes(first + 3)) ?? row.substitute(first + 3, "holds no ids", [])
         self.init(fingerprint: row.blob(first), answer: answer, made: made)
     }
 }

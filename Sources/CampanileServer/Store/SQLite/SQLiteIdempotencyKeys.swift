@@ -12,7 +12,7 @@ struct SQLiteIdempotencyKeys<Access: SQLiteAccess>: SQLiteRepository, Idempotenc
             """, apiKey, key, since
         ) { row in
             guard row.isNull(3) else {
-                let made = [UUIDv7](all: row.bytes(3)) ?? row.placeholder(3, "holds no ids", [])
+                let made = [UUIDv7](all: row.bytes(3)) ?? row.substitute(3, "holds no ids", [])
                 return KeptCall(fingerprint: row.blob(0), answer: nil, made: made)
             }
             return KeptCall(fingerprint: row.blob(0), answer: IdempotentAnswer(location: row.textOrNil(1), body: row.blob(2)))

@@ -15,7 +15,7 @@ struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReadin
             var call = call
             call.made = try Array(
                 connection.all("SELECT ids FROM large_call_parts WHERE call_id = ?1 ORDER BY done", call.id) {
-                    [UUIDv7](all: $0.bytes(0)) ?? $0.placeholder(0, "holds no ids", [])
+                    [UUIDv7](all: $0.bytes(0)) ?? $0.substitute(0, "holds no ids", [])
                 }.joined())
             return call
         }
@@ -41,7 +41,7 @@ struct SQLiteLargeCalls<Access: SQLiteAccess>: SQLiteRepository, LargeCallReadin
     /// Only this program writes the column.
     private func userIDs(_ row: borrowing Row) -> [String] {
         guard case .array(let values)? = try? JSONValue(parsing: row.blob(2)) else {
-            return row.placeholder(2, "holds no array", [])
+            return row.substitute(2, "holds no array", [])
         }
         return values.compactMap { value in
             guard case .string(let userID) = value else { return nil }
