@@ -133,7 +133,7 @@ class Judge:
         copies = self._copies(delivery)
         arrived = sum(self.evidence.effect(one)[0] for one in copies)
         last = copies[-1] if copies else None
-        check, said = self.report.check, lambda: f"{delivery.id} is {delivery.state}, {self._told(copies)}"
+        check, said = self.report.check, lambda: self._said(delivery, copies)
         if delivery.state == "accepted":
             if not check("lost", arrived >= 1, said):
                 self._lost(delivery, copies)
@@ -177,6 +177,10 @@ class Judge:
         """A dead token is believed only as long as few die; else its push is refused."""
         ends_as = faults.group(request.token).ends
         return request.fault == "status" and (ends_as == state or (ends_as, state) == (faults.DEAD, faults.REFUSED))
+
+    def _said(self, delivery, copies):
+        return (f"{delivery.id} to {delivery.token or 'a device that left'} is {delivery.state} after {delivery.attempts} attempts "
+                f"({delivery.answers or 'no answer noted'}), {self._told(copies)}")
 
     def _told(self, copies):
         return "the record has " + (", ".join(f"{one.status or 'no answer'} {one.reason or one.fault or ''}".strip()
