@@ -86,7 +86,10 @@ def faults(options, report):
         tell_anew(here, report, options)
         evidence = gather(here, record)
         here.server.stop()
+        said = here.server.log_tail(20_000)
     judge = judged("faults", evidence, report, options)
+    if report.wrong and not options.control:
+        print(f"the server's log:\n{said}", flush=True)
     return fault_table(judge, evidence, report)
 
 

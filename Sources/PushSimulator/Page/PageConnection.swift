@@ -96,8 +96,10 @@ final class PageConnection: ChannelInboundHandler {
             context.write(
                 wrapOutboundOut(.head(HTTPResponseHead(version: head.version, status: .ok, headers: headers))),
                 promise: nil)
-            context.writeAndFlush(wrapOutboundOut(.body(.byteBuffer(first))), promise: nil)
+            context.write(wrapOutboundOut(.body(.byteBuffer(first))), promise: nil)
+            // Whoever has read these lines hears of everything that comes after.
             server.watch(context.channel)
+            context.flush()
         case .bytes(let status, let type, let body):
             headers.add(name: "content-type", value: type)
             headers.add(name: "content-length", value: String(body.count))

@@ -94,14 +94,18 @@ import Testing
         let (fixture, leases) = try Self.node()
         for letter in "abcdefghij" { try await fixture.register(letter) }
         leases.replace(Self.own(fixture, lease: 7))
-        fixture.provider.answer { [clock = fixture.clock, provider = fixture.provider] message in
-            await provider.untilSent(Limits.outageFailures)
-            clock.advance(seconds: 6)
-            if isRenewed { leases.replace(Self.own(fixture, lease: 7)) }
+        let isOver = Watched(false)
+        fixture.provider.answer { message in
+            await isOver.until { $0 }
             return PushAnswer(outcome: .unprocessed, status: nil, reason: "its time is over", isExpired: isExpired)
         }
         try await fixture.create()
-        try await fixture.deliveryWorker.sendDue()
+        async let sent: Void = fixture.deliveryWorker.sendDue()
+        await fixture.provider.untilSent(Limits.outageFailures)
+        fixture.clock.advance(seconds: 6)
+        if isRenewed { leases.replace(Self.own(fixture, lease: 7)) }
+        isOver.change { $0 = true }
+        try await sent
         #expect(fixture.provider.messages.count == Limits.outageFailures)
         #expect(fixture.deliveryWorker.conditions.isEmpty)
     }
