@@ -1,3 +1,4 @@
+import Dispatch
 import NIOCore
 import NIOHTTP2
 import TestSupport
@@ -41,6 +42,38 @@ import Testing
             #expect(await client.post().status == 200)
             fixture.server.react([.goAway(last: 1)])
             await fixture.server.until { $0.connections == 2 }
+            await client.stop()
+        }
+    }
+
+    @Test("what waits for a stream doesn't go over a connection whose end came together with the last answer")
+    func endsWithAnAnswer() async throws {
+        try await Fixture.run(maxStreams: 1, { $0.connection == 0 ? [.silence] : [.answer(200)] }) { fixture in
+            let client = try fixture.client()
+            let pending = (0..<2).map { client.begin("/\($0)") }
+            await fixture.server.until { $0.requests.count == 1 }
+            // Both are there before the client reads the first.
+            let isSent = DispatchSemaphore(value: 0)
+            client.eventLoop.execute { isSent.wait() }
+            for reaction in [Reaction.answer(200), .close] {
+                try await fixture.server.reacted([reaction], to: fixture.server.requests[0])
+            }
+            isSent.signal()
+            #expect(await pending[0].value.status == 200)
+            #expect(await pending[1].value.status == 200)
+            await client.stop()
+        }
+    }
+
+    @Test("an answer that is longer than is kept is an answer, and no error of its connection")
+    func longAnswer() async throws {
+        let long = String(repeating: "z", count: 40_000)
+        try await Fixture.run({ _ in [.answer(500, long)] }) { fixture in
+            let client = try fixture.client()
+            #expect(await client.post().status == 500)
+            try await client.finishReading()
+            #expect(try await client.inspect { $0.connections.map(\.explainedErrors) } == [0])
+            #expect(try await client.inspect { $0.connections.map(\.answers) } == [1])
             await client.stop()
         }
     }

@@ -52,10 +52,10 @@ import Testing
         let deadline = MonotonicClock.now() + 20_000_000
         var waits = 0
         lock.withLock {
-            while MonotonicClock.now() < deadline {
+            repeat {
                 lock.wait(until: deadline)
                 waits += 1
-            }
+            } while MonotonicClock.now() < deadline
         }
         // A wait may end without a reason, but not again and again.
         #expect((1..<50).contains(waits))

@@ -173,20 +173,24 @@ package final class PostgresServer: Sendable {
         _ = try? ChildProgram("/bin/rm", ["-rf", folder, folder + ".log"]).waitUntilEnded()
     }
 
+    /// One below those that the kernel gives to whoever asks for any: nobody gets it before the server listens, or while it is restarted.
     private static func freePort() throws -> Int {
-        let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(socket) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { pointer in
-                bind(socket, pointer, length) == 0 && getsockname(socket, pointer, &length) == 0
+        for _ in 0..<1_000 {
+            let port = Int.random(in: 10_000..<30_000)
+            let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+            defer { close(socket) }
+            var address = sockaddr_in()
+            address.sin_family = sa_family_t(AF_INET)
+            address.sin_port = UInt16(port).bigEndian
+            address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            let isFree = withUnsafePointer(to: &address) { pointer in
+                pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    bind(socket, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                }
             }
+            if isFree { return port }
         }
-        guard isBound else { throw Failed(description: "no free port") }
-        return Int(UInt16(bigEndian: address.sin_port))
+        throw Failed(description: "no free port")
     }
 
     /// What is to be ended and removed when the process ends.

@@ -21,6 +21,9 @@ package final class DeliveryWorker: Sendable {
         /// Between taking what was answered and knowing what was claimed.
         var isExchanging = false
 
+        /// Nothing is in flight, and nothing waits to be written.
+        var isIdle: Bool { lanes.inFlight == 0 && answered.isEmpty && changes.isEmpty }
+
         /// What was claimed for the same token meanwhile is claimed anew, with what is to be told then, if its device is still there.
         mutating func end(_ push: AnsweredPush) {
             answered.append(push)
@@ -404,7 +407,7 @@ package final class DeliveryWorker: Sendable {
 
     private var isStopping: Bool { state.withLock { $0.isStopping } }
     /// Whether no answer is being waited for.
-    private var isIdle: Bool { state.withLock { $0.lanes.inFlight == 0 && $0.answered.isEmpty && $0.changes.isEmpty } }
+    private var isIdle: Bool { state.withLock { $0.isIdle } }
     /// Whether anything is there to be written.
     private var hasAnswered: Bool { state.withLock { !$0.answered.isEmpty || !$0.changes.isEmpty } }
 
@@ -477,7 +480,7 @@ extension DeliveryWorker {
         }
     }
 
-    private var isResting: Bool { state.withLock { !$0.isExchanging } && isIdle }
+    private var isResting: Bool { state.withLock { !$0.isExchanging && $0.isIdle } }
 
     /// Whether nothing is due, in flight or waiting to be settled.
     var isQuiet: Bool {

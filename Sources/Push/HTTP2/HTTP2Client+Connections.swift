@@ -108,7 +108,7 @@ extension HTTP2Client {
     /// Called when the server's first SETTINGS are there.
     func opened(_ connection: HTTP2Connection) {
         finishProbes(.success(()))
-        pump()
+        pumpSoon()
     }
 
     /// Called when the server takes no more on this connection. The client replaces a connection that has worked at

@@ -45,6 +45,7 @@ package final class HTTP2Client: @unchecked Sendable {
     var emptyPromise: EventLoopPromise<Void>?
     var sweepTask: Scheduled<Void>?
     var isSweepingOften = false
+    private var willPump = false
 
     package init(endpoint: HTTP2Endpoint, limits: HTTP2Limits, network: PushNetwork, world: World) {
         self.endpoint = endpoint
@@ -132,6 +133,16 @@ package final class HTTP2Client: @unchecked Sendable {
         }
         if waiting.isEmpty { fullSince = nil } else { connectIfNeeded(now: now) }
         scheduleSweep()
+    }
+
+    /// Pumps when the event loop has handled what it has read from all sockets.
+    func pumpSoon() {
+        guard !willPump else { return }
+        willPump = true
+        eventLoop.execute {
+            self.willPump = false
+            self.pump()
+        }
     }
 
     private func takeInbox(now: Int64) {

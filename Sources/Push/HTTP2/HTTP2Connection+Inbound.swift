@@ -60,9 +60,9 @@ extension HTTP2Connection {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         lastInboundAt = client.now()
-        // The answers made room; one flush takes all requests that fill it.
-        client.pump()
         flush()
+        // The answers made room. The end of the connection may have come with them, and TLS tells of it only after this.
+        client.pumpSoon()
     }
 
     // MARK: - Frames
@@ -82,8 +82,9 @@ extension HTTP2Connection {
     private func received(_ frame: HTTP2Frame.FramePayload.Data, on streamID: Int) {
         guard let exchange = streams[streamID], case .byteBuffer(let bytes) = frame.data else { return }
         let isTooMuch = exchange.append(bytes, limit: limits.answerBytes)
-        if isTooMuch, !frame.endStream { write(.rstStream(.cancel), on: HTTP2StreamID(streamID)) }
         if isTooMuch || frame.endStream { complete(streamID) }
+        // Afterwards, because a reset stream is told as closed at once, and this one has its answer.
+        if isTooMuch, !frame.endStream { write(.rstStream(.cancel), on: HTTP2StreamID(streamID)) }
     }
 
     private func complete(_ streamID: Int) {

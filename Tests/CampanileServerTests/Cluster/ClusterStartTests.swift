@@ -13,7 +13,7 @@ struct ClusterStartTests {
 
     init() throws {
         address = try PostgresServer.shared.get().makeDatabase()
-        store = try Store.open(postgres: address, world: .hand(clock)).database
+        store = try Store.open(postgres: address, options: .patient, world: .hand(clock)).database
     }
 
     private func node(_ number: UInt64) -> ServerNode {

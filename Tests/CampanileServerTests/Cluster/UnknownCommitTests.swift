@@ -20,13 +20,13 @@ struct UnknownCommitTests {
         let address = try PostgresServer.shared.get().makeDatabase()
         proxy = try PostgresProxy(to: PostgresServer.shared.get().port)
         proxied = proxy.address(of: address)
-        store = try Store.open(postgres: address, world: .hand(clock)).database
+        store = try Store.open(postgres: address, options: .patient, world: .hand(clock)).database
     }
 
     /// Of a node whose commits' answers may be lost.
     private func publisher() throws -> Publisher {
         let world = World.hand(clock)
-        let own = try Store.open(postgres: proxied, world: world).database
+        let own = try Store.open(postgres: proxied, options: .patient, world: world).database
         return Publisher(database: own, ids: try Publisher.generator(for: own, world: world), badgePushes: pushes)
     }
 

@@ -96,7 +96,7 @@ enum TestedStore: String, CaseIterable, Sendable, CustomTestStringConvertible {
     var testDescription: String { self == .sqlite ? "SQLite" : "PostgreSQL" }
 
     /// An empty store: a file in the folder, or a database of the tests' server. Closed with its last user.
-    func open(_ folder: TemporaryFolder, world: World, options: PostgresOptions = PostgresOptions()) throws -> Store {
+    func open(_ folder: TemporaryFolder, world: World, options: PostgresOptions = .patient) throws -> Store {
         switch self {
         case .sqlite: try Store.open(folder.database, world: world).database
         case .postgres:

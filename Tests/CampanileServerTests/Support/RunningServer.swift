@@ -29,6 +29,8 @@ final class RunningServer: Sendable {
         configuration.database = folder.database
         configuration.port = 0
         configuration.jwt.secret = RunningServer.secret
+        // While the machine is busy a read of the database may take long.
+        configuration.databaseReadMilliseconds = 600_000
         configure(&configuration)
         self.configuration = configuration
         app = try await App(
