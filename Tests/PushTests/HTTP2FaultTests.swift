@@ -6,7 +6,7 @@ import Testing
 
 @testable import Push
 
-@Suite("HTTP/2 faults") struct HTTP2FaultTests {
+@Suite("HTTP/2 faults", .endsIfItHangs) struct HTTP2FaultTests {
     @Test("GOAWAY: what is above the last stream was never processed, what is below gets its answer")
     func goAway() async throws {
         try await Fixture.run({ $0.connection == 0 ? [.silence] : [.answer(200)] }) { fixture in
@@ -52,11 +52,17 @@ import Testing
             let client = try fixture.client()
             let pending = (0..<2).map { client.begin("/\($0)") }
             await fixture.server.until { $0.requests.count == 1 }
+            let (isHeld, isSent) = (Watched(false), DispatchSemaphore(value: 0))
+            client.eventLoop.execute {
+                isHeld.change { $0 = true }
+                isSent.wait()
+            }
+            await isHeld.until { $0 }
             // Both are there before the client reads the first.
-            let isSent = DispatchSemaphore(value: 0)
-            client.eventLoop.execute { isSent.wait() }
             for reaction in [Reaction.answer(200), .close] {
-                try await fixture.server.reacted([reaction], to: fixture.server.requests[0])
+                let unread = try Self.sockets(to: fixture.server.port).map(\.unread)
+                fixture.server.answer(fixture.server.requests[0], [reaction])
+                try await lookUntil { try Self.sockets(to: fixture.server.port).map(\.unread) != unread }
             }
             isSent.signal()
             #expect(await pending[0].value.status == 200)
@@ -214,7 +220,7 @@ import Testing
             #expect(fixture.server.log.connections == 2)
             // The first was reset. Closed in order, its socket would still wait, and send again what wasn't received.
             await fixture.server.until { $0.ends == 1 }
-            #expect(try Self.sockets(to: fixture.server.port) == ["01"])
+            #expect(try Self.sockets(to: fixture.server.port).map(\.state) == ["01"])
             await client.stop()
         }
     }
@@ -236,17 +242,19 @@ import Testing
             }
             #expect(await client.post("/next").status == 200)
             await fixture.server.until { $0.ends == 1 }
-            #expect(try Self.sockets(to: fixture.server.port) == ["01"])
+            #expect(try Self.sockets(to: fixture.server.port).map(\.state) == ["01"])
             await client.stop()
         }
     }
 
-    /// The states of the sockets that the system has to a port, "01" for one that is open (proc(5), /proc/net/tcp).
-    private static func sockets(to port: Int) throws -> [Substring] {
+    /// The sockets that the system has to a port: the state, "01" for one that is open, and the bytes that wait to be read, in hexadecimal
+    /// digits (proc(5), /proc/net/tcp).
+    private static func sockets(to port: Int) throws -> [(state: Substring, unread: Substring)] {
         let table = try ChildProgram.output(of: "/bin/cat", ["/proc/net/tcp"])
         let hex = String(port, radix: 16, uppercase: true)
         let remote = ":" + String(repeating: "0", count: 4 - hex.count) + hex
-        return table.split(separator: "\n").map { $0.split(separator: " ") }.filter { $0[2].hasSuffix(remote) }.map { $0[3] }
+        return table.split(separator: "\n").map { $0.split(separator: " ") }.filter { $0[2].hasSuffix(remote) }
+            .map { ($0[3], $0[4].suffix(8)) }
     }
 
     @Test("an idle connection is pinged every minute, and stays")

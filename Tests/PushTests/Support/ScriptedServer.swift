@@ -129,13 +129,6 @@ final class ScriptedServer: Sendable {
         react(reactions, connection: request.connection, streamID: request.streamID)
     }
 
-    /// The same, and returns when the socket has it.
-    func reacted(_ reactions: [Reaction], to request: ServedRequest) async throws {
-        let channel = shared.state.withLock { $0.channels[request.connection] }
-        let order = ScriptedConnection.Order(streamID: request.streamID, reactions: reactions)
-        try await channel?.triggerUserOutboundEvent(order).get()
-    }
-
     /// Refuses new connections from now on. The port stays taken, so that no other server gets it.
     func stopListening() async throws {
         try await channel.close()
