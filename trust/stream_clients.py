@@ -126,7 +126,9 @@ class Client:
             self._behind = None
 
     async def _head(self, reader, wanted):
-        head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), SILENT_SECONDS)).decode("latin-1")
+        # Not wait_for, which until Python 3.12 may swallow a cancellation that comes together with what it waits for.
+        async with asyncio.timeout(SILENT_SECONDS):
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         if not head.startswith(f"HTTP/1.1 {wanted}"):
             self.seen.refused.append(head.split("\r\n", 1)[0])
             raise EOFError
@@ -151,7 +153,8 @@ class StreamClient(Client):
         buffer, self._isFirst = b"", True
         self._look_back(len(self.seen.ids))
         while True:
-            part = await asyncio.wait_for(reader.read(65536), SILENT_SECONDS)
+            async with asyncio.timeout(SILENT_SECONDS):
+                part = await reader.read(65536)
             if not part:
                 raise EOFError
             # An event that isn't whole when the connection is cut never was: only whole ones count.
@@ -189,7 +192,8 @@ class CableClient(Client):
         await self._head(reader, 101)
         isFirst, least = True, self.world.acknowledged
         while True:
-            message = json.loads(await asyncio.wait_for(self._text(reader, writer), SILENT_SECONDS))
+            async with asyncio.timeout(SILENT_SECONDS):
+                message = json.loads(await self._text(reader, writer))
             if message.get("type") == "welcome":
                 writer.write(frame(0x1, json.dumps({"command": "subscribe", "identifier": CHANNEL}).encode()))
             elif message.get("type") in ("reject_subscription", "disconnect"):
