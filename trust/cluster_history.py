@@ -149,7 +149,8 @@ class History:
         link = self.links.get((worker, node))
         if link is None or link.is_over or link.transport.is_closing():
             link = self.links[worker, node] = (await asyncio.get_running_loop().create_connection(Link, *node))[1]
-        answer = await asyncio.wait_for(link.ask(head.encode() + content), ANSWER_SECONDS)
+        async with asyncio.timeout(ANSWER_SECONDS):
+            answer = await link.ask(head.encode() + content)
         if answer.closes:
             link.transport.close()
         self._check("answer", answer.status == wanted, f"{method} {path}: {answer.status} {answer.body[:200]!r}")

@@ -207,7 +207,8 @@ class ClusterLoad(threading.Thread):
                 said = f"{type(trouble).__name__} {trouble}"
                 continue
             try:
-                answer = await asyncio.wait_for(link.ask(text), ANSWER_SECONDS)
+                async with asyncio.timeout(ANSWER_SECONDS):
+                    answer = await link.ask(text)
             except (OSError, NoAnswer, TimeoutError) as trouble:
                 said = f"{type(trouble).__name__} {trouble}"
                 link.give_up()
@@ -229,8 +230,8 @@ class ClusterLoad(threading.Thread):
             link = kept.pop()
             if not link.is_over and not link.transport.is_closing():
                 return link
-        connecting = asyncio.get_running_loop().create_connection(Link, *node)
-        return (await asyncio.wait_for(connecting, 2))[1]
+        async with asyncio.timeout(2):
+            return (await asyncio.get_running_loop().create_connection(Link, *node))[1]
 
     def _keep(self, node, link, answer):
         kept = self.idle.setdefault(node, [])

@@ -65,7 +65,8 @@ class Link(asyncio.Protocol):
         self.transport.write(content)
 
     async def answer(self):
-        return await asyncio.wait_for(asyncio.shield(self.waiting), REQUEST_SECONDS)
+        async with asyncio.timeout(REQUEST_SECONDS):
+            return await asyncio.shield(self.waiting)
 
     async def ask(self, content):
         if self.is_over:
