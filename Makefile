@@ -18,7 +18,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .PHONY: help setup setup-unit setup-tests build run demo image stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
-	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies proxies-nginx proxies-caddy trust-short cluster-short \
+	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
 	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports cluster retention metrics-cost fuzz \
 	generators clean
@@ -72,7 +72,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
 NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports cluster trust-postgres \
-	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image
+	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
 	@$(STEPS) nightly --go-on "$(NIGHTLY)"
@@ -163,7 +163,7 @@ test-docs: setup-tests ## Run what README.md and docs/ show with the debug binar
 	@echo "==> test-docs: the documents' Swift, in the language modes 5 and 6"
 	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
 
-contract: build-tests ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
+contract: setup-tests build-tests ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
 	@$(STEPS) contract "contract-parts client" proxies-nginx proxies-caddy
 
 # fuzz and contract-postgres have more examples.
@@ -258,7 +258,7 @@ bench-short: ## Show that the benchmarks run, a measure or two of each, with the
 	@python3 bench/neighbours.py --short --only filters --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
 	@python3 bench/retention.py --short --entries 2000 --seconds 1 --binary "$(DEBUG)" --results .build/bench-retention-short.md
 
-browser: build-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
+browser: setup-tests build-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
 	@$(STEPS) browser browser-pages "browser-pieces stock-clients"
 
 browser-pages:
@@ -273,7 +273,7 @@ stock-clients:
 	@echo "==> browser: stock clients: Rails' ActionCable, Turbo 7.1 and EventSource in Chromium, curl, Python's websockets"
 	@$(PYTHON) -m pytest contract/stock_clients.py --binary "$(DEBUG)"
 
-inbox-long: build-tests ## <campanile-inbox> with 10,000 entries
+inbox-long: setup-tests build-tests ## <campanile-inbox> with 10,000 entries
 	@$(PYTHON) -m pytest browser/inbox_long.py --entries 10000 --binary "$(DEBUG)"
 
 # A must that is missed doesn't keep the others from being measured.

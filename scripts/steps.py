@@ -123,8 +123,9 @@ class Run:
         left_out = [target for lane in self.lanes for target in lane if target not in self.took]
         if left_out:
             self.say(f"not run: {' '.join(left_out)}")
-        if self.failed or self.is_interrupted:
-            self.say(f"{', '.join(self.failed)} failed ({in_words(seconds)})" if self.failed else f"interrupted ({in_words(seconds)})")
+        if self.failed or self.is_interrupted or left_out:
+            why = f"{', '.join(self.failed)} failed" if self.failed else "interrupted" if self.is_interrupted else "not everything ran"
+            self.say(f"{why} ({in_words(seconds)})")
             return 1
         self.say(f"everything passed ({in_words(seconds)})")
         return 0

@@ -69,6 +69,7 @@ def parted(options, report):
         check_badges(here, report)
         check_streams(report, load)
         for reader in readers:
+            report.check("version", reader.answers > 0, "a reader was never answered")
             report.check("version", not reader.fallen, lambda: f"{len(reader.fallen)} versions fell: {reader.fallen[:3]}")
         here.cluster.stop()
     read, fallen = sum(reader.answers for reader in readers), sum(len(reader.fallen) for reader in readers)

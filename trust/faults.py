@@ -16,7 +16,8 @@ The faults:
   failing sync     fdatasync fails with EIO (failing.c): nothing may be acknowledged on it
   failing copy     the sync of the database's file fails, and not its log's: nothing is written until it succeeds with all of the
                    log copied anew, or until a restart; and though nothing that was copied had reached the disk, nothing is lost
-  amid a call      read-only amid a call for many users (large_calls.py), with and without a stop: 503, and whole when it is repeated
+  amid a call      read-only amid a call for many users (large_calls.py), with and without a stop: 503 (with a stop
+                   perhaps no answer), and whole when it is repeated
   locked           another process holds BEGIN EXCLUSIVE
   file moved away, file replaced, log moved away
                    the files that the server has open don't stand under their names, and come back

@@ -34,7 +34,7 @@ package enum Limits {
 
     /// Users of a call that is one transaction. More take several, each of as many users at most, and others write in between.
     static let recipientsPerPart = 100
-    /// What ends a part before: pushes owed, and for how many of them each user counts.
+    /// The pushes that a part owes at most, however few users it has; each user counts as `recipientCost` of them.
     static let createdPerPart = 600
     static let recipientCost = 4
 
@@ -229,6 +229,8 @@ package enum Limits {
     static let readinessRoomBytes = 128 * 1_024
     /// Time between two looks whether a damaged database is sound: each reads all of it.
     static let damageCheckMilliseconds: Int64 = 600_000
+    /// Findings of damage that the log has, until a check finds none.
+    static let toldDamages = 16
     /// Reasons of unreadiness that the log has, until the server is ready again.
     static let toldReasons = 16
 

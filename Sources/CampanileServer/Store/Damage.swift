@@ -12,9 +12,6 @@ final class Damage: Sendable {
         var tell: (@Sendable (SQLError, _ place: String?) -> Void)?
     }
 
-    /// So many findings are told at most.
-    private static let tellings = 16
-
     private let state = Mutex(State())
 
     /// The first finding; nil: none is known.
@@ -32,7 +29,7 @@ final class Damage: Sendable {
         let tell = state.withLock { state -> (@Sendable (SQLError, String?) -> Void)? in
             state.first = state.first ?? error
             state.findings += 1
-            guard let tell = state.tell, state.told.count < Damage.tellings,
+            guard let tell = state.tell, state.told.count < Limits.toldDamages,
                 state.told.insert("\(place ?? "") \(error)").inserted
             else { return nil }
             return tell

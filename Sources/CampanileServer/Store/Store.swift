@@ -212,7 +212,7 @@ package final class Store: Sendable {
         try await database.rehearse { try body($0) }
     }
 
-    /// Reads all of a file that may be damaged. PostgreSQL checks its files itself.
+    /// Reads all of a file that may be damaged. PostgreSQL's files can't be read from here.
     /// - Throws: what is damaged.
     func requireSound() throws {
         guard case .sqlite(let database) = base else { return }
