@@ -137,7 +137,8 @@ def silent(scene: Scene, report: Report, names: list[str]) -> None:
         scene.stop()
     if results.other or not results.refused:
         raise BenchError(f"while the database said nothing, reads were answered {results.other[:5]}, and 503 {len(results.refused)} times")
-    rows = [("/healthz, the longest", [1000 * max(results.alive)], 50.0, " ms"), ("a read's 503, the longest", [max(results.refused)], DEADLINE_SECONDS + 0.5, " s"),
+    rows = [("/healthz, the longest", [1000 * max(results.alive)], 50.0, " ms"),
+            ("a read's 503, the longest", [max(results.refused)], DEADLINE_SECONDS + 0.5, " s"),
             ("heartbeats that streams missed", [float(beats.count(False))], 0.0, ""), ("until all is right after it", [took], 3.0, " s")]
     for words, value, at_most, unit in rows:
         report.rows.append(Row(f"the database says nothing for {SILENCE_SECONDS} s: {words}", "", "", Figures(value), 1, unit, at_most=at_most))
