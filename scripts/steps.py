@@ -5,7 +5,8 @@
 
 Each argument after the run's name is a lane: targets that run one after the other, beside the other lanes. What a target prints goes to
 .build/steps/TARGET.log, and is shown when it has ended. After a failure no target is begun, those that run come to their end, and the
-failed target's log is shown last. With --go-on every target runs, whatever fails, and the end says what failed.
+failed target's log is shown last. With --go-on every target runs, whatever fails, and the end says what failed. With --limit a target
+that takes longer is ended, and has failed: its log says what it did last.
 
 .build/durations keeps the seconds that each target took when it last passed. “Of processors” is the time of all processors that the
 target's programs used: a target that waits uses little.
@@ -46,7 +47,7 @@ class Durations:
 
 class Run:
     def __init__(self, options):
-        self.name, self.make, self.goes_on = options.name, options.make, options.go_on
+        self.name, self.make, self.goes_on, self.limit = options.name, options.make, options.go_on, options.limit
         self.lanes = [lane.split() for lane in options.lanes]
         self.durations, self.lock = Durations(), threading.Lock()
         self.processes, self.took, self.failed = {}, {}, []
@@ -68,12 +69,19 @@ class Run:
                 log.close()
                 beside = ", ".join(other for other in self.processes if other != target)
                 self.say(f"{target} begins ({self.durations.last_time(target)})" + (f", beside {beside}" if beside else ""))
-            began = time.monotonic()
+            began, hung = time.monotonic(), threading.Timer(self.limit * 60, self.give_up, (target, process.pid))
+            hung.daemon = True
+            hung.start()
             _, status, usage = os.wait4(process.pid, 0)
+            hung.cancel()
             with self.lock:
                 process.returncode = os.waitstatus_to_exitcode(status)
                 del self.processes[target]
                 self.end(target, process.returncode, time.monotonic() - began, usage.ru_utime + usage.ru_stime)
+
+    def give_up(self, target, pid):
+        self.say(f"{target} is ended after {self.limit} minutes")
+        os.killpg(pid, signal.SIGTERM)
 
     def end(self, target, code, seconds, used):
         self.took[target] = seconds
@@ -136,6 +144,7 @@ def main():
     parser.add_argument("name", help="what the lines begin with")
     parser.add_argument("lanes", nargs="+", help="targets that run one after the other, in one word")
     parser.add_argument("--make", default="make", help="the command make (default make)")
+    parser.add_argument("--limit", type=int, default=24 * 60, help="minutes that a target may take (default a day)")
     parser.add_argument("--go-on", action="store_true", help="run every target, whatever fails")
     return Run(parser.parse_args()).run()
 
