@@ -64,7 +64,7 @@ COMPUTING = "swift-tests contract-parts lint typecheck-ios test-docs" "browser-p
 WAITING = "proxies-nginx bench-short" "proxies-caddy postgres-short" trust-short "postgres-pushes cluster-short"
 
 test: setup-tests build-tests ## Run all tests, in their short forms where they have one
-	@$(STEPS) test --limit 25 $(COMPUTING) $(WAITING)
+	@$(STEPS) test --limit 30 $(COMPUTING) $(WAITING)
 
 # Shows what it is at, and how long each took the last time.
 STEPS = scripts/steps.py --make "$(MAKE)"

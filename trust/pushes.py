@@ -9,8 +9,8 @@ icon ends on the badge.
   each round every icon equals GET /badge.
 
 Without a name all three run. The server's delays between retries are divided by 600, nothing else is. Each mode ends
-with its control: evidence in which one push is missing, one is doubled and one icon is wrong must be found fault with
-(order: one wrong icon). `--control` takes one push from the record of the run itself, which must then exit 1.
+with its control: evidence in which one push is missing, one is doubled, one icon is wrong and one alert is given up for
+nothing must be found fault with (order: one wrong icon). `--control` takes one push from the record of the run itself, which must then exit 1.
 """
 import contextlib
 import http.client

@@ -173,10 +173,10 @@ package final class PostgresServer: Sendable {
         _ = try? ChildProgram("/bin/rm", ["-rf", folder, folder + ".log"]).waitUntilEnded()
     }
 
-    /// One below those that the kernel gives to whoever asks for any: nobody gets it before the server listens, or while it is restarted.
+    /// One below those that the scripts take and that the kernel gives to whoever asks for any: nobody gets it before the server listens, or while it is restarted.
     private static func freePort() throws -> Int {
         for _ in 0..<1_000 {
-            let port = Int.random(in: 10_000..<30_000)
+            let port = Int.random(in: 10_000..<20_000)
             let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
             defer { close(socket) }
             var address = sockaddr_in()

@@ -110,10 +110,7 @@ final class HealthResource: Sendable {
             try await SystemThread.run(name: "check") { [database] in try database.requireSound() }
             guard database.damage.forget(upTo: findings) else { return }
             nextCheck.withLock { $0 = nil }
-            logger.notice(
-                database.isShared
-                    ? "No call has met damage of the database for \(Limits.damageCheckMilliseconds / 60_000) minutes."
-                    : "A check of the whole database found nothing damaged.")
+            logger.notice("No damage of the database is known any more.")
         } catch {
             logger.debug("The database isn't sound.", metadata: ["error": "\(error)"])
         }

@@ -105,11 +105,8 @@ extension HTTP2Client {
 
     // MARK: - Connections' reports
 
-    /// Called when the server's first SETTINGS are there.
-    func opened(_ connection: HTTP2Connection) {
-        finishProbes(.success(()))
-        pumpSoon()
-    }
+    /// Called when the server's first SETTINGS are there. What waits goes when all that was read with them is handled.
+    func opened(_ connection: HTTP2Connection) { finishProbes(.success(())) }
 
     /// Called when the server takes no more on this connection. The client replaces a connection that has worked at
     /// once, and one that never answered only when a request needs it, so as not to flood a server that refuses
