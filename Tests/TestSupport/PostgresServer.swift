@@ -173,7 +173,8 @@ package final class PostgresServer: Sendable {
         _ = try? ChildProgram("/bin/rm", ["-rf", folder, folder + ".log"]).waitUntilEnded()
     }
 
-    /// One below those that the scripts take and that the kernel gives to whoever asks for any: nobody gets it before the server listens, or while it is restarted.
+    /// One below those that the scripts take and that the kernel gives to whoever asks for any: nobody gets it before the server
+    /// listens, or while it is restarted.
     private static func freePort() throws -> Int {
         for _ in 0..<1_000 {
             let port = Int.random(in: 10_000..<20_000)
