@@ -163,8 +163,8 @@ package struct DatabaseMove: Sendable {
             if done % 256 == 0 { try progress(.audit, done, all) }
         }
         for difference in audit.differences {
-            let inbox = try source.connection.inboxes.id(app: difference.app, userID: difference.userID)
-            let before = try inbox.flatMap { try BadgeAudit.Difference(of: $0, in: source.connection) }
+            let inbox = try StoreReading.sqlite(source.connection).inboxes.id(app: difference.app, userID: difference.userID)
+            let before = try inbox.flatMap { try BadgeAudit.Difference(of: $0, in: .sqlite(source.connection)) }
             guard let before, before.kept == difference.kept, before.counted == difference.counted else {
                 throw OperatorError(
                     "The badge of \(difference.userID) in \(difference.app) is wrong in \(targetName) and not in \(self.source): "

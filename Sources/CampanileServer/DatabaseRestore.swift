@@ -118,13 +118,13 @@ package struct DatabaseRestore: Sendable {
 
     private func compare(_ report: RestoreReport, _ newer: String) throws -> RestoreReport.Since {
         do {
-            return try Database.read(path: newer) { try RestoreReport.Since(report, of: $0) }
+            return try Database.read(path: newer) { try RestoreReport.Since(report, of: .sqlite($0)) }
         } catch let error as SQLError {
             throw OperatorError("\(newer) can't be compared: \(error.message). Restore without --newer.")
         }
     }
 
-    private func goAhead(in transaction: any StoreTransaction) throws {
+    private func goAhead(in transaction: StoreTransaction) throws {
         let reading = transaction.reading
         let ahead = transaction.now.milliseconds + Limits.restoreAheadMilliseconds
         try transaction.programState.reserveIDs(

@@ -95,7 +95,7 @@ package final class Housekeeping: Sendable {
     }
 
     /// - Parameter purge: a part; it returns whether there may be more.
-    private func repeatedly(_ purge: @escaping @Sendable (any StoreTransaction) throws -> Bool) async throws {
+    private func repeatedly(_ purge: @escaping @Sendable (StoreTransaction) throws -> Bool) async throws {
         while try await database.write(lane: .upkeep, { try purge($0) }), !Task.isCancelled { try await Task.sleep(for: pause) }
     }
 }

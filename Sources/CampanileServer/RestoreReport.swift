@@ -20,7 +20,7 @@ package struct RestoreReport: Sendable {
     var since: Since?
 
     /// Of the backup, before the restore changes it.
-    init(of reading: any StoreReading) throws {
+    init(of reading: StoreReading) throws {
         newestChange = try reading.inboxes.newest().change
         keys = try reading.apiKeys.list()
         revocations = try reading.revocations.after(Timestamp(milliseconds: 0))
@@ -77,7 +77,7 @@ package struct RestoreReport: Sendable {
 
 extension RestoreReport.Since {
     /// - Parameter connection: of the newer file.
-    init(_ restored: RestoreReport, of reading: any StoreReading) throws {
+    init(_ restored: RestoreReport, of reading: StoreReading) throws {
         func isSame(_ left: APIKeyRecord, _ right: APIKeyRecord) -> Bool {
             left.name == right.name && left.createdAt == right.createdAt
         }

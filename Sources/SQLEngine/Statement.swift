@@ -4,8 +4,8 @@ import Glibc
 /// The calls that a closure makes on its connection.
 ///
 /// SQL is `StaticString` everywhere: the table finds statements by the literal's address, and code can't compose SQL
-/// from strings. Arguments are `?1`, `?2`, …; too many or too few end the program. Every call leaves its statement
-/// reset and without arguments, even when it throws.
+/// from strings. Arguments are `$1`, `$2`, … as on PostgreSQL; too many or too few end the program. Every call leaves its
+/// statement reset and without arguments, even when it throws.
 extension Connection {
     /// Runs one statement to its end and returns the number of rows that it inserted, changed or deleted itself (not
     /// by triggers or foreign keys).
@@ -195,15 +195,31 @@ extension Connection {
     }
 
     private func prepare(_ sql: StaticString, _ flags: Int32) throws -> OpaquePointer {
-        // Literals end with a NUL; a length that includes it spares SQLite a copy of the text.
-        let start = UnsafeRawPointer(sql.utf8Start).assumingMemoryBound(to: CChar.self)
-        let end = start + sql.utf8CodeUnitCount
-        var rest: UnsafePointer<CChar>?
-        guard let statement = try compile(start, end, flags, &rest) else {
-            misuse("no statement in: \(sql)")
+        try Self.withNumbers(sql) { text in
+            // A length that includes the NUL spares SQLite a copy of the text.
+            let end = text.baseAddress! + (text.count - 1)
+            var rest: UnsafePointer<CChar>?
+            guard let statement = try compile(text.baseAddress!, end, flags, &rest) else {
+                misuse("no statement in: \(sql)")
+            }
+            guard let rest, isBlank(rest, end) else { misuse("more than one statement in: \(sql)") }
+            return statement
         }
-        guard let rest, isBlank(rest, end) else { misuse("more than one statement in: \(sql)") }
-        return statement
+    }
+
+    /// The text with `?1` for `$1`, and a NUL at its end. To SQLite `$1` is a name, which gets the number of the place where
+    /// it first appears, and `?1` is the first argument wherever it stands (https://www.sqlite.org/lang_expr.html#varparam).
+    private static func withNumbers<T>(
+        _ sql: StaticString, _ body: (UnsafeBufferPointer<CChar>) throws -> T
+    ) throws -> T {
+        let literal = UnsafeBufferPointer(start: sql.utf8Start, count: sql.utf8CodeUnitCount)
+        var text = literal.map { CChar(bitPattern: $0) } + [0]
+        for index in literal.indices where literal[index] == UInt8(ascii: "$") {
+            if (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(UInt8(bitPattern: text[index + 1])) {
+                text[index] = CChar(UInt8(ascii: "?"))
+            }
+        }
+        return try text.withUnsafeBufferPointer(body)
     }
 
     /// Only white space and comments.

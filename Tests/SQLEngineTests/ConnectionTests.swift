@@ -37,6 +37,19 @@ struct ConnectionTests {
         #expect(nobody == nil)
     }
 
+    @Test("an argument is that of its number, wherever it stands and however often; a name that no number follows stays one")
+    func numbers() throws {
+        let fixture = try Fixture()
+        let found = try fixture.database.read { connection in
+            try connection.first(
+                "SELECT $2, $10, $1 || $2, '$[0]' FROM (SELECT $3, $4, $5, $6, $7, $8, $9)", 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+            ) {
+                [$0.text(0), $0.text(1), $0.text(2), $0.text(3)]
+            }
+        }
+        #expect(found == ["2", "10", "12", "$[0]"])
+    }
+
     @Test("first runs a statement that writes to its end")
     func firstOfReturning() throws {
         let fixture = try Fixture()

@@ -27,7 +27,7 @@ struct BadgeResource: Sendable {
         }
     }
 
-    private func look(_ device: String, _ user: User, in reading: any StoreReading) throws -> (isNews: Bool, badge: Badge) {
+    private func look(_ device: String, _ user: User, in reading: StoreReading) throws -> (isNews: Bool, badge: Badge) {
         (
             try inboxes.needsAcknowledging(.glance, user, device: device, in: reading),
             try inboxes.badge(user, in: reading)

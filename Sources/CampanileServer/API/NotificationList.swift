@@ -44,7 +44,7 @@ struct NotificationList: Sendable {
     /// Inlined, so that the compiler sees which store it reads.
     @inline(__always)
     private func page(
-        _ filter: NotificationFilter, _ user: User, badge: Badge?, in reading: any StoreReading
+        _ filter: NotificationFilter, _ user: User, badge: Badge?, in reading: StoreReading
     ) throws -> Response {
         var body = ByteBuffer(capacity: 16_384)
         var next: UUIDv7?
@@ -67,7 +67,7 @@ struct NotificationList: Sendable {
 extension Store {
     /// Answers with what a read finds, which sees one state of the database: at once from a file, later from a database elsewhere.
     @inline(__always)
-    func answer(_ body: @escaping @Sendable (any StoreReading) throws -> Response) throws -> Answer {
+    func answer(_ body: @escaping @Sendable (StoreReading) throws -> Response) throws -> Answer {
         if let response = try snapshotAtOnce(body) { return .now(response) }
         return .later { try await self.snapshot(body) }
     }
@@ -76,7 +76,7 @@ extension Store {
 extension ByteBuffer {
     /// Appends the notifications of a page.
     /// - Returns: the beginning of the next page, if there is one.
-    mutating func append(_ filter: NotificationFilter, inbox: InboxID, in reading: any StoreReading) throws -> UUIDv7? {
+    mutating func append(_ filter: NotificationFilter, inbox: InboxID, in reading: StoreReading) throws -> UUIDv7? {
         var count = 0
         var last: UUIDv7?
         var hasMore = false

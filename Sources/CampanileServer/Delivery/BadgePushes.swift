@@ -69,7 +69,7 @@ package struct BadgePushes: Sendable {
     /// - Parameter token: that of the acting device, which knows the number.
     /// - Returns: how many devices there are.
     @discardableResult
-    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: any StoreTransaction) throws -> Int {
+    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: StoreTransaction) throws -> Int {
         var isAnyOwed = false
         let acting = try token.flatMap { try transaction.deviceTokens.id(token: $0, inbox: inbox) }
         let devices = try transaction.deviceTokens.schedules(inbox: inbox)
@@ -96,7 +96,7 @@ package struct BadgePushes: Sendable {
     /// Takes the place of the policy that the last start had: the inboxes whose number that changes get a new version, and
     /// their devices are owed it.
     /// - Returns: how many inboxes.
-    func adoptPolicy(in transaction: any StoreTransaction) throws -> Int {
+    func adoptPolicy(in transaction: StoreTransaction) throws -> Int {
         let before = try transaction.programState.holdBadgePolicy()
         guard before != policy else { return 0 }
         try transaction.programState.setBadgePolicy(policy)
@@ -110,14 +110,14 @@ package struct BadgePushes: Sendable {
     }
 
     /// The transaction made a push due.
-    func wakeDeliveryWorker(after transaction: any StoreTransaction) {
+    func wakeDeliveryWorker(after transaction: StoreTransaction) {
         transaction.afterCommit { [signal] in signal.announce() }
     }
 
     /// Whether a native list must write although the badge is already 0: a device was told another number, and no
     /// clearing is on its way.
     func owesClearing(
-        inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in reading: any StoreReading
+        inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in reading: StoreReading
     ) throws -> Bool {
         let acting = try token.flatMap { try reading.deviceTokens.id(token: $0, inbox: inbox) }
         return try reading.deviceTokens.schedules(inbox: inbox).contains { device in
@@ -126,7 +126,7 @@ package struct BadgePushes: Sendable {
     }
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
-    func tell(_ token: String, count: Int64, inbox: InboxID, in transaction: any StoreTransaction) throws {
+    func tell(_ token: String, count: Int64, inbox: InboxID, in transaction: StoreTransaction) throws {
         guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox),
             var device = try transaction.deviceTokens.schedule(id)
         else { return }
@@ -142,7 +142,7 @@ package struct BadgePushes: Sendable {
     }
 
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
-    func forgetTold(_ token: String, inbox: InboxID, in transaction: any StoreTransaction) throws {
+    func forgetTold(_ token: String, inbox: InboxID, in transaction: StoreTransaction) throws {
         guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox),
             var device = try transaction.deviceTokens.schedule(id)
         else { return }
@@ -153,13 +153,13 @@ package struct BadgePushes: Sendable {
     }
 
     /// A device named itself, and nothing else is to be noted of it.
-    func noteSeen(_ token: String, inbox: InboxID, in transaction: any StoreTransaction) throws {
+    func noteSeen(_ token: String, inbox: InboxID, in transaction: StoreTransaction) throws {
         guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox) else { return }
         try transaction.deviceTokens.noteSeen(id)
     }
 
     /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
-    func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in reading: any StoreReading) throws -> Bool {
+    func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in reading: StoreReading) throws -> Bool {
         guard let device = try reading.deviceTokens.acquaintance(token: token, inbox: inbox) else {
             return false
         }

@@ -15,11 +15,11 @@ package struct ClaimedPush: Sendable {
     let attempt: Int64
 
     /// - Parameter schedule: the device's, with the lease under which it was claimed.
-    init(_ message: PushMessage, _ schedule: DeviceSchedule, delivery: Delivery?, attempt: Int64) {
+    init(_ message: PushMessage, _ schedule: DeviceSchedule, shard: Int16, delivery: Delivery?, attempt: Int64) {
         lane = Lane(app: message.app, provider: message.device.provider)
         self.message = message
         device = schedule.id
-        shard = schedule.shard
+        self.shard = shard
         lease = schedule.lease
         registeredAt = schedule.lastRegisteredAt
         self.delivery = delivery
@@ -45,7 +45,7 @@ package struct DeliveryClaims: Sendable {
     ///   - limit: how many pushes may go.
     ///   - looks: at how many devices it looks, at least `limit`. To those beyond the last push nothing goes, but alerts
     ///     that have become pointless are settled.
-    func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: any StoreTransaction) throws -> [ClaimedPush] {
+    func claim(_ lane: Lane, limit: Int, looks: Int, in transaction: StoreTransaction) throws -> [ClaimedPush] {
         var claimed: [ClaimedPush] = []
         var terms = RememberedTerms()
         var budget = Limits.pointlessAlerts
@@ -65,9 +65,10 @@ package struct DeliveryClaims: Sendable {
     ///   written.
     func claim(
         _ device: Device, _ notification: Notification, _ terms: PushTerms, inbox: InboxID, app: String, userID: String,
-        badge: Badge, trace: TraceParent?, in transaction: any StoreTransaction
+        badge: Badge, trace: TraceParent?, in transaction: StoreTransaction
     ) throws -> ClaimedPush? {
-        guard let lease = leases.forClaiming(device.schedule.shard),
+        let shard = shard(of: device.target, app: app)
+        guard let lease = leases.forClaiming(shard),
             let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
         let delivery = Delivery(
@@ -82,7 +83,12 @@ package struct DeliveryClaims: Sendable {
         let message = PushMessage(
             id: delivery.id, kind: .alert(offer.alert), app: app, userID: userID, device: device.target,
             badge: badge, sentAt: transaction.now)
-        return ClaimedPush(message, schedule, delivery: delivery, attempt: 1)
+        return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: 1)
+    }
+
+    /// The share of all device tokens that a device belongs to; 0 for a process that has all of them.
+    private func shard(of device: PushDevice, app: String) -> Int16 {
+        leases.isShared ? TokenShard.of(app: app, token: device.token) : 0
     }
 
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
@@ -91,9 +97,10 @@ package struct DeliveryClaims: Sendable {
     ///   - maySend: false leaves pushes due.
     private func claim(
         _ device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, maySend: Bool,
-        in transaction: any StoreTransaction
+        in transaction: StoreTransaction
     ) throws -> ClaimedPush? {
-        guard let lease = leases.forClaiming(device.schedule.shard) else { return nil }
+        let shard = shard(of: device.target, app: device.app)
+        guard let lease = leases.forClaiming(shard) else { return nil }
         var schedule = device.schedule
         var isOvertaken = false
         let next = try nextAlert(of: device, &terms, &budget, isOvertaken: &isOvertaken, in: transaction)
@@ -104,7 +111,7 @@ package struct DeliveryClaims: Sendable {
             tellsNumber(&schedule, device.badge)
             try take(&schedule, under: lease, sending: delivery.notificationID, in: transaction)
             let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
-            return ClaimedPush(message, schedule, delivery: delivery, attempt: delivery.attempts + 1)
+            return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: delivery.attempts + 1)
         }
         // An alert that doesn't go doesn't tell its number either, which was new when the alert was created.
         if isOvertaken {
@@ -126,7 +133,7 @@ package struct DeliveryClaims: Sendable {
             schedule.badgeAttempts += 1
             try take(&schedule, under: lease, sending: nil, in: transaction)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
-            return ClaimedPush(message, schedule, delivery: nil, attempt: schedule.badgeAttempts)
+            return ClaimedPush(message, schedule, shard: shard, delivery: nil, attempt: schedule.badgeAttempts)
         }
         try rest(&schedule, in: transaction)
         return nil
@@ -143,7 +150,7 @@ package struct DeliveryClaims: Sendable {
     /// - Parameter isOvertaken: set if an alert of the device's user was.
     private func nextAlert(
         of device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, isOvertaken: inout Bool,
-        in transaction: any StoreTransaction
+        in transaction: StoreTransaction
     ) throws -> NextAlert {
         let id = device.schedule.id
         var next = device.alert
@@ -174,7 +181,7 @@ package struct DeliveryClaims: Sendable {
 
     /// While a push is in flight nothing is due: its answer looks again.
     private func take(
-        _ schedule: inout DeviceSchedule, under lease: Int64, sending: UUIDv7?, in transaction: any StoreTransaction
+        _ schedule: inout DeviceSchedule, under lease: Int64, sending: UUIDv7?, in transaction: StoreTransaction
     ) throws {
         schedule.lease = lease
         schedule.sending = sending
@@ -185,7 +192,7 @@ package struct DeliveryClaims: Sendable {
     }
 
     /// Nothing is due: the device sleeps until something is.
-    private func rest(_ schedule: inout DeviceSchedule, in transaction: any StoreTransaction) throws {
+    private func rest(_ schedule: inout DeviceSchedule, in transaction: StoreTransaction) throws {
         if let badgeDueAt = schedule.badgeDueAt, badgeDueAt <= transaction.now { schedule.badgeDueAt = nil }
         let alertDueAt = try transaction.deliveries.nextDueAt(device: schedule.id)
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
@@ -227,7 +234,7 @@ package struct DeliveryClaims: Sendable {
     /// pointless is superseded; one that was attempted and has expired or lost its notification can't continue; one for
     /// which the app is too old is withheld.
     private func offer(
-        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, in transaction: any StoreTransaction
+        _ due: DueAlert, to device: DueDevice, _ terms: inout RememberedTerms, in transaction: StoreTransaction
     ) throws -> Offer? {
         let (delivery, notification, id) = (due.delivery, due.notification, device.schedule.id)
         let isExpired = notification?.push.expiresAt.map { $0 <= transaction.now } ?? false

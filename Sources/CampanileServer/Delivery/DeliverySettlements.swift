@@ -19,7 +19,7 @@ struct DeliverySettlements: Sendable {
     var isShared = false
 
     /// - Parameter isSpared: whether none of the app's tokens is believed to be dead.
-    func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: any StoreTransaction) throws {
+    func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: StoreTransaction) throws {
         let push = answered.push
         let device = try transaction.deviceTokens.answered(push.device, policy: badgePushes.policy)
         // Another node has the device's pushes now, and has sent this one again or will.
@@ -63,7 +63,7 @@ struct DeliverySettlements: Sendable {
     ///   - inbox: whose the device is now; nil when it left.
     private func settleDelivery(
         _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: InboxID?,
-        in transaction: any StoreTransaction
+        in transaction: StoreTransaction
     ) throws {
         guard let delivery = answered.push.delivery else { return }
         let device = answered.push.device
@@ -117,7 +117,7 @@ struct DeliverySettlements: Sendable {
     /// Plans the next push after the answer: a due alert, which carries the badge itself; else a badge push if the told
     /// number isn't the present badge.
     private func oweNext(
-        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: any StoreTransaction
+        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: StoreTransaction
     ) throws {
         let alertDueAt = try transaction.deliveries.nextDueAt(device: schedule.id)
         let isAlertDue = alertDueAt.map { $0 <= transaction.now } ?? false

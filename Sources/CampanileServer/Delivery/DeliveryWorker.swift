@@ -132,7 +132,7 @@ package final class DeliveryWorker: Sendable {
     /// - Returns: whether a push goes; otherwise the device waits in the database, because the lane is stopped, many
     ///   pushes are in flight, or `claim` made none.
     func send(
-        in lane: Lane, after transaction: any StoreTransaction, _ claim: () throws -> ClaimedPush?
+        in lane: Lane, after transaction: StoreTransaction, _ claim: () throws -> ClaimedPush?
     ) rethrows -> Bool {
         guard takePlace(lane) else { return false }
         transaction.onRollback { [self] in giveBackPlace(lane) }
@@ -314,7 +314,7 @@ package final class DeliveryWorker: Sendable {
     }
 
     private func record(
-        _ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?], _ spared: Set<String>, in transaction: any StoreTransaction
+        _ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?], _ spared: Set<String>, in transaction: StoreTransaction
     ) throws {
         for (lane, condition) in changes { try transaction.laneConditions.set(condition, lane, node: claims.leases.node) }
         for push in answered {

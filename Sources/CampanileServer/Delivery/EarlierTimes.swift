@@ -34,7 +34,7 @@ struct EarlierTimes: Sendable {
     }
 
     private func inParts<Element: Sendable>(
-        _ elements: [Element], _ body: @escaping @Sendable (Element, any StoreTransaction) throws -> Void
+        _ elements: [Element], _ body: @escaping @Sendable (Element, StoreTransaction) throws -> Void
     ) async throws {
         var left = elements[...]
         while !left.isEmpty {

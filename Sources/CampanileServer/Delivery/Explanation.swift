@@ -13,7 +13,7 @@ package struct Explanation: Sendable {
 
     /// Nil when the notification is unknown, was created before the deliveries that are kept, or is another app's.
     /// - Parameter app: whose it must be; nil takes any.
-    init?(_ id: UUIDv7, app: String?, in reading: any StoreReading) throws {
+    init?(_ id: UUIDv7, app: String?, in reading: StoreReading) throws {
         guard let inbox = try reading.deliveries.inbox(ofNotification: id),
             let owner = try reading.inboxes.owner(inbox), app == nil || owner.app == app
         else { return nil }

@@ -18,7 +18,7 @@ struct DeviceRegistry: Sendable {
     /// - Returns: nil when the device was this user's once, left, and comes back before all that was owed to it then is settled: a
     ///   part of that was, and the device is where it was. Otherwise what was settled by its leaving would be its user's again.
     func register(
-        _ device: DeviceToken, _ user: User, in transaction: any StoreTransaction
+        _ device: DeviceToken, _ user: User, in transaction: StoreTransaction
     ) throws -> (device: DeviceToken, isNew: Bool)? {
         var device = device.registered(at: transaction.now)
         let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID).id
@@ -51,7 +51,7 @@ struct DeviceRegistry: Sendable {
     ///   - before: the device as it was the old owner's.
     ///   - isTold: false leaves the icon as it is until the inbox changes.
     private func move(
-        _ before: DeviceSchedule, _ token: String, to inbox: InboxID, isTold: Bool = true, in transaction: any StoreTransaction
+        _ before: DeviceSchedule, _ token: String, to inbox: InboxID, isTold: Bool = true, in transaction: StoreTransaction
     ) throws {
         try dropStalest(inbox: inbox, in: transaction)
         try transaction.settleGone(before, token: token)
@@ -74,7 +74,7 @@ struct DeviceRegistry: Sendable {
     /// - Parameter environment: nil if it isn't said.
     /// - Returns: nil as `register` does.
     func importDevice(
-        _ device: DeviceToken, environment: DeviceEnvironment?, _ user: User, in transaction: any StoreTransaction
+        _ device: DeviceToken, environment: DeviceEnvironment?, _ user: User, in transaction: StoreTransaction
     ) throws -> ImportOutcome? {
         let reading = transaction.reading
         let known = try reading.deviceTokens.find(app: user.app, token: device.token)
@@ -101,21 +101,21 @@ struct DeviceRegistry: Sendable {
     /// What becomes of an import's registration that isn't newer than what is known; nil: it is newer.
     /// - Parameter known: when the device was registered last; nil: it isn't there.
     func stays(
-        _ device: DeviceToken, _ known: Timestamp?, app: String, in reading: any StoreReading
+        _ device: DeviceToken, _ known: Timestamp?, app: String, in reading: StoreReading
     ) throws -> ImportOutcome? {
         if let known { return known >= device.lastRegisteredAt ? .known : nil }
         let leftAt = try reading.leftTokens.leftAt(app: app, token: device.token)
         return leftAt.map { $0 >= device.lastRegisteredAt } == true ? .left : nil
     }
 
-    private func dropStalest(inbox: InboxID, in transaction: any StoreTransaction) throws {
+    private func dropStalest(inbox: InboxID, in transaction: StoreTransaction) throws {
         let stale = try transaction.deviceTokens.stalest(
             inbox: inbox, beyond: Limits.devicesPerUser)
         for id in stale { try transaction.removeDevice(id, hasLeft: false) }
         if !stale.isEmpty { badgePushes.wakeDeliveryWorker(after: transaction) }
     }
 
-    func list(_ user: User, in reading: any StoreReading) throws -> [DeviceToken] {
+    func list(_ user: User, in reading: StoreReading) throws -> [DeviceToken] {
         guard let inbox = try user.inbox(in: reading) else { return [] }
         return try reading.deviceTokens.list(inbox: inbox)
     }

@@ -43,7 +43,7 @@ struct DeviceRetention: Sendable {
 
     /// Removes as many as one transaction may, and settles what was owed to them.
     private func remove(
-        _ devices: ArraySlice<DeviceID>, since time: Timestamp, in transaction: any StoreTransaction
+        _ devices: ArraySlice<DeviceID>, since time: Timestamp, in transaction: StoreTransaction
     ) throws -> (left: ArraySlice<DeviceID>, removed: Int) {
         var budget = Limits.purgedRowsPerTransaction
         var removed = 0

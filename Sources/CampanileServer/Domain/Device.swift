@@ -20,8 +20,6 @@ struct DeviceSchedule: Sendable, Equatable {
     var busyUntil: Timestamp?
     /// When the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
-    /// The share of all device tokens that it belongs to; 0 where one process has all of them.
-    var shard: Int16 = 0
 
     var isInFlight: Bool { lease != 0 }
 

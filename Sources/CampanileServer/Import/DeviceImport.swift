@@ -12,7 +12,7 @@ struct DeviceImport: Sendable, RecordImport {
         try ImportedDevice(members, now: now)
     }
 
-    func outcome(of entry: ImportedDevice, in reading: any StoreReading) throws -> ImportOutcome {
+    func outcome(of entry: ImportedDevice, in reading: StoreReading) throws -> ImportOutcome {
         let known = try reading.deviceTokens.find(app: app, token: entry.device.token)
         if let outcome = try registry.stays(entry.device, known?.lastRegisteredAt, app: app, in: reading) { return outcome }
         guard let known else { return .made }
@@ -23,12 +23,12 @@ struct DeviceImport: Sendable, RecordImport {
         [.user(app: app, userID: entry.userID), .token(app: app, entry.device.token)]
     }
 
-    func begin(in transaction: any StoreTransaction) {}
+    func begin(in transaction: StoreTransaction) {}
 
-    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: any StoreTransaction) throws -> ImportOutcome? {
+    func write(_ entry: ImportedDevice, _ batch: inout Void, in transaction: StoreTransaction) throws -> ImportOutcome? {
         try registry.importDevice(
             entry.device, environment: entry.environment, User(app: app, userID: entry.userID), in: transaction)
     }
 
-    func end(_ batch: Void, in transaction: any StoreTransaction) throws {}
+    func end(_ batch: Void, in transaction: StoreTransaction) throws {}
 }

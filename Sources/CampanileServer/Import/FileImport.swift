@@ -15,15 +15,15 @@ protocol RecordImport: Sendable {
     /// - Throws: `ClientError` with every mistake of the record.
     func parse(_ members: [JSONValue.Member], number: Int, now: Timestamp) throws -> Entry
     /// What writing would make of it.
-    func outcome(of entry: Entry, in reading: any StoreReading) throws -> ImportOutcome
+    func outcome(of entry: Entry, in reading: StoreReading) throws -> ImportOutcome
 
     /// What an entry looks at and changes.
     func hints(_ entry: Entry) -> [StoreHint]
 
-    func begin(in transaction: any StoreTransaction) throws -> Batch
+    func begin(in transaction: StoreTransaction) throws -> Batch
     /// - Returns: nil when a part of it was done, and the rest is for the next transaction.
-    func write(_ entry: Entry, _ batch: inout Batch, in transaction: any StoreTransaction) throws -> ImportOutcome?
-    func end(_ batch: Batch, in transaction: any StoreTransaction) throws
+    func write(_ entry: Entry, _ batch: inout Batch, in transaction: StoreTransaction) throws -> ImportOutcome?
+    func end(_ batch: Batch, in transaction: StoreTransaction) throws
 }
 
 /// What an import found and did.

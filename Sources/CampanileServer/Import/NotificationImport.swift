@@ -17,7 +17,7 @@ struct NotificationImport: Sendable, RecordImport {
         try ImportedNotification(members, number: number, rules: rules, now: now, random: random())
     }
 
-    func outcome(of entry: ImportedNotification, in reading: any StoreReading) throws -> ImportOutcome {
+    func outcome(of entry: ImportedNotification, in reading: StoreReading) throws -> ImportOutcome {
         try reading.importedEntries.has(app: app, externalID: entry.externalID) ? .known : .made
     }
 
@@ -30,12 +30,11 @@ struct NotificationImport: Sendable, RecordImport {
 
     func hints(_ entry: ImportedNotification) -> [StoreHint] { [.user(app: app, userID: entry.userID)] }
 
-    func begin(in transaction: any StoreTransaction) throws -> Batch {
+    func begin(in transaction: StoreTransaction) throws -> Batch {
         Batch(policy: try transaction.programState.badgePolicy() ?? policy)
     }
 
-    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: any StoreTransaction) throws -> ImportOutcome?
-    {
+    func write(_ entry: ImportedNotification, _ batch: inout Batch, in transaction: StoreTransaction) throws -> ImportOutcome? {
         guard try transaction.importedEntries.note(app: app, externalID: entry.externalID) else { return .known }
         let key = ExactText(entry.userID)
         let made = try batch.inboxes[key]?.found ?? transaction.inboxes.making(app: app, userID: entry.userID)
@@ -54,7 +53,7 @@ struct NotificationImport: Sendable, RecordImport {
         return .made
     }
 
-    func end(_ batch: Batch, in transaction: any StoreTransaction) throws {
+    func end(_ batch: Batch, in transaction: StoreTransaction) throws {
         for (found, state) in batch.inboxes.values {
             var state = state
             state.stamp(before: found.state, policy: batch.policy, now: transaction.now)

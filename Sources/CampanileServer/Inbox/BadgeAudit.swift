@@ -12,7 +12,7 @@ package struct BadgeAudit: Sendable {
         package let overlooked: Int64
 
         /// Nil when the kept counts are right.
-        init?(of id: InboxID, in reading: any StoreReading) throws {
+        init?(of id: InboxID, in reading: StoreReading) throws {
             let state = try reading.inboxes.state(id)
             let recount = try reading.inboxes.recount(id)
             kept = (unread: state.unreadCount, sinceCleared: state.unreadSinceCleared)
@@ -74,7 +74,7 @@ package struct BadgeAudit: Sendable {
     }
 
     /// How an inbox is named where it may be unreadable.
-    static func name(of id: InboxID, in reading: any StoreReading) -> String {
+    static func name(of id: InboxID, in reading: StoreReading) -> String {
         guard let owner = try? reading.inboxes.owner(id) else { return "inbox \(id.rawValue)" }
         return "the inbox of \(owner.userID) in \(owner.app)"
     }

@@ -49,7 +49,7 @@ final class BadgeDrift: Sendable {
     }
 
     /// One that can't be read keeps the others from nothing: the store tells what was found.
-    private func isWrong(_ id: InboxID, in reading: any StoreReading) throws -> Bool {
+    private func isWrong(_ id: InboxID, in reading: StoreReading) throws -> Bool {
         do {
             return try BadgeAudit.Difference(of: id, in: reading) != nil
         } catch let error as SQLError where error.isDamage {

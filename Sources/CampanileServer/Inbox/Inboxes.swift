@@ -21,12 +21,12 @@ struct Inboxes: Sendable {
         }
     }
 
-    func badge(_ user: User, in reading: any StoreReading) throws -> Badge {
+    func badge(_ user: User, in reading: StoreReading) throws -> Badge {
         guard let inbox = try user.inbox(in: reading) else { return try reading.inboxes.missingBadge() }
         return try reading.inboxes.badge(inbox, policy)
     }
 
-    func notification(_ id: UUIDv7, _ user: User, in reading: any StoreReading) throws -> Notification {
+    func notification(_ id: UUIDv7, _ user: User, in reading: StoreReading) throws -> Notification {
         guard let inbox = try user.inbox(in: reading), let found = try reading.notifications.find(id, inbox: inbox)
         else { throw ClientError.notFound }
         return found
@@ -45,7 +45,7 @@ struct Inboxes: Sendable {
     /// Whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening),
     /// or if the acting device is told a new one.
     func needsAcknowledging(
-        _ visit: Visit, _ user: User, device: String?, in reading: any StoreReading
+        _ visit: Visit, _ user: User, device: String?, in reading: StoreReading
     ) throws -> Bool {
         guard let inbox = try user.inbox(in: reading) else { return false }
         let now = world.now()
@@ -90,7 +90,7 @@ struct Inboxes: Sendable {
         try await acknowledge(.open, user, device: device)
     }
 
-    private func clear(_ inbox: InboxID, acting device: String?, in transaction: any StoreTransaction) throws -> Badge {
+    private func clear(_ inbox: InboxID, acting device: String?, in transaction: StoreTransaction) throws -> Badge {
         try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, in: transaction) { $0.cleared() }
     }
 
@@ -131,7 +131,7 @@ struct Inboxes: Sendable {
 
     /// Deletes notifications that have had their time, as their users would, in as many as one transaction may delete.
     /// - Returns: those that are left for the next, and how many were deleted.
-    func delete(_ expiries: [Expiry], in transaction: any StoreTransaction) throws -> (left: [Expiry], deleted: Int) {
+    func delete(_ expiries: [Expiry], in transaction: StoreTransaction) throws -> (left: [Expiry], deleted: Int) {
         var budget = Limits.expiredPerTransaction
         var deleted = 0
         for (index, expiry) in expiries.enumerated() {
@@ -196,7 +196,7 @@ struct Inboxes: Sendable {
 
     /// One transaction's part.
     private func mark(
-        _ marking: Marking, _ inbox: InboxID, device: String?, in transaction: any StoreTransaction
+        _ marking: Marking, _ inbox: InboxID, device: String?, in transaction: StoreTransaction
     ) throws -> Marking {
         let state = try transaction.inboxes.state(inbox)
         let isFirst = marking.through == nil
@@ -232,7 +232,7 @@ struct Inboxes: Sendable {
     ///     setting wants the others to follow.
     private func change(
         _ inbox: InboxID, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool,
-        in transaction: any StoreTransaction, _ apply: (inout InboxState) -> Void
+        in transaction: StoreTransaction, _ apply: (inout InboxState) -> Void
     ) throws -> Badge {
         let found = try transaction.inboxes.found(inbox)
         let before = found.state

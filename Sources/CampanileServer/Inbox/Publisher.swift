@@ -204,7 +204,7 @@ package struct Publisher: Sendable {
     /// - Parameter limit: rows from which on no further user's are created.
     func create(
         _ new: NewNotification, for users: ArraySlice<String>, atMost limit: Int = .max, app: String,
-        in transaction: any StoreTransaction
+        in transaction: StoreTransaction
     ) throws -> [Created] {
         var created: [Created] = []
         var rows = 0
@@ -218,7 +218,7 @@ package struct Publisher: Sendable {
     }
 
     /// Reserves the ids that were given out, and counts what was created.
-    private func note(_ created: [Created], app: String, in transaction: any StoreTransaction) throws {
+    private func note(_ created: [Created], app: String, in transaction: StoreTransaction) throws {
         try reserve(created, in: transaction)
         guard let lastHour = deliveryWorker?.lastHour else { return }
         transaction.afterCommit { [now = transaction.now, count = created.count] in
@@ -228,7 +228,7 @@ package struct Publisher: Sendable {
 
     /// A restart must not give out an id again, nor an older one: the milliseconds of what was given out are reserved, a
     /// second ahead, so that not every transaction writes.
-    private func reserve(_ created: [Created], in transaction: any StoreTransaction) throws {
+    private func reserve(_ created: [Created], in transaction: StoreTransaction) throws {
         let newest = created.map(\.id.milliseconds).max() ?? 0
         guard newest > reserved.until.load(ordering: .relaxed) else { return }
         var bound = try transaction.programState.idsReservedUntil()
@@ -247,7 +247,7 @@ package struct Publisher: Sendable {
     }
 
     private func create(
-        _ new: NewNotification, userID: String, app: String, in transaction: any StoreTransaction
+        _ new: NewNotification, userID: String, app: String, in transaction: StoreTransaction
     ) throws -> Created {
         let found = try transaction.inboxes.making(app: app, userID: userID)
         let (inbox, before) = (found.id, found.state)
@@ -282,7 +282,7 @@ package struct Publisher: Sendable {
     /// - Returns: how many devices there are.
     private func oweAlerts(
         _ notification: Notification, of userID: String, inbox: InboxID, app: String, badge: Badge, trace: TraceParent?,
-        mayClaim: Bool, in transaction: any StoreTransaction
+        mayClaim: Bool, in transaction: StoreTransaction
     ) throws -> Int {
         let devices = try transaction.deviceTokens.pushable(inbox: inbox)
         if devices.isEmpty {

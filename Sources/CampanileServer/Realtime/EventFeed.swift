@@ -32,7 +32,7 @@ struct EventFeed: Sendable {
     }
 
     /// Reads what is new after a position, up to the amount that is sent in one go.
-    func look(_ inbox: InboxID, after position: Position, in reading: any StoreReading) throws -> Look {
+    func look(_ inbox: InboxID, after position: Position, in reading: StoreReading) throws -> Look {
         try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: reading)
     }
 
@@ -40,7 +40,7 @@ struct EventFeed: Sendable {
     /// where that ends.
     /// - Parameter lastEventID: the last event that the client has seen; nil for a new client.
     func join(
-        _ inbox: InboxID, after position: Position, lastEventID: String?, in reading: any StoreReading
+        _ inbox: InboxID, after position: Position, lastEventID: String?, in reading: StoreReading
     ) throws -> (look: Look, opening: [StreamMessage]) {
         var look = try look(inbox, after: position, limit: .max, bytes: .max, in: reading)
         let range = try reading.events.range(inbox: inbox)
@@ -55,7 +55,7 @@ struct EventFeed: Sendable {
     }
 
     private func look(
-        _ inbox: InboxID, after position: Position, limit: Int, bytes: Int, in reading: any StoreReading
+        _ inbox: InboxID, after position: Position, limit: Int, bytes: Int, in reading: StoreReading
     ) throws -> Look {
         let badge = try reading.inboxes.badge(inbox, policy)
         var look = Look(position: Position(sequence: nil, version: badge.version), badge: badge)
@@ -87,7 +87,7 @@ struct EventFeed: Sendable {
 
     /// The events since the client's last one; `reset` if they are no longer known.
     private func missed(
-        _ lastEventID: String, _ range: EventRange, inbox: InboxID, badge: Badge, in reading: any StoreReading
+        _ lastEventID: String, _ range: EventRange, inbox: InboxID, badge: Badge, in reading: StoreReading
     ) throws -> [StreamMessage] {
         guard let last = Int64(lastEventID), last >= 0, last <= range.last else {
             return [EventFeed.reset("unknown", range)]
@@ -110,7 +110,7 @@ struct EventFeed: Sendable {
 
     /// Events in their present form: a notification in its present state, and only the last of several badges.
     private func messages(
-        _ events: [RecordedEvent], inbox: InboxID, badge: Badge, in reading: any StoreReading
+        _ events: [RecordedEvent], inbox: InboxID, badge: Badge, in reading: StoreReading
     ) throws -> [StreamMessage] {
         let lastBadge = events.last { $0.event == .badge }?.sequence
         return try events.compactMap { recorded in
@@ -134,7 +134,7 @@ struct EventFeed: Sendable {
 
     /// Nil when the notification is gone by now: its deletion follows.
     private func message(
-        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: InboxID, in reading: any StoreReading
+        _ event: String, _ id: Int64, _ notification: UUIDv7, inbox: InboxID, in reading: StoreReading
     ) throws -> StreamMessage? {
         guard let record = try reading.notifications.find(notification, inbox: inbox) else { return nil }
         var body = ByteBuffer(capacity: 1_024)

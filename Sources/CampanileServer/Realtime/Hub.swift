@@ -238,7 +238,7 @@ extension Hub {
 
     /// Reads, and goes on with the result on the loop's thread: before this returns if the database is a file.
     private func read<T: Sendable>(
-        _ body: @escaping @Sendable (any StoreReading) throws -> T, then done: @escaping @Sendable (Result<T, any Error>) -> Void
+        _ body: @escaping @Sendable (StoreReading) throws -> T, then done: @escaping @Sendable (Result<T, any Error>) -> Void
     ) {
         let isLater = feed.database.isShared
         feed.database.snapshot(body) { [loop] result in

@@ -1,99 +1,456 @@
 import CampanileCore
+import SQLEngine
 
-/// The table `deliveries`.
-protocol DeliveryReading {
+/// The table `deliveries`. A transaction on PostgreSQL changes the deliveries of a device only while it has the device locked, or the
+/// device is gone.
+struct DeliveryRepository<Access: StoreAccess> {
+    let access: Access
+
     /// Why nothing was owed for a notification, if nothing was.
-    func nothingOwed(notification: UUIDv7) throws -> NothingOwed?
+    func nothingOwed(notification: UUIDv7) throws -> NothingOwed? {
+        try access.connection.first(
+            "SELECT reason FROM deliveries WHERE notification_id = $1 AND device_id = 0", notification
+        ) { $0.word(0, NothingOwed.self) }
+    }
 
     /// When the next alert of a device is due; nil when none is owed.
-    func nextDueAt(device: DeviceID) throws -> Timestamp?
+    func nextDueAt(device: DeviceID) throws -> Timestamp? {
+        if let known = access.unit?.memory.nextDue[device] { return known }
+        let found =
+            try access.connection.first(
+                "SELECT min(due_at) FROM deliveries WHERE device_id = $1 AND due_at IS NOT NULL", device
+            ) { $0.timeOrNil(0) } ?? nil
+        // Only the lock of the device keeps others from changing it.
+        if let unit = access.unit, unit.memory.devices[device] != nil { unit.memory.nextDue[device] = .some(found) }
+        return found
+    }
 
     /// The first device from one on that an alert is owed to, by id.
-    func firstOwedDevice(from device: DeviceID) throws -> DeviceID?
+    func firstOwedDevice(from device: DeviceID) throws -> DeviceID? {
+        try access.connection.first(
+            "SELECT device_id FROM deliveries WHERE due_at IS NOT NULL AND device_id >= $1 ORDER BY device_id LIMIT 1", device
+        ) { $0.device(0) }
+    }
 
     /// What is owed to a range of devices: for each of them its lane, how many alerts, the oldest one, and when that is due.
-    func owed(to devices: ClosedRange<DeviceID>) throws -> [(lane: Lane, count: Int64, oldest: DeliveryKey, dueAt: Timestamp)]
+    ///
+    /// The index has no inbox id. Devices that changed owner need a look into the table; for all others the index is enough. (To
+    /// SQLite it is a CROSS JOIN so that it walks over what is owed, and not over the devices; the last column is that of the row
+    /// with the minimum.)
+    func owed(to devices: ClosedRange<DeviceID>) throws -> [(lane: Lane, count: Int64, oldest: DeliveryKey, dueAt: Timestamp)] {
+        try access.connection.all(
+            SQLText(
+                sqlite: """
+                    SELECT t.app, t.provider, count(*), min(o.notification_id), o.device_id, o.due_at
+                    FROM deliveries o CROSS JOIN device_tokens t ON t.id = o.device_id
+                    WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN $1 AND $2
+                        AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
+                            OR NOT EXISTS (
+                                SELECT 1 FROM deliveries d JOIN departed_devices p
+                                    ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id
+                                WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
+                    GROUP BY o.device_id
+                    """,
+                postgres: """
+                    SELECT DISTINCT ON (o.device_id) t.app, t.provider, count(*) OVER (PARTITION BY o.device_id),
+                        o.notification_id, o.device_id, o.due_at
+                    FROM deliveries o JOIN device_tokens t ON t.id = o.device_id
+                    WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN $1 AND $2
+                        AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
+                            OR NOT EXISTS (
+                                SELECT 1 FROM deliveries d JOIN departed_devices p
+                                    ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id
+                                WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
+                    ORDER BY o.device_id, o.notification_id
+                    """), devices.lowerBound, devices.upperBound
+        ) { row in
+            (
+                Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), row.number(2),
+                DeliveryKey(notification: row.id(3), device: row.device(4)), row.time(5)
+            )
+        }
+    }
 
     /// When a delivery's notification was created; nil when that was deleted.
-    func created(_ key: DeliveryKey) throws -> Timestamp?
+    func created(_ key: DeliveryKey) throws -> Timestamp? {
+        try access.connection.first(
+            """
+            SELECT n.created_at FROM deliveries d LEFT JOIN notifications n
+                ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            WHERE d.notification_id = $1 AND d.device_id = $2
+            """, key.notification, key.device
+        ) { $0.timeOrNil(0) } ?? nil
+    }
 
     /// What became of the notifications created since a moment: how many there were, and the deliveries by state. Ids may be
     /// ahead of the clock, so the first one is found by its time; mostly that is the first that is looked at.
-    func states(since moment: Timestamp) throws -> (notifications: Int64, states: [(state: DeliveryState, count: Int64)])
+    func states(since moment: Timestamp) throws -> (notifications: Int64, states: [(state: DeliveryState, count: Int64)]) {
+        let connection = try access.connection
+        let first = try connection.first(
+            """
+            SELECT d.notification_id FROM deliveries d LEFT JOIN notifications n
+                ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            WHERE d.notification_id >= $1 AND coalesce(n.created_at, d.settled_at, d.due_at, $2) >= $2
+            ORDER BY d.notification_id LIMIT 1
+            """, UUIDv7.last(before: moment), moment
+        ) { $0.id(0) }
+        guard let first else { return (0, []) }
+        let notifications = try connection.first(
+            "SELECT count(DISTINCT notification_id) FROM deliveries WHERE notification_id >= $1", first
+        ) { $0.number(0) }
+        let states = try connection.all(
+            """
+            SELECT CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END AS told, count(*) FROM deliveries d
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+            WHERE d.notification_id >= $1 AND d.device_id <> 0 GROUP BY told ORDER BY told
+            """, first
+        ) { (state: $0.word(0, DeliveryState.self), count: $0.number(1)) }
+        return (notifications ?? 0, states)
+    }
 
     /// What waits for a time after one, of a range of devices.
-    func waiting(after time: Timestamp, _ devices: ClosedRange<DeviceID>) throws -> [(key: DeliveryKey, dueAt: Timestamp)]
+    func waiting(after time: Timestamp, _ devices: ClosedRange<DeviceID>) throws -> [(key: DeliveryKey, dueAt: Timestamp)] {
+        try access.connection.all(
+            """
+            SELECT notification_id, device_id, due_at FROM deliveries
+            WHERE due_at IS NOT NULL AND device_id BETWEEN $2 AND $3 AND due_at > $1
+            """, time, devices.lowerBound, devices.upperBound
+        ) { (DeliveryKey(notification: $0.id(0), device: $0.device(1)), $0.time(2)) }
+    }
 
-    func list(notification: UUIDv7) throws -> [DeliveryReport]
+    func list(notification: UUIDv7) throws -> [DeliveryReport] {
+        try access.connection.all(
+            """
+            SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
+                CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END, d.attempts,
+                CASE WHEN p.token IS NULL THEN CASE WHEN t.busy_until > d.due_at THEN t.busy_until ELSE d.due_at END END,
+                coalesce(d.settled_at, p.departed_at), d.answers, d.reason, d.traceparent
+            FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+            WHERE d.notification_id = $1 AND d.device_id <> 0 ORDER BY d.device_id
+            """, notification
+        ) { DeliveryReport($0) }
+    }
 
     /// The inbox that a notification is or was in; nil when it is unknown, or its deliveries had their time.
-    func inbox(ofNotification id: UUIDv7) throws -> InboxID?
+    func inbox(ofNotification id: UUIDv7) throws -> InboxID? {
+        try access.connection.first("SELECT inbox_id FROM deliveries WHERE notification_id = $1 LIMIT 1", id) { $0.inbox(0) }
+    }
+
+    /// A delivery with the user that it is for.
+    func find(_ key: DeliveryKey) throws -> OperatedDelivery? {
+        try access.connection.first(
+            """
+            SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
+                CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END, d.attempts,
+                CASE WHEN p.token IS NULL THEN CASE WHEN t.busy_until > d.due_at THEN t.busy_until ELSE d.due_at END END,
+                coalesce(d.settled_at, p.departed_at), d.answers, d.reason, d.traceparent, i.user_id, d.device_id = 0,
+                n.created_at
+            FROM deliveries d JOIN inboxes i ON i.id = d.inbox_id LEFT JOIN device_tokens t ON t.id = d.device_id
+            LEFT JOIN notifications n ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            LEFT JOIN departed_devices p
+                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+            WHERE d.notification_id = $1 AND d.device_id = $2
+            """, key.notification, key.device
+        ) { row in
+            let report = DeliveryReport(row)
+            return OperatedDelivery(
+                notificationID: key.notification,
+                createdAt: row.timeOrNil(14) ?? key.notification.created(before: report.settledAt, report.dueAt),
+                userID: row.text(12), report: report,
+                nothingOwed: row.bool(13) ? row.word(10, NothingOwed.self) : nil)
+        }
+    }
 
     /// The next deliveries, newest first, each with whether it is asked for. No index knows the app or the reason of a delivery,
     /// and for most states there is none at all: the caller looks at a limited number, and goes on from there.
-    func search(_ filter: DeliveryFilter, limit: Int, _ visit: (DeliveryKey, _ isWanted: Bool) -> Void) throws
+    func search(_ filter: DeliveryFilter, limit: Int, _ visit: (DeliveryKey, _ isWanted: Bool) -> Void) throws {
+        let first = filter.notification ?? .least
+        let last = filter.notification.map { DeliveryKey(notification: $0, device: DeviceID(.max)) } ?? .beyondAll
+        let before = min(filter.before, last)
+        let visitRow: (borrowing AnyRow) -> Void = { row in
+            visit(DeliveryKey(notification: row.id(0), device: row.device(1)), row.bool(2))
+        }
+        if let state = filter.state, filter.notification == nil, try isIndexed(state) {
+            return try access.connection.forEach(
+                Self.searchOfState, before.notification, before.device, state, filter.app, filter.reason, limit, body: visitRow)
+        }
+        try access.connection.forEach(
+            Self.searchOfAll, before.notification, before.device, first, filter.app, filter.state, filter.reason, limit,
+            body: visitRow)
+    }
 
-    /// A delivery with the user that it is for.
-    func find(_ key: DeliveryKey) throws -> OperatedDelivery?
+    /// Whether all deliveries of a state are found by it. Those of devices that left aren't until they are settled.
+    private func isIndexed(_ state: String) throws -> Bool {
+        guard DeliveryState.unsuccessful.contains(where: { $0.rawValue == state }) else { return false }
+        return try state != DeliveryState.gone.rawValue || !DepartedDeviceRepository(access: access).isAny()
+    }
 }
 
-protocol DeliveryRepository: DeliveryReading {
+extension DeliveryRepository where Access == StoreTransaction {
     /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
     func insert(
         _ id: UUIDv7, notification: UUIDv7, device: DeviceID, inbox: InboxID, dueAt: Timestamp?, reason: DeliveryReason?,
-        trace: TraceParent?) throws
+        trace: TraceParent?
+    ) throws {
+        try insert(
+            NewDelivery(
+                key: DeliveryKey(notification: notification, device: device), id: id, inbox: inbox,
+                state: dueAt == nil ? .sending : .owed, dueAt: dueAt, settledAt: nil, reason: reason?.rawValue, trace: trace))
+        if let dueAt { access.unit?.memory.comesDue(dueAt, device) }
+    }
 
     /// A notification for which nothing is owed to anybody says why.
-    func insertNone(notification: UUIDv7, inbox: InboxID, reason: NothingOwed) throws
+    func insertNone(notification: UUIDv7, inbox: InboxID, reason: NothingOwed) throws {
+        try insert(
+            NewDelivery(
+                key: DeliveryKey(notification: notification, device: DeviceID(0)), id: notification, inbox: inbox,
+                state: .superseded, dueAt: nil, settledAt: access.now, reason: reason.rawValue, trace: nil))
+    }
 
-    /// The oldest alert of a device that is due.
-    func nextDue(device: DeviceID) throws -> DueAlert?
+    private func insert(_ delivery: NewDelivery) throws {
+        if let unit = access.unit {
+            unit.noteChange()
+            return unit.gathered.deliveries.append(delivery)
+        }
+        try access.connection.run(
+            """
+            INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, settled_at, reason,
+                traceparent)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            """, delivery.key.notification, delivery.key.device, delivery.id, delivery.inbox, delivery.state.rawValue,
+            delivery.state == .sending ? 1 : 0, delivery.dueAt, delivery.settledAt, delivery.reason, delivery.trace?.description)
+    }
+
+    /// The oldest alert of a device that is due. The order is the index's own, so nothing is sorted.
+    func nextDue(device: DeviceID) throws -> DueAlert? {
+        _ = try access.unit?.device(device)
+        return try access.connection.first(
+            SQLText(
+                sqlite: """
+                    SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
+                        n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
+                        iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
+                        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
+                    FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+                    WHERE a.device_id = $1 AND a.due_at <= $2 ORDER BY a.due_at, a.notification_id LIMIT 1
+                    """,
+                postgres: """
+                    SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
+                        n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link, n.data,
+                        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
+                    FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+                    WHERE a.device_id = $1 AND a.due_at <= $2 ORDER BY a.due_at, a.notification_id LIMIT 1
+                    """), device, access.now
+        ) { DueAlert($0, from: 0) } ?? nil
+    }
 
     /// The clock was set back: a push that waits for the time that it had comes due that much earlier.
-    func comeEarlier(_ key: DeliveryKey, dueAt: Timestamp, by milliseconds: Int64, after now: Timestamp) throws
+    func comeEarlier(_ key: DeliveryKey, dueAt: Timestamp, by milliseconds: Int64, after now: Timestamp) throws {
+        try access.writing.queue(
+            """
+            UPDATE deliveries SET due_at = CASE WHEN due_at - $5 < $4 THEN $4 ELSE due_at - $5 END
+            WHERE notification_id = $1 AND device_id = $2 AND due_at = $3
+            """, key.notification, key.device, dueAt, now, milliseconds)
+        access.unit?.memory.nextDue[key.device] = nil
+    }
 
-    func claim(notification: UUIDv7, device: DeviceID, reason: DeliveryReason?) throws
+    func claim(notification: UUIDv7, device: DeviceID, reason: DeliveryReason?) throws {
+        if let unit = access.unit { return try unit.claim(DeliveryKey(notification: notification, device: device), reason) }
+        try access.connection.run(
+            """
+            UPDATE deliveries SET state = 'sending', attempts = attempts + 1, due_at = NULL, reason = $3
+            WHERE notification_id = $1 AND device_id = $2
+            """, notification, device, reason?.rawValue)
+    }
 
     /// Ends a delivery that doesn't go to this device.
-    func withhold(notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason) throws
+    func withhold(notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason) throws {
+        try access.writing.queue(
+            SQLText(
+                sqlite: """
+                    UPDATE deliveries SET state = 'withheld', reason = $3, due_at = NULL, settled_at = $4
+                    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+                    """,
+                postgres: """
+                    WITH changed AS (
+                        UPDATE deliveries SET state = 'withheld', reason = $3, due_at = NULL, settled_at = $4
+                        WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL RETURNING notification_id, device_id)
+                    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
+                    SELECT 'withheld', notification_id, device_id FROM changed ON CONFLICT DO NOTHING
+                    """), notification, device, reason.rawValue, access.now)
+        access.unit?.memory.nextDue[device] = nil
+    }
 
     /// Ends a delivery. One that has ended already stays as it is.
-    func settle(notification: UUIDv7, device: DeviceID, _ state: DeliveryState, answer: String?) throws
+    func settle(notification: UUIDv7, device: DeviceID, _ state: DeliveryState, answer: String?) throws {
+        if let unit = access.unit {
+            return try unit.settle(DeliveryKey(notification: notification, device: device), state, answer: answer)
+        }
+        try access.connection.run(
+            """
+            UPDATE deliveries SET state = $3, due_at = NULL, settled_at = $4,
+                answers = iif($5 IS NULL, answers, iif(answers IS NULL, '[' || $5 || ']', json_insert(
+                    iif(json_array_length(answers) >= $6, json_remove(answers, '$[0]'), answers), '$[#]', json($5))))
+            WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+            """, notification, device, state.rawValue, access.now, answer, Limits.answersPerDelivery)
+    }
 
     /// Puts an attempted delivery back to wait for its next attempt.
     /// - Parameter isCounted: false for an attempt that couldn't have succeeded, whatever the push.
-    func retry(notification: UUIDv7, device: DeviceID, dueAt: Timestamp, isCounted: Bool, answer: String?) throws
+    func retry(notification: UUIDv7, device: DeviceID, dueAt: Timestamp, isCounted: Bool, answer: String?) throws {
+        if let unit = access.unit {
+            let key = DeliveryKey(notification: notification, device: device)
+            return try unit.retry(key, dueAt: dueAt, isCounted: isCounted, answer: answer)
+        }
+        try access.connection.run(
+            """
+            UPDATE deliveries SET state = 'owed', due_at = $3, attempts = attempts - $5,
+                answers = iif($4 IS NULL, answers, iif(answers IS NULL, '[' || $4 || ']', json_insert(
+                    iif(json_array_length(answers) >= $6, json_remove(answers, '$[0]'), answers), '$[#]', json($4))))
+            WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+            """, notification, device, dueAt, answer, !isCounted, Limits.answersPerDelivery)
+    }
+}
 
+// MARK: - Devices that leave, starts, and the end
+
+extension DeliveryRepository where Access == StoreTransaction {
     /// Settles what is in flight to a device that leaves its user: it can't be recalled, but whatever its answer is, nothing more
     /// comes of it.
     /// - Parameter sending: the notification whose alert that is.
-    func settleGone(sending: UUIDv7, device: DeviceID, token: String) throws
+    func settleGone(sending: UUIDv7, device: DeviceID, token: String) throws {
+        try access.writing.queue(
+            SQLText(
+                sqlite: """
+                    UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
+                    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+                    """,
+                postgres: """
+                    WITH changed AS (
+                        UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
+                        WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL RETURNING notification_id, device_id)
+                    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
+                    SELECT 'gone', notification_id, device_id FROM changed ON CONFLICT DO NOTHING
+                    """), sending, device, token, access.now)
+        access.unit?.memory.nextDue[device] = nil
+    }
 
-    /// Settles what is owed to a device that leaves, or a part of it.
+    /// Settles what is owed to a device that leaves, or a part of it. (The list is one of notifications, and not of pairs: SQLite
+    /// would hold a pair against all deliveries of its notification.)
     /// - Returns: how many; fewer than the limit when nothing more is owed.
-    func settleGone(device: DeviceID, token: String, limit: Int) throws -> Int
+    func settleGone(device: DeviceID, token: String, limit: Int) throws -> Int {
+        if let unit = access.unit { return try unit.settleGone(device: device, token: token, limit: limit) }
+        return try access.connection.run(
+            """
+            UPDATE deliveries SET state = 'gone', token = $2, due_at = NULL, settled_at = $3
+            WHERE device_id = $1 AND notification_id IN (
+                SELECT notification_id FROM deliveries WHERE device_id = $1 AND due_at IS NOT NULL ORDER BY due_at LIMIT $4)
+            """, device, token, access.now, limit)
+    }
 
     /// What is owed to a device, whoever it is for, the latest due first.
     /// - Parameter end: before this, and not there itself.
-    func owed(to device: DeviceID, before end: DuePlace, limit: Int) throws -> [DuePlace]
+    func owed(to device: DeviceID, before end: DuePlace, limit: Int) throws -> [DuePlace] {
+        _ = try access.unit?.device(device)
+        return try access.connection.all(
+            """
+            SELECT due_at, notification_id FROM deliveries
+            WHERE device_id = $1 AND due_at IS NOT NULL AND (due_at, notification_id) < ($2, $3)
+            ORDER BY due_at DESC, notification_id DESC LIMIT $4
+            """, device, end.dueAt, end.notification, limit
+        ) { DuePlace(dueAt: $0.time(0), notification: $0.id(1)) }
+    }
 
     /// Settles what was owed to a device when it left an inbox, from a place to the end of what is left.
-    func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws
+    func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws {
+        access.unit?.memory.nextDue[departed.device] = nil
+        try access.writing.queue(
+            SQLText(
+                sqlite: """
+                    UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
+                    WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
+                        SELECT notification_id FROM deliveries
+                        WHERE device_id = $1 AND due_at IS NOT NULL
+                            AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
+                    """,
+                postgres: """
+                    WITH changed AS (
+                        UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
+                        WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
+                            SELECT notification_id FROM deliveries
+                            WHERE device_id = $1 AND due_at IS NOT NULL
+                                AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
+                        RETURNING notification_id, device_id)
+                    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
+                    SELECT 'gone', notification_id, device_id FROM changed ON CONFLICT DO NOTHING
+                    """), departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
+            departed.end.dueAt, departed.end.notification)
+    }
 
     /// The alerts that others had in flight, under another lease than this one, to the devices of a range of ids: they go again, before
     /// what came meanwhile.
     /// - Parameter shards: nil: all.
     /// - Parameter resends: false settles them instead, because they may have arrived.
-    func release(devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws
+    func release(devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws {
+        if let unit = access.unit { return try unit.release(devices: devices, shards: shards, lease: lease, resends: resends) }
+        try access.connection.run(
+            """
+            UPDATE deliveries AS d SET state = iif($5, 'owed', 'failed'), settled_at = iif($5, NULL, $4),
+                due_at = iif($5, min($4, coalesce((
+                    SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.device_id AND o.due_at IS NOT NULL), $4)), NULL)
+            WHERE settled_at IS NULL AND (notification_id, device_id) IN (
+                SELECT sending_id, id FROM device_tokens
+                WHERE id BETWEEN $1 AND $2 AND lease NOT IN (0, $3) AND sending_id IS NOT NULL)
+            """, devices.lowerBound, devices.upperBound, lease, access.now, resends)
+    }
 
     /// Settles all that is owed or in flight, for the same reason.
     /// - Returns: how many.
-    func settleAll(_ reason: DeliveryReason) throws -> Int
+    func settleAll(_ reason: DeliveryReason) throws -> Int {
+        access.unit?.memory.nextDue = [:]
+        return try access.writing.run(
+            """
+            UPDATE deliveries SET state = 'superseded', reason = $1, due_at = NULL, settled_at = $2 WHERE settled_at IS NULL
+            """, reason.rawValue, access.now)
+    }
 
     /// Forgets the settled deliveries of as many notifications as one transaction may look at.
     /// - Parameters:
     ///   - from: the first notification; those before were looked at.
     ///   - end: the first one that is young enough.
     /// - Returns: where to go on; nil at the end.
-    func purge(from: UUIDv7, before end: UUIDv7, limit: Int) throws -> UUIDv7?
+    func purge(from: UUIDv7, before end: UUIDv7, limit: Int) throws -> UUIDv7? {
+        let next = try access.connection.first(
+            """
+            SELECT notification_id FROM deliveries WHERE notification_id >= $1 AND notification_id < $2
+            ORDER BY notification_id LIMIT 1 OFFSET $3
+            """, from, end, limit
+        ) { $0.id(0) }
+        try access.writing.queue(
+            SQLText(
+                sqlite: "DELETE FROM deliveries WHERE notification_id >= $1 AND notification_id < $2 AND settled_at IS NOT NULL",
+                postgres: """
+                    WITH forgotten AS (
+                        DELETE FROM deliveries WHERE notification_id >= $1 AND notification_id < $2 AND settled_at IS NOT NULL
+                        RETURNING state, notification_id, device_id)
+                    DELETE FROM unsuccessful_deliveries u USING forgotten f
+                    WHERE u.state = f.state AND u.notification_id = f.notification_id AND u.device_id = f.device_id
+                    """), from, next ?? end)
+        return next
+    }
+}
+
+/// A row that is inserted.
+struct NewDelivery: Sendable {
+    let key: DeliveryKey
+    let id: UUIDv7
+    let inbox: InboxID
+    let state: DeliveryState
+    let dueAt: Timestamp?
+    let settledAt: Timestamp?
+    let reason: String?
+    let trace: TraceParent?
 }

@@ -1,102 +1,379 @@
 import CampanileCore
 import Push
+import SQLEngine
 
-/// The table `device_tokens`.
-protocol DeviceTokenReading {
-    func find(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)?
+/// The table `device_tokens`. A transaction on PostgreSQL locks every device that it reads, after the device's inbox if it needs that.
+struct DeviceTokenRepository<Access: StoreAccess> {
+    let access: Access
+
+    func find(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
+        if let unit = access.unit { return try unit.findDevice(app: app, token: token) }
+        return try access.connection.first(
+            "SELECT id, inbox_id, last_registered_at FROM device_tokens WHERE app = $1 AND token = $2", app, token
+        ) { ($0.device(0), $0.inbox(1), $0.time(2)) }
+    }
 
     /// A device of an inbox by its token; Apple's are compared without case.
-    func id(token: String, inbox: InboxID) throws -> DeviceID?
+    func id(token: String, inbox: InboxID) throws -> DeviceID? {
+        if let unit = access.unit { return try unit.device(token: token, of: inbox) }
+        return try access.connection.first(
+            """
+            SELECT id FROM device_tokens
+            WHERE inbox_id = $1 AND (token = $2 OR (provider = 'apns' AND token = $3))
+            ORDER BY token = $2 DESC LIMIT 1
+            """, inbox, token, token.lowercasedASCII
+        ) { $0.device(0) }
+    }
 
     /// What an inbox' device that names itself was told, and when it was seen.
-    func acquaintance(token: String, inbox: InboxID) throws -> (toldCount: Int64?, toldAt: Timestamp?, seenAt: Timestamp)?
+    func acquaintance(token: String, inbox: InboxID) throws -> (toldCount: Int64?, toldAt: Timestamp?, seenAt: Timestamp)? {
+        try access.lock(inbox)
+        return try access.connection.first(
+            """
+            SELECT told_count, told_at, CASE WHEN seen_at > last_registered_at THEN seen_at ELSE last_registered_at END
+            FROM device_tokens
+            WHERE inbox_id = $1 AND (token = $2 OR (provider = 'apns' AND token = $3))
+            ORDER BY token = $2 DESC LIMIT 1
+            """, inbox, token, token.lowercasedASCII
+        ) { ($0.numberOrNil(0), $0.timeOrNil(1), $0.time(2)) }
+    }
 
     /// The devices of a range of ids that were not seen since a time.
-    func unseen(_ devices: ClosedRange<Int64>, since time: Timestamp) throws -> [DeviceID]
+    func unseen(_ devices: ClosedRange<Int64>, since time: Timestamp) throws -> [DeviceID] {
+        try access.connection.all(
+            """
+            SELECT id FROM device_tokens
+            WHERE id BETWEEN $1 AND $2 AND last_registered_at < $3 AND coalesce(seen_at, 0) < $3 ORDER BY id
+            """, devices.lowerBound, devices.upperBound, time
+        ) { $0.device(0) }
+    }
 
-    func isUnseen(_ id: DeviceID, since time: Timestamp) throws -> Bool
+    func isUnseen(_ id: DeviceID, since time: Timestamp) throws -> Bool {
+        _ = try access.unit?.device(id)
+        return try access.connection.first(
+            """
+            SELECT 1 FROM device_tokens WHERE id = $1 AND last_registered_at < $2 AND coalesce(seen_at, 0) < $2
+            """, id, time
+        ) { _ in true } ?? false
+    }
 
     /// The devices of an inbox, the latest registered first.
-    func list(inbox: InboxID) throws -> [DeviceToken]
+    func list(inbox: InboxID) throws -> [DeviceToken] {
+        try access.connection.all(
+            """
+            SELECT token, platform, provider, environment, app_version, locale, last_registered_at
+            FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC
+            """, inbox
+        ) { DeviceToken($0) }
+    }
 
     /// The same with what they were told and are owed, for operators.
-    func reports(inbox: InboxID) throws -> [DeviceReport]
+    func reports(inbox: InboxID) throws -> [DeviceReport] {
+        try access.connection.all(
+            """
+            SELECT token, platform, provider, environment, app_version, locale, last_registered_at,
+                CASE WHEN seen_at > last_registered_at THEN seen_at ELSE last_registered_at END AS seen, told_count, told_at,
+                lease <> 0, due_at
+            FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC
+            """, inbox
+        ) { row in
+            DeviceReport(
+                device: DeviceToken(row), seenAt: row.time(7), toldCount: row.numberOrNil(8), toldAt: row.timeOrNil(9),
+                isInFlight: row.bool(10), dueAt: row.timeOrNil(11))
+        }
+    }
 
     /// The devices of an inbox beyond a number of them, the stalest.
-    func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID]
+    func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID] {
+        try access.lock(inbox)
+        // PostgreSQL wants no limit, SQLite no offset without one.
+        return try access.connection.all(
+            """
+            SELECT id FROM device_tokens WHERE inbox_id = $1
+            ORDER BY last_registered_at DESC, id DESC LIMIT $3 OFFSET $2
+            """, inbox, limit, Int64.max
+        ) { $0.device(0) }
+    }
 
     /// Whether a device may be in an inbox: there are few enough, or one is staler.
-    func hasRoom(for device: DeviceToken, inbox: InboxID) throws -> Bool
+    func hasRoom(for device: DeviceToken, inbox: InboxID) throws -> Bool {
+        try access.lock(inbox)
+        let newer = try access.connection.first(
+            "SELECT count(*) FROM device_tokens WHERE inbox_id = $1 AND last_registered_at >= $2", inbox, device.lastRegisteredAt
+        ) { $0.number(0) }
+        return newer ?? 0 < Int64(Limits.devicesPerUser)
+    }
 
-    func token(_ id: DeviceID) throws -> String?
+    func token(_ id: DeviceID) throws -> String? {
+        if let unit = access.unit { return try unit.device(id)?.target.token }
+        return try access.connection.first("SELECT token FROM device_tokens WHERE id = $1", id) { $0.text(0) }
+    }
 
     /// How many there are in each lane.
-    func counts() throws -> [(lane: Lane, count: Int64)]
+    func counts() throws -> [(lane: Lane, count: Int64)] {
+        try access.connection.all(
+            "SELECT app, provider, count(*) FROM device_tokens GROUP BY app, provider ORDER BY app, provider"
+        ) { (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.number(2)) }
+    }
 
     /// Whether an app has at least so many devices; looks at no more than that.
-    func has(_ count: Int, app: String) throws -> Bool
+    func has(_ count: Int, app: String) throws -> Bool {
+        let found = try access.connection.first(
+            "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = $1 LIMIT $2) AS first", app, count
+        ) { $0.number(0) }
+        return found ?? 0 >= Int64(count)
+    }
 
-    func schedules(inbox: InboxID) throws -> [DeviceSchedule]
+    func schedules(inbox: InboxID) throws -> [DeviceSchedule] {
+        if let unit = access.unit { return try unit.devices(of: inbox).map(\.schedule) }
+        return try access.connection.all(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at
+            FROM device_tokens WHERE inbox_id = $1 ORDER BY id
+            """, inbox
+        ) { DeviceSchedule($0) }
+    }
 
-    func schedule(_ id: DeviceID) throws -> DeviceSchedule?
+    func schedule(_ id: DeviceID) throws -> DeviceSchedule? {
+        if let unit = access.unit { return try unit.device(id)?.schedule }
+        return try access.connection.first(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at
+            FROM device_tokens WHERE id = $1
+            """, id
+        ) { DeviceSchedule($0) }
+    }
 
     /// The devices of an inbox, for alerts.
-    func pushable(inbox: InboxID) throws -> [Device]
+    func pushable(inbox: InboxID) throws -> [Device] {
+        if let unit = access.unit { return try unit.devices(of: inbox).map(\.device) }
+        return try access.connection.all(
+            """
+            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
+            FROM device_tokens WHERE inbox_id = $1 ORDER BY id
+            """, inbox
+        ) { Device($0) }
+    }
 
     /// The lanes that something is or will be due in, each with its first moment. Costs little, however much is due.
     /// - Parameter shards: nil: all. (SQLite's file has one process, which has all of them.)
-    func dueLanes(_ shards: [Int16]?) throws -> [(lane: Lane, at: Timestamp)]
+    func dueLanes(_ shards: [Int16]?) throws -> [(lane: Lane, at: Timestamp)] {
+        switch try access.connection {
+        case .sqlite(let connection): shards?.isEmpty == true ? [] : try connection.dueLanes()
+        case .postgres(let connection): try connection.dueLanes(shards)
+        }
+    }
 
     /// A device whose push was answered; nil when it left meanwhile.
-    func answered(_ id: DeviceID, policy: BadgePolicy) throws -> AnsweredDevice?
+    func answered(_ id: DeviceID, policy: BadgePolicy) throws -> AnsweredDevice? {
+        if let unit = access.unit {
+            guard let device = try unit.device(id) else { return nil }
+            return AnsweredDevice(schedule: device.schedule, badge: try unit.badge(of: device, policy))
+        }
+        return try access.connection.first(
+            """
+            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
+                sending_id, busy_until, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at,
+                uncounted
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = $1
+            """, id
+        ) { AnsweredDevice(schedule: DeviceSchedule($0), badge: InboxState(counts: $0, from: 13).badge(policy)) }
+    }
 
     /// The devices of a range that wait for a time after one, also those to which nothing is owed.
-    func waiting(after time: Timestamp, _ devices: ClosedRange<DeviceID>) throws -> [DeviceID]
+    func waiting(after time: Timestamp, _ devices: ClosedRange<DeviceID>) throws -> [DeviceID] {
+        try access.connection.all(
+            "SELECT id FROM device_tokens WHERE id BETWEEN $2 AND $3 AND (due_at > $1 OR busy_until > $1) AND lease = 0", time,
+            devices.lowerBound, devices.upperBound
+        ) { $0.device(0) }
+    }
 
     /// The highest id there is; 0 without devices.
-    func lastID() throws -> Int64
+    func lastID() throws -> Int64 {
+        try access.connection.first("SELECT max(id) FROM device_tokens") { $0.numberOrNil(0) ?? 0 } ?? 0
+    }
 
-    /// The first device of some shards, among these, that has a push in flight under a lease before one. On PostgreSQL.
-    func firstInFlight(_ devices: ClosedRange<DeviceID>, shards: [Int16], before lease: Int64) throws -> DeviceID?
+    /// The first device of some shards, among these, that has a push in flight under a lease before one. A file is walked in any case.
+    func firstInFlight(_ devices: ClosedRange<DeviceID>, shards: [Int16], before lease: Int64) throws -> DeviceID? {
+        guard case .postgres(let connection) = try access.connection else { return devices.lowerBound }
+        return try connection.first(
+            """
+            SELECT id FROM device_tokens
+            WHERE id BETWEEN $1 AND $2 AND lease > 0 AND lease < $3 AND shard = ANY ($4) ORDER BY id LIMIT 1
+            """, devices.lowerBound, devices.upperBound, lease, try PostgresArray(shards: shards)
+        ) { $0.device(0) }
+    }
 }
 
-extension DeviceTokenReading {
-    /// A file is walked in any case.
-    func firstInFlight(_ devices: ClosedRange<DeviceID>, shards _: [Int16], before _: Int64) -> DeviceID? { devices.lowerBound }
-}
-
-protocol DeviceTokenRepository: DeviceTokenReading {
+extension DeviceTokenRepository where Access == StoreTransaction {
     /// Notes that a device named itself, unless that was noted lately.
-    func noteSeen(_ id: DeviceID) throws
+    func noteSeen(_ id: DeviceID) throws {
+        _ = try access.unit?.device(id)
+        // Nothing of this is remembered.
+        try access.writingAlone.queue(
+            """
+            UPDATE device_tokens SET seen_at = $2
+            WHERE id = $1 AND last_registered_at <= $3 AND coalesce(seen_at, 0) <= $3
+            """, id, access.now, access.now.milliseconds - Limits.seenMilliseconds)
+    }
 
-    func insert(_ device: DeviceToken, app: String, inbox: InboxID) throws -> DeviceID
+    func insert(_ device: DeviceToken, app: String, inbox: InboxID) throws -> DeviceID {
+        try access.lock(inbox)
+        try access.leftTokens.delete(app: app, token: device.token)
+        switch access {
+        case .sqlite(let transaction):
+            try transaction.connection.run(
+                """
+                INSERT INTO device_tokens (app, token, inbox_id, platform, provider, environment, app_version, locale,
+                    created_at, last_registered_at)
+                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)
+                """, app, device.token, inbox, device.platform.rawValue, device.provider.rawValue,
+                device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt)
+            return DeviceID(transaction.connection.lastInsertRowID)
+        case .postgres(let unit): return try unit.insert(device, app: app, inbox: inbox)
+        }
+    }
 
-    func update(_ id: DeviceID, _ device: DeviceToken, inbox: InboxID) throws
+    func update(_ id: DeviceID, _ device: DeviceToken, inbox: InboxID) throws {
+        try access.lock(inbox)
+        try access.writing.queue(
+            """
+            UPDATE device_tokens SET inbox_id = $2, platform = $3, provider = $4, environment = $5, app_version = $6,
+                locale = $7, last_registered_at = $8
+            WHERE id = $1
+            """, id, inbox, device.platform.rawValue, device.provider.rawValue, device.environment.rawValue,
+            device.appVersion, device.locale, device.lastRegisteredAt)
+        try access.unit?.forget(id)
+    }
 
     /// The same from a source that doesn't know everything: what it doesn't say stays.
-    func renew(_ id: DeviceID, _ device: DeviceToken, environment: DeviceEnvironment?, inbox: InboxID) throws
+    func renew(_ id: DeviceID, _ device: DeviceToken, environment: DeviceEnvironment?, inbox: InboxID) throws {
+        try access.lock(inbox)
+        try access.writing.queue(
+            """
+            UPDATE device_tokens SET inbox_id = $2, platform = $3, provider = $4, environment = coalesce($5, environment),
+                app_version = coalesce($6, app_version), locale = coalesce($7, locale), last_registered_at = $8
+            WHERE id = $1
+            """, id, inbox, device.platform.rawValue, device.provider.rawValue, environment?.rawValue,
+            device.appVersion, device.locale, device.lastRegisteredAt)
+        try access.unit?.forget(id)
+    }
 
-    func delete(_ id: DeviceID) throws
+    func delete(_ id: DeviceID) throws {
+        try access.writing.queue("DELETE FROM device_tokens WHERE id = $1", id)
+        try access.unit?.forget(id)
+    }
 
     /// The other one of Apple's two services took the token.
-    func setEnvironment(_ environment: DeviceEnvironment, _ id: DeviceID) throws
+    func setEnvironment(_ environment: DeviceEnvironment, _ id: DeviceID) throws {
+        try access.writing.queue("UPDATE device_tokens SET environment = $2 WHERE id = $1", id, environment.rawValue)
+        try access.unit?.forget(id)
+    }
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first.
-    func due(_ lane: Lane, shards: [Int16]?, limit: Int, policy: BadgePolicy) throws -> [DueDevice]
+    func due(_ lane: Lane, shards: [Int16]?, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
+        switch access {
+        case .sqlite(let transaction): try transaction.connection.due(lane, access.now, limit: limit, policy: policy)
+        case .postgres(let unit): try unit.due(lane, shards: shards, limit: limit, policy: policy)
+        }
+    }
 
-    func store(_ schedule: DeviceSchedule) throws
+    func store(_ schedule: DeviceSchedule) throws {
+        guard try access.unit?.gather(schedule) != true else { return }
+        try access.writing.queue(
+            """
+            UPDATE device_tokens SET told_count = $2, told_at = $3, attempted = $4, badge_due_at = $5, badge_attempts = $6,
+                due_at = $7, lease = $8, sending_id = $9, busy_until = $10
+            WHERE id = $1
+            """, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
+            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
+    }
 
     /// Owes again a push that an earlier start had in flight. Whether it arrived is unknown, so the told number is
     /// unknown too; if the alert doesn't go again, a badge push sets the number.
     /// - Returns: the number of devices in the range that had one.
-    func release(_ devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws -> Int
+    func release(_ devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws -> Int {
+        if let unit = access.unit { return try unit.release(devices, shards: shards, lease: lease, resends: resends) }
+        return try access.connection.run(
+            """
+            UPDATE device_tokens SET lease = 0, sending_id = NULL, due_at = $4, told_count = NULL, told_at = NULL,
+                badge_due_at = CASE WHEN $5 THEN badge_due_at ELSE $4 END
+            WHERE id BETWEEN $1 AND $2 AND lease NOT IN (0, $3)
+            """, devices.lowerBound, devices.upperBound, lease, access.now, resends)
+    }
 
     /// What the devices were told is unknown.
-    func forgetTold() throws
+    func forgetTold() throws {
+        try access.writing.run("UPDATE device_tokens SET told_count = NULL, told_at = NULL")
+        try access.unit?.forgetDevices()
+    }
 
     /// Nothing is owed to any device, or in flight.
-    func forgetOwed() throws
+    func forgetOwed() throws {
+        try access.writing.run(
+            """
+            UPDATE device_tokens SET due_at = NULL, badge_due_at = NULL, badge_attempts = 0, lease = 0, sending_id = NULL,
+                busy_until = NULL
+            """)
+        try access.unit?.forgetDevices()
+    }
 
     /// The clock was set back: a device that waits does so for that much less.
-    func comeEarlier(_ id: DeviceID, by milliseconds: Int64, after now: Timestamp) throws
+    func comeEarlier(_ id: DeviceID, by milliseconds: Int64, after now: Timestamp) throws {
+        try access.writing.queue(
+            """
+            UPDATE device_tokens SET due_at = CASE WHEN due_at - $3 < $2 THEN $2 ELSE due_at - $3 END,
+                badge_due_at = CASE WHEN badge_due_at - $3 < $2 THEN $2 ELSE badge_due_at - $3 END,
+                busy_until = CASE WHEN busy_until - $3 < $2 THEN $2 ELSE busy_until - $3 END
+            WHERE id = $1 AND (due_at > $2 OR busy_until > $2) AND lease = 0
+            """, id, now, milliseconds)
+        try access.unit?.forget(id)
+    }
+}
+
+// MARK: - Rows
+
+extension DeviceToken {
+    /// Of a row that begins with the columns of `DeviceTokenRepository.list`.
+    fileprivate init(_ row: borrowing some SQLRow & ~Copyable) {
+        self.init(
+            token: row.text(0), platform: row.word(1, DevicePlatform.self),
+            provider: row.word(2, DeviceProvider.self), environment: row.word(3, DeviceEnvironment.self),
+            appVersion: row.textOrNil(4), locale: row.textOrNil(5), lastRegisteredAt: row.time(6))
+    }
+}
+
+extension DeviceSchedule {
+    /// Of a row that begins with the columns id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts,
+    /// due_at, lease, sending_id, busy_until, last_registered_at.
+    init(_ row: borrowing some SQLRow & ~Copyable) {
+        self.init(
+            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.numberOrNil(3),
+            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.number(7),
+            dueAt: row.timeOrNil(8), lease: row.number(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
+            lastRegisteredAt: row.time(12))
+    }
+}
+
+extension Device {
+    /// Of a row with the columns of a schedule and then token, provider, environment, app_version.
+    init(_ row: borrowing some SQLRow & ~Copyable) {
+        let schedule = DeviceSchedule(row)
+        let target = PushDevice(
+            token: row.text(13), platform: schedule.platform, provider: row.word(14, DeviceProvider.self),
+            environment: row.word(15, DeviceEnvironment.self))
+        self.init(schedule: schedule, target: target, appVersion: row.textOrNil(16))
+    }
+}
+
+extension DueDevice {
+    /// Of a row with the columns of a device, those of a badge, user_id, and those of an alert.
+    init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
+        self.init(
+            schedule: device.schedule, alert: DueAlert(row, from: 24), app: app, userID: row.text(23), target: device.target,
+            appVersion: device.appVersion, badge: InboxState(counts: row, from: 17).badge(policy))
+    }
 }

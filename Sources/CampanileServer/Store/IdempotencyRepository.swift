@@ -1,26 +1,93 @@
 import CampanileCore
+import SQLEngine
 
 /// The table `idempotency_keys`.
-protocol IdempotencyReading {
+struct IdempotencyRepository<Access: StoreAccess> {
+    let access: Access
+
+    /// A transaction on PostgreSQL remembers also that there is no answer, and fails if there is one when it stores its own.
     /// - Parameter since: answers older than this are forgotten.
-    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> KeptCall?
+    func find(key: String, apiKey: APIKeyID, since: Timestamp) throws -> KeptCall? {
+        if let unit = access.unit {
+            let found = try unit.key(KeyOfProducer(producer: apiKey, text: ExactText(key)))
+            guard case .taken(let kept, let at) = found else { return nil }
+            return at > since ? kept : nil
+        }
+        return try access.connection.first(
+            """
+            SELECT fingerprint, location, answer, made FROM idempotency_keys
+            WHERE api_key_id = $1 AND key = $2 AND created_at > $3
+            """, apiKey, key, since
+        ) { KeptCall($0, from: 0) }
+    }
 }
 
-protocol IdempotencyRepository: IdempotencyReading {
-    func store(_ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: APIKeyID) throws
+extension IdempotencyRepository where Access == StoreTransaction {
+    /// On PostgreSQL, after a look for the key, an answer that another node stored meanwhile is an error: then the write runs again and
+    /// finds it. Without one, the newer answer takes the place of the older.
+    func store(_ answer: IdempotentAnswer, to fingerprint: [UInt8], key: String, apiKey: APIKeyID) throws {
+        let kept = KeptCall(fingerprint: fingerprint, answer: answer)
+        if try access.unit?.keep(kept, KeyOfProducer(producer: apiKey, text: ExactText(key))) == true { return }
+        try access.writing.queue(
+            """
+            INSERT INTO idempotency_keys (api_key_id, key, fingerprint, location, answer, created_at)
+            VALUES ($1, $2, $3, $4, $5, $6)
+            ON CONFLICT (api_key_id, key) DO UPDATE SET fingerprint = excluded.fingerprint, location = excluded.location,
+                answer = excluded.answer, created_at = excluded.created_at, made = NULL
+            """, apiKey, key, fingerprint, answer.location, answer.body, access.now)
+    }
 
     /// Notes how far the key's call is: the ids that it has made for the first of its users. The next parts come in later transactions.
     ///
     /// Where several nodes have the key, what is noted is what the transaction found, with the part that it adds: if another node has
     /// gone on meanwhile, the transaction fails, and runs again. The same holds for `store`.
-    func note(_ made: [UUIDv7], of key: IdempotencyKey) throws
+    func note(_ made: [UUIDv7], of key: IdempotencyKey) throws {
+        if let unit = access.unit {
+            let name = KeyOfProducer(producer: key.producer, text: ExactText(key.text))
+            _ = try unit.key(name)
+            _ = try unit.keep(KeptCall(fingerprint: key.fingerprint, answer: nil, made: made), name)
+            return
+        }
+        try access.writing.run(
+            """
+            INSERT OR REPLACE INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at, made)
+            VALUES ($1, $2, $3, x'', $4, $5)
+            """, key.producer, key.text, key.fingerprint, access.now, made.flatMap(\.bytes))
+    }
 
     /// Forgets the oldest, and those of the same millisecond as the last of them.
     ///
     /// By time alone: a list of keys would be held against every key of their producer.
     /// - Parameter bytes: of answers; the one that exceeds them goes too.
     /// - Returns: whether there may be others.
-    func purge(before: Timestamp, limit: Int, bytes: Int64) throws -> Bool
+    func purge(before: Timestamp, limit: Int, bytes: Int64) throws -> Bool {
+        var (count, size): (Int, Int64) = (0, 0)
+        var last: Timestamp?
+        try access.connection.forEach(
+            """
+            SELECT created_at, coalesce(length(answer), 0) + coalesce(length(made), 0) FROM idempotency_keys
+            WHERE created_at <= $1 ORDER BY created_at LIMIT $2
+            """, before, limit
+        ) { row in
+            guard size < bytes else { return }
+            (count, size, last) = (count + 1, size + row.number(1), row.time(0))
+        }
+        guard let last else { return false }
+        try access.writing.queue("DELETE FROM idempotency_keys WHERE created_at <= $1", last)
+        access.unit?.memory.keys = [:]
+        return count == limit || size >= bytes
+    }
+}
+
+extension KeptCall {
+    /// Of a row that has the columns fingerprint, location, answer and made from `first` on.
+    init(_ row: borrowing some SQLRow & ~Copyable, from first: Int32) {
+        let hasEnded = row.isNull(first + 3) && !row.isNull(first + 2)
+        let answer = hasEnded ? IdempotentAnswer(location: row.textOrNil(first + 1), body: row.blob(first + 2)) : nil
+        let made =
+            row.isNull(first + 3) ? [] : [UUIDv7](all: row.bytes(first + 3)) ?? row.substitute(first + 3, "holds no ids", [])
+        self.init(fingerprint: row.blob(first), answer: answer, made: made)
+    }
 }
 
 /// A key's row: the answer, or how far the call is.

@@ -1,59 +1,215 @@
 import CampanileCore
+import SQLEngine
 
 /// The table `inboxes`: one row per (app, user).
-protocol InboxReading {
-    func id(app: String, userID: String) throws -> InboxID?
+///
+/// A transaction on PostgreSQL locks every inbox whose row it reads, until it ends: the locked row is the truth that orders all that
+/// happens in the inbox, whichever node does it. So it reads what it remembers of the row, and everybody else reads the row.
+struct InboxRepository<Access: StoreAccess> {
+    let access: Access
+
+    func id(app: String, userID: String) throws -> InboxID? {
+        if let unit = access.unit { return try unit.inbox(app: app, userID: userID)?.id }
+        return try access.connection.first("SELECT id FROM inboxes WHERE app = $1 AND user_id = $2", app, userID) { $0.inbox(0) }
+    }
 
     /// The badge of a user without an inbox.
-    func missingBadge() throws -> Badge
+    func missingBadge() throws -> Badge {
+        InboxState(version: try ProgramStateRepository(access: access).versionsFrom()).badge(.unread)
+    }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    func found(_ id: InboxID) throws -> Inbox
+    func found(_ id: InboxID) throws -> Inbox {
+        let found =
+            if let unit = access.unit {
+                try unit.inbox(id)?.inbox
+            } else {
+                try access.connection.first(
+                    """
+                    SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                        unread_from, listened_until
+                    FROM inboxes WHERE id = $1
+                    """, id
+                ) { Inbox(id: id, state: InboxState($0), listenedUntil: $0.time(9)) }
+            }
+        return found ?? Inbox(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
+    }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge
+    func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge {
+        if access.unit != nil { return try state(id).badge(policy) }
+        return try access.connection.first(Self.badgeQuery, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
+    }
 
-    /// Says that `badge` will be asked for after the next read, so that a store on the network can answer both at once.
-    func willReadBadge(_ id: InboxID) throws
+    /// Says that `badge` will be asked for after the next read, so that PostgreSQL can answer both at once.
+    func willReadBadge(_ id: InboxID) throws {
+        guard access.unit == nil, case .postgres(let connection) = try access.connection else { return }
+        try connection.sendAhead(Self.badgeQuery.postgres, id)
+    }
+
+    private static var badgeQuery: SQLText {
+        "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = $1"
+    }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    func state(_ id: InboxID) throws -> InboxState
+    func state(_ id: InboxID) throws -> InboxState { try found(id).state }
 
     /// How far some inboxes have come, by one statement. Those that don't exist are missing.
-    func positions(of ids: [InboxID]) throws -> [InboxPosition]
+    func positions(of ids: [InboxID]) throws -> [InboxPosition] {
+        switch try access.connection {
+        case .sqlite(let connection):
+            let list = "[" + ids.map { String($0.rawValue) }.joined(separator: ",") + "]"
+            return try connection.all(
+                """
+                SELECT i.id, i.version, (SELECT max(e.sequence) FROM events e WHERE e.inbox_id = i.id)
+                FROM json_each($1) AS listed JOIN inboxes i ON i.id = listed.value
+                """, list
+            ) { InboxPosition(id: $0.inbox(0), version: $0.number(1), lastSequence: $0.numberOrNil(2) ?? 0) }
+        case .postgres(let connection):
+            return try connection.all(
+                "SELECT id, version, last_sequence FROM inboxes WHERE id = ANY ($1)", try PostgresArray(ids)
+            ) { InboxPosition(id: $0.inbox(0), version: $0.number(1), lastSequence: $0.number(2), hasOwnSequence: true) }
+        }
+    }
 
-    func owner(_ id: InboxID) throws -> (app: String, userID: String)?
+    func owner(_ id: InboxID) throws -> (app: String, userID: String)? {
+        try access.connection.first("SELECT app, user_id FROM inboxes WHERE id = $1", id) { ($0.text(0), $0.text(1)) }
+    }
 
     /// The greatest version of all inboxes, and when one last changed.
-    func newest() throws -> (version: Int64, change: Timestamp?)
+    func newest() throws -> (version: Int64, change: Timestamp?) {
+        try access.connection.first("SELECT max(version), max(updated_at) FROM inboxes") {
+            ($0.numberOrNil(0) ?? 0, $0.timeOrNil(1))
+        } ?? (0, nil)
+    }
 
-    func ids() throws -> [InboxID]
+    func ids() throws -> [InboxID] {
+        try access.connection.all("SELECT id FROM inboxes ORDER BY id") { $0.inbox(0) }
+    }
 
     /// How many inboxes there are, how many have unread notifications, and how many notifications those are.
-    func sums() throws -> (count: Int64, unread: Int64, notifications: Int64)
+    func sums() throws -> (count: Int64, unread: Int64, notifications: Int64) {
+        try access.connection.first(
+            """
+            SELECT count(*), count(*) FILTER (WHERE unread_count > 0), CAST(coalesce(sum(unread_count), 0) AS bigint) FROM inboxes
+            """
+        ) { ($0.number(0), $0.number(1), $0.number(2)) } ?? (0, 0, 0)
+    }
 
     /// The next inboxes after one, in the order of their rows.
-    func ids(after id: InboxID, limit: Int) throws -> [InboxID]
+    func ids(after id: InboxID, limit: Int) throws -> [InboxID] {
+        try access.connection.all("SELECT id FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2", id, limit) { $0.inbox(0) }
+    }
 
-    func recount(_ id: InboxID) throws -> InboxRecount
+    func recount(_ id: InboxID) throws -> InboxRecount {
+        try access.lock(id)
+        return try access.connection.first(
+            """
+            SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id),
+                count(*) FILTER (WHERE n.id < i.unread_from)
+            FROM notifications n JOIN inboxes i ON i.id = n.inbox_id
+            WHERE n.inbox_id = $1 AND n.read_at IS NULL
+            """, id
+        ) { InboxRecount(unread: $0.number(0), sinceCleared: $0.number(1), overlooked: $0.number(2)) }
+            ?? InboxRecount(unread: 0, sinceCleared: 0, overlooked: 0)
+    }
 }
 
-extension InboxReading {
-    func willReadBadge(_: InboxID) {}
-}
-
-protocol InboxRepository: InboxReading {
+extension InboxRepository where Access == StoreTransaction {
     /// The inbox of a user, made if there was none.
-    func making(app: String, userID: String) throws -> Inbox
+    func making(app: String, userID: String) throws -> Inbox {
+        switch access {
+        case .sqlite(let transaction): try making(app: app, userID: userID, in: transaction.connection)
+        case .postgres(let unit): try unit.making(app: app, userID: userID).inbox
+        }
+    }
+
+    private func making(app: String, userID: String, in connection: Connection) throws -> Inbox {
+        let found = try connection.first(
+            """
+            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                unread_from, listened_until, id
+            FROM inboxes WHERE app = $1 AND user_id = $2
+            """, app, userID
+        ) { Inbox(id: $0.inbox(10), state: InboxState($0), listenedUntil: $0.time(9)) }
+        if let found { return found }
+        let version = try access.programState.versionsFrom()
+        try connection.run("INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
+        return Inbox(
+            id: InboxID(connection.lastInsertRowID), state: InboxState(version: version),
+            listenedUntil: Timestamp(milliseconds: 0))
+    }
 
     /// The only place where a badge changes; it tells the database which inbox it was (`BadgeCache`).
-    func store(_ state: InboxState, _ id: InboxID) throws
+    func store(_ state: InboxState, _ id: InboxID) throws {
+        if let unit = access.unit { return try unit.store(state, id) }
+        access.changed(id)
+        try access.connection.run(
+            """
+            UPDATE inboxes SET unread_count = $2, unread_since_cleared = $3, armed = $4, cleared_id = $5, newest_id = $6,
+                version = $7, updated_at = $8, unread_from = $9, uncounted = $10
+            WHERE id = $1
+            """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
+            state.version, state.updatedAt, state.unreadFrom, state.uncounted)
+    }
 
     /// Changes the policy: the versions of the inboxes whose number it changes grow, as for any other change.
-    func restamp(from old: BadgePolicy, to new: BadgePolicy) throws -> [InboxID]
+    func restamp(from old: BadgePolicy, to new: BadgePolicy) throws -> [InboxID] {
+        var changed: [InboxID] = []
+        var last = InboxID(.min)
+        while true {
+            let part = try states(after: last)
+            guard let end = part.last else { return changed }
+            last = end.id
+            for (id, before) in part {
+                let state = before.adopting(new, from: old, now: access.now)
+                if state != before { try store(state, id) }
+                if state.version != before.version { changed.append(id) }
+            }
+        }
+    }
+
+    /// The next inboxes in the order of their rows. On PostgreSQL they are locked and not remembered: there may be very many.
+    private func states(after last: InboxID) throws -> [(id: InboxID, state: InboxState)] {
+        try access.writing.all(
+            SQLText(
+                sqlite: """
+                    SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                        unread_from, id
+                    FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2
+                    """,
+                postgres: """
+                    SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
+                        unread_from, id
+                    FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2 FOR NO KEY UPDATE
+                    """), last, 500
+        ) { ($0.inbox(9), InboxState($0)) }
+    }
 
     /// Gives all inboxes one version, greater than those that they have.
-    func raiseVersions(to version: Int64) throws
+    func raiseVersions(to version: Int64) throws {
+        try access.writing.run(
+            "UPDATE inboxes SET version = $1, updated_at = CASE WHEN updated_at IS NOT NULL THEN $2 END", version, access.now)
+        try access.unit?.forgetInboxes()
+    }
+}
+
+extension InboxState {
+    /// Of a row that begins with the columns unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id,
+    /// newest_id, unread_from.
+    init(_ row: borrowing some SQLRow & ~Copyable) {
+        self.init(
+            unreadCount: row.number(0), unreadSinceCleared: row.number(1), armed: row.bool(2), uncounted: row.number(5),
+            clearedID: row.idOrNil(6), newestID: row.idOrNil(7), unreadFrom: row.idOrNil(8), version: row.number(3),
+            updatedAt: row.timeOrNil(4))
+    }
+
+    /// What the badge is computed from, of a row that has the first six of these columns from `first` on.
+    init(counts row: borrowing some SQLRow & ~Copyable, from first: Int32) {
+        self.init(
+            unreadCount: row.number(first), unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2),
+            uncounted: row.number(first + 5), version: row.number(first + 3), updatedAt: row.timeOrNil(first + 4))
+    }
 }
 
 /// How far an inbox has come: whoever has been told of these has been told everything.
@@ -79,7 +235,7 @@ extension User {
     var hint: StoreHint { knownInbox.map { .inbox($0) } ?? .user(app: app, userID: userID) }
 
     /// The user's inbox; nil while nothing ever happened to the user.
-    func inbox(in reading: any StoreReading) throws -> InboxID? {
+    func inbox(in reading: StoreReading) throws -> InboxID? {
         if let knownInbox { return knownInbox }
         guard let found = try reading.inboxes.id(app: app, userID: userID) else { return nil }
         // What a transaction finds may be undone.

@@ -1,19 +1,45 @@
 import CampanileCore
+import SQLEngine
 
 /// The table `left_tokens`: device tokens that left, so that an older registration doesn't bring them back.
-protocol LeftTokenReading {
+struct LeftTokenRepository<Access: StoreAccess> {
+    let access: Access
+
     /// When a token left; nil: it didn't, or came back, or it is unknown.
-    func leftAt(app: String, token: String) throws -> Timestamp?
+    func leftAt(app: String, token: String) throws -> Timestamp? {
+        try access.connection.first("SELECT left_at FROM left_tokens WHERE app = $1 AND token = $2", app, token) { $0.time(0) }
+    }
 }
 
-protocol LeftTokenRepository: LeftTokenReading {
+extension LeftTokenRepository where Access == StoreTransaction {
     /// Notes that a device leaves, before it is taken out. An inbox keeps the last few of its own: whoever registers and deletes tokens
     /// all day makes nobody else's forgotten.
-    func insert(_ device: DeviceID, from inbox: InboxID) throws
+    func insert(_ device: DeviceID, from inbox: InboxID) throws {
+        try access.writing.queue(
+            """
+            INSERT INTO left_tokens (app, token, inbox_id, left_at)
+            SELECT app, token, inbox_id, CASE WHEN last_registered_at > $2 THEN last_registered_at ELSE $2 END
+            FROM device_tokens WHERE id = $1
+            ON CONFLICT (app, token) DO UPDATE SET inbox_id = excluded.inbox_id, left_at = excluded.left_at
+            """, device, access.now)
+        // PostgreSQL wants no limit, SQLite no offset without one.
+        try access.writing.queue(
+            """
+            DELETE FROM left_tokens WHERE id IN (
+                SELECT id FROM left_tokens WHERE inbox_id = $1 ORDER BY left_at DESC, id DESC LIMIT $3 OFFSET $2)
+            """, inbox, Limits.leftTokensPerUser, Int64.max)
+    }
 
-    func delete(app: String, token: String) throws
+    func delete(app: String, token: String) throws {
+        try access.writing.queue("DELETE FROM left_tokens WHERE app = $1 AND token = $2", app, token)
+    }
 
     /// Forgets those that left long ago.
     /// - Returns: how many; fewer than the limit when there are no more.
-    func purge(before time: Timestamp, limit: Int) throws -> Int
+    func purge(before time: Timestamp, limit: Int) throws -> Int {
+        try access.writing.run(
+            """
+            DELETE FROM left_tokens WHERE id IN (SELECT id FROM left_tokens WHERE left_at < $1 ORDER BY left_at LIMIT $2)
+            """, time, limit)
+    }
 }

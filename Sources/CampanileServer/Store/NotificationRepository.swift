@@ -1,17 +1,62 @@
 import CampanileCore
+import SQLEngine
 
-/// The tables `notifications` and `notification_data`.
-protocol NotificationReading {
-    func find(_ id: UUIDv7, inbox: InboxID) throws -> Notification?
+/// The tables `notifications` and, in a SQLite file, `notification_data`, which keeps large `data` beside the rows that are listed.
+/// PostgreSQL does so by itself (TOAST).
+struct NotificationRepository<Access: StoreAccess> {
+    let access: Access
+
+    func find(_ id: UUIDv7, inbox: InboxID) throws -> Notification? {
+        try access.lock(inbox)
+        return try access.connection.first(
+            SQLText(
+                sqlite: """
+                    SELECT created_at, read_at, title, body, category, deep_link,
+                        CASE WHEN data_aside THEN (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id)
+                            ELSE data END,
+                        push, sound, collapse_key, thread_id, expires_at
+                    FROM notifications n WHERE inbox_id = $1 AND id = $2
+                    """,
+                postgres: """
+                    SELECT created_at, read_at, title, body, category, deep_link, data, push, sound, collapse_key, thread_id,
+                        expires_at
+                    FROM notifications WHERE inbox_id = $1 AND id = $2
+                    """), inbox, id
+        ) { Notification($0, id: id, from: 0) }
+    }
 
     /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
     /// - Parameters:
     ///   - end: what was created before is too old; nil: nothing is. Ids may be ahead of the clock.
     ///   - most: how many may stay; nil: any number.
-    func expired(_ inbox: InboxID, before end: Timestamp?, most: Int?) throws -> UUIDv7?
+    func expired(_ inbox: InboxID, before end: Timestamp?, most: Int?) throws -> UUIDv7? {
+        try access.lock(inbox)
+        let excess = try most.flatMap { most in
+            try access.connection.first(
+                "SELECT id FROM notifications WHERE inbox_id = $1 AND id < $2 ORDER BY id DESC LIMIT 1 OFFSET $3", inbox,
+                UUIDv7.greatest, most
+            ) { $0.id(0) }
+        }
+        let aged = try end.flatMap { end in
+            try access.connection.first(
+                """
+                SELECT id FROM notifications WHERE inbox_id = $1 AND id < coalesce((
+                    SELECT id FROM notifications WHERE inbox_id = $1 AND id > $2 AND created_at >= $3 ORDER BY id LIMIT 1), $4)
+                ORDER BY id DESC LIMIT 1
+                """, inbox, UUIDv7.last(before: end), end, UUIDv7.greatest
+            ) { $0.id(0) }
+        }
+        return [excess, aged].compactMap(\.self).max()
+    }
 
     /// The oldest notifications up to one, that one included.
-    func oldest(through last: UUIDv7, limit: Int, inbox: InboxID) throws -> [(id: UUIDv7, isUnread: Bool)]
+    func oldest(through last: UUIDv7, limit: Int, inbox: InboxID) throws -> [(id: UUIDv7, isUnread: Bool)] {
+        try access.lock(inbox)
+        return try access.connection.all(
+            "SELECT id, read_at IS NULL FROM notifications WHERE inbox_id = $1 AND id <= $2 ORDER BY id LIMIT $3", inbox, last,
+            limit
+        ) { ($0.id(0), $0.bool(1)) }
+    }
 
     /// The rows of a page, newest first, and one more if there is a next page.
     ///
@@ -19,22 +64,144 @@ protocol NotificationReading {
     /// a filter that hardly any row matches would walk the whole inbox while others wait.
     /// - Returns: the oldest id examined, when there may be more after it; nil when the page, or the inbox, ends the
     ///   search.
-    func page(_ filter: NotificationFilter, inbox: InboxID, _ visit: (NotificationRow) throws -> Void) throws -> UUIDv7?
+    func page(_ filter: NotificationFilter, inbox: InboxID, _ visit: (NotificationRow) throws -> Void) throws -> UUIDv7? {
+        let connection = try access.connection
+        let (before, limit) = (filter.before ?? .greatest, filter.limit + 1)
+        let visitRow: (borrowing AnyRow) throws -> Void = { row in
+            // Large data is rare and looked up by itself: a subquery would cost every row.
+            let data = row.bytesOrNil(7)
+            guard data == nil, row.bool(8) else { return try visit(NotificationRow(row, data: data)) }
+            _ = try connection.first(
+                "SELECT data FROM notification_data WHERE notification_id = $1", row.id(0)
+            ) { try visit(NotificationRow(row, data: $0.bytes(0))) }
+        }
+        if filter.status == .all, filter.category == nil {
+            try connection.forEach(
+                SQLText(
+                    sqlite: """
+                        SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+                        FROM notifications WHERE inbox_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+                        """,
+                    postgres: """
+                        SELECT id, created_at, read_at, title, body, category, deep_link, data, false
+                        FROM notifications WHERE inbox_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
+                        """), inbox, before, limit, body: visitRow)
+            return nil
+        }
+        guard let oldest = try oldestMatch(filter.status, inbox: inbox) else { return nil }
+        let end = try connection.first(
+            """
+            SELECT id FROM notifications WHERE inbox_id = $1 AND id < $2 AND id >= $3
+            ORDER BY id DESC LIMIT 1 OFFSET $4
+            """, inbox, before, oldest, Limits.searchedRows - 1
+        ) { $0.id(0) }
+        try connection.forEach(
+            SQLText(
+                sqlite: """
+                    SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
+                    FROM notifications
+                    WHERE inbox_id = $1 AND id < $2 AND id >= $4
+                        AND ($5 = 'all' OR (read_at IS NULL) = ($5 = 'unread')) AND ($6 IS NULL OR category = $6)
+                    ORDER BY id DESC LIMIT $3
+                    """,
+                postgres: """
+                    SELECT id, created_at, read_at, title, body, category, deep_link, data, false
+                    FROM notifications
+                    WHERE inbox_id = $1 AND id < $2 AND id >= $4
+                        AND ($5 = 'all' OR (read_at IS NULL) = ($5 = 'unread')) AND ($6 IS NULL OR category = $6)
+                    ORDER BY id DESC LIMIT $3
+                    """), inbox, before, limit, end ?? oldest, filter.status.rawValue, filter.category, body: visitRow)
+        return end
+    }
+
+    /// No notification older than this is of the status; nil: none is at all.
+    private func oldestMatch(_ status: NotificationFilter.Status, inbox: InboxID) throws -> UUIDv7? {
+        guard status == .unread else { return .least }
+        let state = try InboxRepository(access: access).state(inbox)
+        return state.unreadCount == 0 ? nil : state.unreadFrom ?? .least
+    }
 }
 
-protocol NotificationRepository: NotificationReading {
-    func insert(_ notification: Notification, inbox: InboxID) throws
+extension NotificationRepository where Access == StoreTransaction {
+    func insert(_ notification: Notification, inbox: InboxID) throws {
+        switch access {
+        case .sqlite(let transaction): try insert(notification, inbox, in: transaction.connection)
+        case .postgres(let unit): try unit.insert(notification, inbox: inbox)
+        }
+    }
 
-    func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID) throws
+    private func insert(_ notification: Notification, _ inbox: InboxID, in connection: Connection) throws {
+        let (content, push) = (notification.content, notification.push)
+        let isAside = (content.data?.utf8.count ?? 0) > Limits.dataInRowBytes
+        try connection.run(
+            """
+            INSERT INTO notifications (inbox_id, id, created_at, title, body, category, deep_link, data, data_aside,
+                push, sound, collapse_key, thread_id, expires_at)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)
+            """, inbox, notification.id, notification.createdAt, content.title, content.body, content.category,
+            content.deepLink, isAside ? nil : content.data, isAside, push.push, push.sound, push.collapseKey,
+            push.threadID, push.expiresAt)
+        guard isAside, let data = content.data else { return }
+        try connection.run("INSERT INTO notification_data (notification_id, data) VALUES ($1, $2)", notification.id, data)
+    }
+
+    func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID) throws {
+        guard try access.unit?.setRead(readAt, id, inbox: inbox) != true else { return }
+        try access.writing.queue(
+            "UPDATE notifications SET read_at = $3 WHERE inbox_id = $1 AND id = $2", inbox, id, readAt)
+    }
 
     /// Marks what is unread from one id to another, both included, in as many notifications as one transaction may look at.
     /// - Returns: how many were, and the id up to which everything was looked at.
-    func markRead(_ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: InboxID) throws -> (count: Int, through: UUIDv7)
+    func markRead(_ range: ClosedRange<UUIDv7>, at readAt: Timestamp, inbox: InboxID) throws -> (count: Int, through: UUIDv7) {
+        try access.lock(inbox)
+        let last = try access.connection.first(
+            "SELECT id FROM notifications WHERE inbox_id = $1 AND id >= $2 AND id <= $3 ORDER BY id LIMIT 1 OFFSET $4",
+            inbox, range.lowerBound, range.upperBound, Limits.markedPerTransaction - 1
+        ) { $0.id(0) }
+        let through = last ?? range.upperBound
+        let count = try access.writing.run(
+            """
+            UPDATE notifications SET read_at = $4
+            WHERE inbox_id = $1 AND id >= $2 AND id <= $3 AND read_at IS NULL
+            """, inbox, range.lowerBound, through, readAt)
+        return (count, through)
+    }
 
-    func delete(_ id: UUIDv7, inbox: InboxID) throws
+    func delete(_ id: UUIDv7, inbox: InboxID) throws {
+        try access.lock(inbox)
+        if access.isFile {
+            try access.writing.run("DELETE FROM notification_data WHERE notification_id = $1", id)
+        }
+        try access.writing.queue("DELETE FROM notifications WHERE inbox_id = $1 AND id = $2", inbox, id)
+    }
 
     /// Deletes all up to one, that one included.
-    func deleteOldest(through last: UUIDv7, inbox: InboxID) throws
+    func deleteOldest(through last: UUIDv7, inbox: InboxID) throws {
+        try access.lock(inbox)
+        if access.isFile {
+            try access.writing.run(
+                """
+                DELETE FROM notification_data WHERE notification_id IN (
+                    SELECT id FROM notifications WHERE inbox_id = $1 AND id <= $2 AND data_aside)
+                """, inbox, last)
+        }
+        try access.writing.queue("DELETE FROM notifications WHERE inbox_id = $1 AND id <= $2", inbox, last)
+    }
+}
+
+extension Notification {
+    /// Of a row that has the twelve columns of `NotificationRepository.find` from `first` on.
+    init(_ row: borrowing some SQLRow & ~Copyable, id: UUIDv7, from first: Int32) {
+        self.init(
+            id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),
+            content: NotificationContent(
+                title: row.text(first + 2), body: row.text(first + 3), category: row.textOrNil(first + 4),
+                deepLink: row.textOrNil(first + 5), data: row.textOrNil(first + 6)),
+            push: PushRequestOptions(
+                push: row.bool(first + 7), sound: row.textOrNil(first + 8), collapseKey: row.textOrNil(first + 9),
+                threadID: row.textOrNil(first + 10), expiresAt: row.timeOrNil(first + 11)))
+    }
 }
 
 /// One row of the list, where the database keeps its bytes: valid in the closure that is given it.
@@ -47,4 +214,13 @@ struct NotificationRow {
     let category: UnsafeRawBufferPointer?
     let deepLink: UnsafeRawBufferPointer?
     let data: UnsafeRawBufferPointer?
+}
+
+extension NotificationRow {
+    /// Of a row with the columns id, created_at, read_at, title, body, category, deep_link.
+    fileprivate init(_ row: borrowing AnyRow, data: UnsafeRawBufferPointer?) {
+        self.init(
+            id: row.idBytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),
+            category: row.bytesOrNil(5), deepLink: row.bytesOrNil(6), data: data)
+    }
 }

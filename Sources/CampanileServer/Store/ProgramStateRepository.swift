@@ -1,47 +1,108 @@
 import CampanileCore
+import SQLEngine
 
 /// The table `program_state`: one row of what must survive a restart.
-protocol ProgramStateReading {
+struct ProgramStateRepository<Access: StoreAccess> {
+    let access: Access
+
     /// No id with a later millisecond was ever given out.
-    func idsReservedUntil() throws -> Int64
+    ///
+    /// On PostgreSQL nothing is reserved. An id has to be greater than the newest of its inbox, which its lock says; beyond that the
+    /// order of ids is that of their clocks, and their random bits keep them apart. A reservation would make every node's writes wait
+    /// for one row. So a reader begins anywhere, and to a transaction all ids are reserved already.
+    func idsReservedUntil() throws -> Int64 {
+        guard access.isFile else { return access.unit == nil ? 0 : .max }
+        return try access.connection.first("SELECT ids_reserved_until FROM program_state WHERE id = 1") { $0.number(0) } ?? 0
+    }
 
     /// The version of a badge that never changed: greater than any that a server gave out before a restore.
-    func versionsFrom() throws -> Int64
+    func versionsFrom() throws -> Int64 {
+        try access.connection.first("SELECT versions_from FROM program_state WHERE id = 1") { $0.number(0) } ?? 0
+    }
 
     /// When retention last ran; nil: never.
-    func retainedAt() throws -> Timestamp?
+    func retainedAt() throws -> Timestamp? {
+        try access.connection.first("SELECT retained_at FROM program_state WHERE id = 1") { $0.timeOrNil(0) } ?? nil
+    }
 
     /// Since when the clock is held for wrong; nil: it isn't.
-    func doubtedAt() throws -> Timestamp?
+    func doubtedAt() throws -> Timestamp? {
+        try access.connection.first("SELECT doubted_at FROM program_state WHERE id = 1") { $0.timeOrNil(0) } ?? nil
+    }
 
-    func badgePolicy() throws -> BadgePolicy?
+    func badgePolicy() throws -> BadgePolicy? {
+        let name = try access.connection.first("SELECT badge_policy FROM program_state WHERE id = 1") { $0.textOrNil(0) }
+        return (name ?? nil).flatMap(BadgePolicy.init(rawValue:))
+    }
 
-    func streamTokenKey() throws -> [UInt8]?
+    /// A transaction sets it by what it finds: of two nodes that start at once, one waits for the other.
+    func streamTokenKey() throws -> [UInt8]? {
+        try lockRow()
+        return try access.connection.first("SELECT stream_token_key FROM program_state WHERE id = 1") {
+            $0.isNull(0) ? nil : $0.blob(0)
+        } ?? nil
+    }
+
+    private func lockRow() throws {
+        try access.unit?.plainConnection.queue("SELECT 1 FROM program_state WHERE id = 1 FOR NO KEY UPDATE")
+    }
 }
 
-protocol ProgramStateRepository: ProgramStateReading {
-    func reserveIDs(until milliseconds: Int64) throws
+extension ProgramStateRepository where Access == StoreTransaction {
+    func reserveIDs(until milliseconds: Int64) throws {
+        guard access.isFile else { return }
+        try access.writing.run("UPDATE program_state SET ids_reserved_until = $1 WHERE id = 1", milliseconds)
+    }
 
-    func beginVersions(from version: Int64) throws
+    func beginVersions(from version: Int64) throws {
+        try access.writing.queue("UPDATE program_state SET versions_from = $1 WHERE id = 1", version)
+    }
 
-    func noteRetained() throws
+    func noteRetained() throws {
+        try access.writing.queue("UPDATE program_state SET retained_at = $1, doubted_at = NULL WHERE id = 1", access.now)
+    }
 
     /// Before a change that isn't retention's: where it never ran, the newest change of a badge stands for it from now on.
-    func keepRetained(_ time: Timestamp?) throws
+    func keepRetained(_ time: Timestamp?) throws {
+        try access.writing.queue("UPDATE program_state SET retained_at = coalesce(retained_at, $1) WHERE id = 1", time)
+    }
 
-    func noteDoubt() throws
+    func noteDoubt() throws {
+        try access.writing.queue("UPDATE program_state SET doubted_at = $1 WHERE id = 1", access.now)
+    }
 
-    /// That of the database, which stays until the transaction ends: for one that changes it by what it finds.
-    func holdBadgePolicy() throws -> BadgePolicy?
+    /// The policy of the database, which stays until the transaction ends, for a transaction that changes it by what it finds: of two
+    /// nodes that start at once, one waits for the other.
+    func holdBadgePolicy() throws -> BadgePolicy? {
+        try lockRow()
+        return try badgePolicy()
+    }
 
-    func setBadgePolicy(_ policy: BadgePolicy) throws
+    func setBadgePolicy(_ policy: BadgePolicy) throws {
+        try access.writing.queue("UPDATE program_state SET badge_policy = $1 WHERE id = 1", policy.rawValue)
+    }
 
     /// Counts a start of the server.
     /// - Returns: its number, which no other start has: the lease of the pushes that it sends.
-    func countStart() throws -> Int64
+    func countStart() throws -> Int64 {
+        try access.writing.first("UPDATE program_state SET starts = starts + 1 WHERE id = 1 RETURNING starts") {
+            $0.number(0)
+        } ?? 1
+    }
 
-    func setStreamTokenKey(_ key: [UInt8]) throws
+    func setStreamTokenKey(_ key: [UInt8]) throws {
+        try access.writing.queue("UPDATE program_state SET stream_token_key = $1 WHERE id = 1", key)
+    }
 
     /// Proves that the database can be written. A row written as it was would not reach the disk.
-    func proveWritable() throws
+    func proveWritable() throws {
+        guard !access.isFile else {
+            try access.writing.run("UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1")
+            return
+        }
+        // A node that was silent when a move began serves what isn't there: no proxy should ask it.
+        let proofs = try access.writing.run(
+            "UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1 AND to_regclass('move_state') IS NULL")
+        guard proofs == 1 else { throw SQLError(code: .refused, message: "`campanile move` fills it, and isn't done") }
+    }
 }

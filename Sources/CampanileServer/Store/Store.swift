@@ -69,51 +69,51 @@ package final class Store: Sendable {
     ///
     /// - Throws: `body`'s error; `SQLError`, such as `closed`, when the database can't be read.
     nonisolated(nonsending)
-        func read<T: Sendable>(_ body: @escaping @Sendable (any StoreReading) throws -> T) async throws -> T
+        func read<T: Sendable>(_ body: @escaping @Sendable (StoreReading) throws -> T) async throws -> T
     {
         switch base {
-        case .sqlite(let database): try damage.noting { try database.read { try body($0) } }
+        case .sqlite(let database): try damage.noting { try database.read { try body(.sqlite($0)) } }
         case .postgres(let database):
-            try await damage.noting { try await database.read { try body(PostgresReading(access: $0)) } }
+            try await damage.noting { try await database.read { try body(.postgres($0)) } }
         }
     }
 
     /// Runs several reads. All see the state committed when the first ran.
     nonisolated(nonsending)
-        func snapshot<T: Sendable>(_ body: @escaping @Sendable (any StoreReading) throws -> T) async throws -> T
+        func snapshot<T: Sendable>(_ body: @escaping @Sendable (StoreReading) throws -> T) async throws -> T
     {
         switch base {
-        case .sqlite(let database): try damage.noting { try database.snapshot { try body($0) } }
+        case .sqlite(let database): try damage.noting { try database.snapshot { try body(.sqlite($0)) } }
         case .postgres(let database):
-            try await damage.noting { try await database.snapshot { try body(PostgresReading(access: $0)) } }
+            try await damage.noting { try await database.snapshot { try body(.postgres($0)) } }
         }
     }
 
     /// Runs a read of a file on the calling thread.
     /// - Returns: nil where the database is elsewhere: `read` suspends there.
-    func readAtOnce<T>(_ body: (any StoreReading) throws -> T) throws -> T? {
+    func readAtOnce<T>(_ body: (StoreReading) throws -> T) throws -> T? {
         guard case .sqlite(let database) = base else { return nil }
-        return try damage.noting { try database.read { try body($0) } }
+        return try damage.noting { try database.read { try body(.sqlite($0)) } }
     }
 
     /// The same for several reads. All see the state committed when the first ran.
-    func snapshotAtOnce<T>(_ body: (any StoreReading) throws -> T) throws -> T? {
+    func snapshotAtOnce<T>(_ body: (StoreReading) throws -> T) throws -> T? {
         guard case .sqlite(let database) = base else { return nil }
-        return try damage.noting { try database.snapshot { try body($0) } }
+        return try damage.noting { try database.snapshot { try body(.sqlite($0)) } }
     }
 
     /// As `snapshot`, for callers that don't suspend: the file's is done when this returns, on the calling thread.
     ///
     /// - Parameter deliver: called once, on any thread.
     func snapshot<T: Sendable>(
-        _ body: @escaping @Sendable (any StoreReading) throws -> T,
+        _ body: @escaping @Sendable (StoreReading) throws -> T,
         then deliver: @escaping @Sendable (Result<T, any Error>) -> Void
     ) {
         switch base {
         case .sqlite(let database):
-            deliver(Result { try damage.noting { try database.snapshot { try body($0) } } })
+            deliver(Result { try damage.noting { try database.snapshot { try body(.sqlite($0)) } } })
         case .postgres(let database):
-            database.snapshot({ try body(PostgresReading(access: $0)) }) { [damage] result in
+            database.snapshot({ try body(.postgres($0)) }) { [damage] result in
                 if case .failure(let error) = result { damage.note(error) }
                 deliver(result)
             }
@@ -121,42 +121,42 @@ package final class Store: Sendable {
     }
 
     /// As `read`, for callers that may block their thread: command-line programs and tests.
-    func readBlocking<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+    func readBlocking<T>(_ body: (StoreReading) throws -> T) throws -> T {
         try damage.noting {
             switch base {
-            case .sqlite(let database): try database.read { try body($0) }
-            case .postgres(let database): try database.readBlocking { try body(PostgresReading(access: $0)) }
+            case .sqlite(let database): try database.read { try body(.sqlite($0)) }
+            case .postgres(let database): try database.readBlocking { try body(.postgres($0)) }
             }
         }
     }
 
     /// As `snapshot`, for callers that may block their thread.
-    func snapshotBlocking<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+    func snapshotBlocking<T>(_ body: (StoreReading) throws -> T) throws -> T {
         try damage.noting {
             switch base {
-            case .sqlite(let database): try database.snapshot { try body($0) }
-            case .postgres(let database): try database.snapshotBlocking { try body(PostgresReading(access: $0)) }
+            case .sqlite(let database): try database.snapshot { try body(.sqlite($0)) }
+            case .postgres(let database): try database.snapshotBlocking { try body(.postgres($0)) }
             }
         }
     }
 
     /// Runs several reads that look at much, as `snapshotBlocking` does, but so that they push nothing out of the other readers' memory.
     /// On a thread of its own (`SystemThread.run`), or in a command-line program.
-    func survey<T>(_ body: (any StoreReading) throws -> T) throws -> T {
+    func survey<T>(_ body: (StoreReading) throws -> T) throws -> T {
         try damage.noting {
             switch base {
-            case .sqlite(let database): try database.survey { try body($0) }
-            case .postgres(let database): try database.survey { try body(PostgresReading(access: $0)) }
+            case .sqlite(let database): try database.survey { try body(.sqlite($0)) }
+            case .postgres(let database): try database.survey { try body(.postgres($0)) }
             }
         }
     }
 
     /// The same for each of several, each in a view of its own.
-    func survey<Element, T>(each elements: [Element], _ body: (Element, any StoreReading) throws -> T) throws -> [T] {
+    func survey<Element, T>(each elements: [Element], _ body: (Element, StoreReading) throws -> T) throws -> [T] {
         try damage.noting {
             switch base {
-            case .sqlite(let database): try database.survey(each: elements) { try body($0, $1) }
-            case .postgres(let database): try database.survey(each: elements) { try body($0, PostgresReading(access: $1)) }
+            case .sqlite(let database): try database.survey(each: elements) { try body($0, .sqlite($1)) }
+            case .postgres(let database): try database.survey(each: elements) { try body($0, .postgres($1)) }
             }
         }
     }
@@ -174,14 +174,14 @@ package final class Store: Sendable {
     @discardableResult
     nonisolated(nonsending)
         func write<T: Sendable>(
-            hints: [StoreHint] = [], lane: WriteLane = .requests, _ body: @escaping @Sendable (any StoreTransaction) throws -> T
+            hints: [StoreHint] = [], lane: WriteLane = .requests, _ body: @escaping @Sendable (StoreTransaction) throws -> T
         ) async throws -> T
     {
         do {
             switch base {
-            case .sqlite(let database): return try await database.write { try body($0) }
+            case .sqlite(let database): return try await database.write { try body(.sqlite($0)) }
             case .postgres(let database):
-                return try await database.write(hints: hints, lane: lane.number(in: database)) { try body($0) }
+                return try await database.write(hints: hints, lane: lane.number(in: database)) { try body(.postgres($0)) }
             }
         } catch {
             if let error = error as? SQLError, error.code == .commitUnknown { unknownCommits.withLock { $0.tell }?() }
@@ -195,21 +195,21 @@ package final class Store: Sendable {
 
     /// The same for callers that may block their thread: command-line programs and tests.
     @discardableResult
-    func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> T) throws -> T {
+    func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (StoreTransaction) throws -> T) throws -> T {
         try damage.noting {
             switch base {
-            case .sqlite(let database): try database.writeBlocking { try body($0) }
-            case .postgres(let database): try database.writeBlocking { try body($0) }
+            case .sqlite(let database): try database.writeBlocking { try body(.sqlite($0)) }
+            case .postgres(let database): try database.writeBlocking { try body(.postgres($0)) }
             }
         }
     }
 
     /// Checks whether `body` could be written, without writing it. On PostgreSQL only a write shows that: its disk isn't ours.
     nonisolated(nonsending)
-        func rehearse(_ body: @escaping @Sendable (any StoreTransaction) throws -> Void) async throws
+        func rehearse(_ body: @escaping @Sendable (StoreTransaction) throws -> Void) async throws
     {
         guard case .sqlite(let database) = base else { return }
-        try await database.rehearse { try body($0) }
+        try await database.rehearse { try body(.sqlite($0)) }
     }
 
     /// Reads all of a file that may be damaged. PostgreSQL's files can't be read from here.

@@ -80,8 +80,8 @@ import Testing
             _ = try await server.client.post("/notifications", silent, as: producer)
             _ = try await server.client.get("/notifications", as: alice, headers: Self.app)
             let told = try server.app.database.read { connection in
-                try User(app: "default", userID: "alice").inbox(in: connection).map { inbox in
-                    try connection.deviceTokens.schedules(inbox: inbox).map { $0.toldCount ?? -1 }
+                try User(app: "default", userID: "alice").inbox(in: connection.store).map { inbox in
+                    try connection.store.deviceTokens.schedules(inbox: inbox).map { $0.toldCount ?? -1 }
                 }
             }
             #expect(told == [1, -1])

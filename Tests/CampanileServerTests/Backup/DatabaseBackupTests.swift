@@ -30,7 +30,7 @@ import Testing
                 == String(contentsOfFile: fixture.folder.database + ".jwt_secret", encoding: .utf8))
         let copy = try Store.open(target, world: fixture.world).database.sqlite
         defer { copy.close() }
-        #expect(try copy.read { try $0.deliveries.inbox(ofNotification: id) } != nil)
+        #expect(try copy.read { try $0.store.deliveries.inbox(ofNotification: id) } != nil)
         #expect(try BadgeAudit(Store(copy)).differences.isEmpty)
     }
 
@@ -118,7 +118,7 @@ import Testing
         let id = try await fixture.create()
         try DatabaseBackup(of: link).make(at: target) { _, _ in }
         #expect(try Self.mode(target + ".jwt_secret") == 0o600)
-        let found = try Database.read(path: target) { try $0.deliveries.inbox(ofNotification: id) }
+        let found = try Database.read(path: target) { try $0.store.deliveries.inbox(ofNotification: id) }
         #expect(found != nil)
     }
 

@@ -100,8 +100,8 @@ import Testing
         func reserved(_ folder: TemporaryFolder) throws -> (Int64, Int64, Int64) {
             try Database.read(path: folder.database) {
                 try (
-                    $0.programState.idsReservedUntil(), $0.inboxes.newest().version,
-                    $0.events.lastSequence()
+                    $0.store.programState.idsReservedUntil(), $0.store.inboxes.newest().version,
+                    $0.store.events.lastSequence()
                 )
             }
         }
@@ -155,9 +155,9 @@ import Testing
         #expect(try Self.states(folder) == accepted + Array(repeating: "superseded restored 10", count: 4))
         #expect(report.settled == 4)
         try Database.read(path: folder.database) { connection in
-            let due = try connection.deviceTokens.dueLanes(nil)
+            let due = try connection.store.deviceTokens.dueLanes(nil)
             #expect(due.isEmpty)
-            let devices = try connection.deviceTokens.schedules(inbox: 1)
+            let devices = try connection.store.deviceTokens.schedules(inbox: 1)
             #expect(devices.allSatisfy { !$0.isInFlight && $0.sending == nil && $0.badgeDueAt == nil })
             #expect(devices.allSatisfy { $0.toldCount == nil })
             #expect(devices.allSatisfy { $0.attempted }, "so the next change of the badge is told to them")
@@ -259,7 +259,7 @@ import Testing
         let folder = try Self.restored(fixture).folder
         let database = try Store.open(folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
-        #expect(try database.read { try $0.programState.retainedAt() } == last)
+        #expect(try database.read { try $0.store.programState.retainedAt() } == last)
         func left() throws -> Int64? {
             try database.read { try $0.first("SELECT count(*) FROM notifications") { $0.int(0) } }
         }

@@ -229,7 +229,7 @@ import Testing
         let written = try await fixture.database.write { transaction -> Int64 in
             let count: (Connection) throws -> Int64 = { try $0.first("SELECT total_changes()") { $0.int(0) } ?? 0 }
             let before = try count(transaction.connection)
-            try settlements.settle(answered, isSpared: false, in: transaction)
+            try settlements.settle(answered, isSpared: false, in: transaction.store)
             return try count(transaction.connection) - before
         }
         #expect(written == 2, "the delivery and the device")

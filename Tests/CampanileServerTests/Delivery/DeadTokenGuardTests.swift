@@ -23,7 +23,8 @@ import Testing
                 badge: .none, sentAt: start)
             return AnsweredPush(
                 push: ClaimedPush(
-                    message, DeviceSchedule(inFlightTo: DeviceID(Int64(number)), registeredAt: start), delivery: nil, attempt: 1),
+                    message, DeviceSchedule(inFlightTo: DeviceID(Int64(number)), registeredAt: start), shard: 0, delivery: nil,
+                    attempt: 1),
                 answer: .saying(outcome), at: start)
         }
     }

@@ -107,12 +107,11 @@ import Testing
     @Test("the states that the index has are those that the program looks for with it")
     func index() async throws {
         let fixture = try Fixture()
-        for state in sqliteIndexedStates { #expect(DeliveryState(rawValue: state) != nil) }
         try await Self.fill(fixture, 10, rare: 5)
         let sql = try await fixture.database.write {
             try $0.connection.first("SELECT sql FROM sqlite_schema WHERE name = 'deliveries_unsuccessful'") { $0.text(0) }
         }
         let named = (sql ?? "").matches(of: /state = '([a-z]+)'/).map { String($0.1) }
-        #expect(Set(named) == sqliteIndexedStates)
+        #expect(Set(named) == Set(DeliveryState.unsuccessful.map(\.rawValue)))
     }
 }

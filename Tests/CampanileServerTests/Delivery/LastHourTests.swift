@@ -21,7 +21,8 @@ import Testing
             device: PushDevice(token: token, platform: .ios, provider: .apns, environment: .production), badge: .none,
             sentAt: time)
         return AnsweredPush(
-            push: ClaimedPush(message, DeviceSchedule(inFlightTo: DeviceID(1), registeredAt: start), delivery: nil, attempt: 1),
+            push: ClaimedPush(
+                message, DeviceSchedule(inFlightTo: DeviceID(1), registeredAt: start), shard: 0, delivery: nil, attempt: 1),
             answer: PushAnswer(outcome: outcome, status: 200, reason: reason), at: time)
     }
 

@@ -25,7 +25,7 @@ import Testing
             users = try await fixture.makeUsers(30, devicesEach: 40, app: "default")
         }
 
-        func create(in transaction: any StoreTransaction) throws -> [Publisher.Created] {
+        func create(in transaction: StoreTransaction) throws -> [Publisher.Created] {
             try users.flatMap { user in
                 let new = NewNotification(
                     userIDs: [user.userID],
@@ -92,13 +92,13 @@ import Testing
         let creation = Task {
             try await database.write { transaction in
                 runs.count.add(1, ordering: .relaxed)
-                return try crowd.create(in: transaction)
+                return try crowd.create(in: transaction.store)
             }
         }
         try await lookUntil { database.waitingWrites == 1 }
         let spoiled = Task {
             try await database.write { transaction in
-                _ = try transaction.inboxes.making(app: "other", userID: "nobody")
+                _ = try transaction.store.inboxes.making(app: "other", userID: "nobody")
                 throw Failure()
             }
         }

@@ -27,7 +27,7 @@ import Testing
         switch store.base {
         case .sqlite(let database):
             try database.read {
-                try $0.first("SELECT count(*) FROM deliveries WHERE state = ?1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
+                try $0.first("SELECT count(*) FROM deliveries WHERE state = $1 AND device_id <> 0", state) { Int($0.int(0)) } ?? 0
             }
         case .postgres(let database):
             try database.readBlocking {
@@ -63,7 +63,7 @@ import Testing
             providers: { _ in provider }, ids: fixture.ids, logger: logger)
         _ = await LeaseRecovery(database: Store(database), lease: lease, resendsUnanswered: true, logger: logger).run()
         try await worker.sendDue()
-        #expect(try database.read { try !$0.departedDevices.isAny() }, "the rest was settled")
+        #expect(try database.read { try !$0.store.departedDevices.isAny() }, "the rest was settled")
         return provider.messages
     }
 
@@ -175,7 +175,7 @@ import Testing
                 }
                 sqlite3_progress_handler(transaction.connection.handle, 1, count, steps)
                 defer { sqlite3_progress_handler(transaction.connection.handle, 0, nil, nil) }
-                try transaction.settleDeparted()
+                try transaction.store.settleDeparted()
                 return steps.pointee
             }
             longest = max(longest, steps)

@@ -132,7 +132,7 @@ struct ImportCommandTests {
         let database = try Store.open(folder.database, world: .live).database.sqlite
         defer { database.close() }
         #expect(try BadgeAudit(Store(database)).differences.isEmpty)
-        #expect(try database.read { try $0.inboxes.sums().notifications } == Int64(count))
+        #expect(try database.read { try $0.store.inboxes.sums().notifications } == Int64(count))
     }
 
     @Test("beside a running server: it serves what came in, without another start")

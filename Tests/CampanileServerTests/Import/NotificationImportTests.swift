@@ -209,7 +209,7 @@ import Testing
         let database = try fixture.database
         @Sendable func count() throws -> Int64? {
             try database.read { connection in
-                try fixture.alice.inbox(in: connection).map { try connection.inboxes.badge($0, second).count }
+                try fixture.alice.inbox(in: connection.store).map { try connection.store.inboxes.badge($0, second).count }
             }
         }
         // Between two transactions a server is started with the other policy.
@@ -218,7 +218,7 @@ import Testing
         let report = try await fixture.importNotifications(text) {
             changed.withLock { changed in
                 guard changed == nil, let written = try? fixture.importedCount(), written > 0 else { return false }
-                _ = try? database.writeBlocking { try other.adoptPolicy(in: $0) }
+                _ = try? database.writeBlocking { try other.adoptPolicy(in: $0.store) }
                 changed = try? count()
                 return changed == nil
             }

@@ -208,9 +208,9 @@ struct LargeInboxTests {
         }
         let again = try Database(path: fixture.folder.database)
         defer { again.close() }
-        let schedules = try again.read { try $0.deviceTokens.schedules(inbox: inbox) }
+        let schedules = try again.read { try $0.store.deviceTokens.schedules(inbox: inbox) }
         #expect(schedules.map(\.toldCount) == [nil])
-        #expect(try again.read { try $0.inboxes.state(inbox).unreadCount } == Int64(Limits.markedPerTransaction))
+        #expect(try again.read { try $0.store.inboxes.state(inbox).unreadCount } == Int64(Limits.markedPerTransaction))
     }
 
     @Test("what a program of an earlier version marks unread again is found")
@@ -220,12 +220,12 @@ struct LargeInboxTests {
         _ = try await fixture.inboxes.markAllRead(upTo: nil, fixture.alice, device: nil)
         _ = try await fixture.create()
         let inbox = try await fixture.database.write { [alice = fixture.alice] transaction in
-            let inbox = try #require(try alice.inbox(in: transaction.connection))
+            let inbox = try #require(try alice.inbox(in: transaction.connection.store))
             // As schema 5 knew it: without a word about where the unread ones begin.
             _ = try transaction.connection.run(
-                "UPDATE notifications SET read_at = NULL WHERE inbox_id = ?1 AND id = ?2", inbox, one)
+                "UPDATE notifications SET read_at = NULL WHERE inbox_id = $1 AND id = $2", inbox, one)
             _ = try transaction.connection.run(
-                "UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = ?1", inbox)
+                "UPDATE inboxes SET unread_count = 2, unread_since_cleared = 1 WHERE id = $1", inbox)
             return inbox
         }
         #expect(try Self.pages(fixture, inbox, NotificationFilter(status: .unread)).map(\.titles.count) == [2])

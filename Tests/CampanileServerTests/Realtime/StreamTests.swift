@@ -317,7 +317,7 @@ struct StreamTests {
             server.app.realtime.noticedRevocations()
             let next = Timestamp(milliseconds: server.clock.now.milliseconds + 1_000)
             try await server.app.database.write {
-                try $0.revocations.revoke(app: "default", userID: "alice", tokensBefore: next)
+                try $0.store.revocations.revoke(app: "default", userID: "alice", tokensBefore: next)
             }
             server.app.realtime.tick()
             #expect(try await stream.next() == nil)

@@ -18,7 +18,7 @@ import Testing
         /// - Parameter page: of a leaf (https://www.sqlite.org/fileformat2.html, section 1.6).
         init(of text: String, in table: String, _ path: String) throws {
             let (root, size) = try Database.read(path: path) { connection in
-                let root = try connection.first("SELECT rootpage FROM sqlite_schema WHERE name = ?1", table) { Int($0.int(0)) }
+                let root = try connection.first("SELECT rootpage FROM sqlite_schema WHERE name = $1", table) { Int($0.int(0)) }
                 return (try #require(root), try #require(try connection.first("PRAGMA page_size") { Int($0.int(0)) }))
             }
             let file = try Data(contentsOf: URL(filePath: path))

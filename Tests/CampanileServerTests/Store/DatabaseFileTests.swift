@@ -142,7 +142,7 @@ import Testing
         try server.writeBlocking { transaction in
             for number in 0..<130 {
                 _ = try transaction.connection.run(
-                    "INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at) VALUES (1, ?1, x'', randomblob(65536), 1)",
+                    "INSERT INTO idempotency_keys (api_key_id, key, fingerprint, answer, created_at) VALUES (1, $1, x'', randomblob(65536), 1)",
                     "\(number)")
             }
         }
@@ -152,7 +152,7 @@ import Testing
         operations.close()
         let command = try Store.open(folder.database, world: .live).database.sqlite
         for number in 0..<5 {
-            try command.writeBlocking { _ = try $0.connection.run("DELETE FROM idempotency_keys WHERE key = ?1", "\(number)") }
+            try command.writeBlocking { _ = try $0.connection.run("DELETE FROM idempotency_keys WHERE key = $1", "\(number)") }
         }
         command.close()
         #expect(try Data(contentsOf: URL(fileURLWithPath: folder.database)) == before)

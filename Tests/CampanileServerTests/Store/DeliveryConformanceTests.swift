@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    private static let all: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+    private static let all: @Sendable (StoreReading) throws -> [Any?] = { reading in
         let deliveries = reading.deliveries
         var answers: [Any?] = []
         for number in 1...9 as ClosedRange<UInt64> {
@@ -137,7 +137,7 @@ import Testing
             try owe(side, 8, to: 1, dueIn: nil)
             side.note(try side.write { try $0.deliveries.settleGone(device: 1, token: "a", limit: 2) })
             try side.write { try $0.departedDevices.insert(1, from: 1, token: "a") }
-            let departed: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+            let departed: @Sendable (StoreReading) throws -> [Any?] = { reading in
                 let devices = reading.departedDevices
                 return [
                     try devices.isAny(), try devices.isLeft(of: 1), try devices.isLeft(of: 2), try devices.first(),

@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    private static let all: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+    private static let all: @Sendable (StoreReading) throws -> [Any?] = { reading in
         let tokens = reading.deviceTokens
         var answers: [Any?] = [
             try tokens.counts().map { "\($0)" }, try tokens.dueLanes(nil).map { "\($0)" }, try tokens.lastID(),

@@ -175,7 +175,7 @@ import Testing
         try Compare.run(atLeast: 15) { side in
             let inbox = try side.write { try $0.inboxes.making(app: "shop", userID: "alice").id }
             let clock = side.clock
-            let read: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+            let read: @Sendable (StoreReading) throws -> [Any?] = { reading in
                 [
                     try reading.events.after(0, inbox: inbox, limit: 2),
                     try reading.events.after(2, inbox: inbox, limit: 100).events,

@@ -20,7 +20,7 @@ enum MoveSample {
             """
             INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body, category, deep_link, data, data_aside, push,
                 sound, collapse_key, thread_id, expires_at)
-            VALUES (3, ?1, ?2, NULL, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)
+            VALUES (3, $1, $2, NULL, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
             """, UUIDv7(high: 0x0190_0000_0000_7001, low: 0x8000_0000_0000_0000 + UInt64(number)), 1_000 + number,
             "title \(number)",
             "body äöü € \\ \" \t\u{1} \(number)", every(2, "category"), every(3, "deep/link"),

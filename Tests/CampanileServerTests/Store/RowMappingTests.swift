@@ -25,13 +25,13 @@ import Testing
                 """
                 INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, armed, version, updated_at, cleared_id,
                     newest_id, unread_from, listened_until, listened_from, uncounted)
-                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, ?1, ?2, ?3, 1015, 16, 3)
+                VALUES (41, 'shop', 'alice', 12, 7, 1, 1013, 1014, $1, $2, $3, 1015, 16, 3)
                 """, cleared, newest, unreadFrom)
             _ = try connection.run(
                 """
                 INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body, category, deep_link, data, push, sound,
                     collapse_key, thread_id, expires_at)
-                VALUES (41, ?1, 1021, NULL, 'title', 'body', 'category', 'deep/link', '{"a":1}', 1, 'sound', 'collapse', 'thread',
+                VALUES (41, $1, 1021, NULL, 'title', 'body', 'category', 'deep/link', '{"a":1}', 1, 'sound', 'collapse', 'thread',
                     9000000000000)
                 """, notification)
             _ = try connection.run(
@@ -39,13 +39,13 @@ import Testing
                 INSERT INTO device_tokens (id, app, token, inbox_id, platform, provider, environment, app_version, locale, created_at,
                     last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id,
                     busy_until, seen_at)
-                VALUES (51, 'shop', 'token', 41, 'ios', 'fcm', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, ?1,
-                    ?2, 1060, 1063)
+                VALUES (51, 'shop', 'token', 41, 'ios', 'fcm', 'sandbox', '5.2', 'de', 1052, 1053, 54, 1055, 1, 1056, 57, 1058, $1,
+                    $2, 1060, 1063)
                 """, lease, sending)
             _ = try connection.run(
                 """
                 INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state, attempts, due_at, reason, traceparent)
-                VALUES (?1, 51, ?2, 41, 'owed', 61, 1062, 'without_link', ?3)
+                VALUES ($1, 51, $2, 41, 'owed', 61, 1062, 'without_link', $3)
                 """, notification, delivery, trace)
         }
     }
@@ -153,7 +153,7 @@ import Testing
                 UPDATE device_tokens SET told_count = 0, told_at = 0, attempted = 0, badge_due_at = 0, badge_attempts = 0, due_at = 0,
                     lease = 0, sending_id = NULL, busy_until = 0
                 """)
-            try transaction.deviceTokens.store(before)
+            try transaction.store.deviceTokens.store(before)
         }
         #expect(try read() == before)
     }
@@ -179,7 +179,7 @@ import Testing
                 UPDATE inboxes SET unread_since_cleared = 0, unread_count = 0, armed = 0, cleared_id = NULL, newest_id = NULL,
                     version = 0, updated_at = 0, unread_from = NULL, uncounted = 0
                 """)
-            try transaction.inboxes.store(expected, InboxID(41))
+            try transaction.store.inboxes.store(expected, InboxID(41))
         }
         #expect(try fixture.store.readBlocking { try $0.inboxes.state(InboxID(41)) } == expected)
     }

@@ -100,11 +100,11 @@ struct SchemaTests {
         let old = try Database(path: path)
         try old.writeBlocking { transaction in
             _ = try transaction.connection.run(
-                "INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, newest_id) VALUES (1, 'default', 'alice', 2, 2, ?1)",
+                "INSERT INTO inboxes (id, app, user_id, unread_count, unread_since_cleared, newest_id) VALUES (1, 'default', 'alice', 2, 2, $1)",
                 Self.id(4))
             for (number, readAt) in [(1, nil), (2, 7), (3, nil), (4, 7)] as [(UInt64, Int64?)] {
                 _ = try transaction.connection.run(
-                    "INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES (1, ?1, 5, ?2, ?3, '')",
+                    "INSERT INTO notifications (inbox_id, id, created_at, read_at, title, body) VALUES (1, $1, 5, $2, $3, '')",
                     Self.id(number), readAt, "\(number)")
             }
         }
@@ -115,7 +115,7 @@ struct SchemaTests {
         func unread() throws -> [String] {
             var titles: [String] = []
             let searched = try database.read { connection in
-                try connection.notifications.page(NotificationFilter(status: .unread), inbox: 1) {
+                try connection.store.notifications.page(NotificationFilter(status: .unread), inbox: 1) {
                     titles.append(String(decoding: $0.title, as: UTF8.self))
                 }
             }
@@ -125,7 +125,7 @@ struct SchemaTests {
         #expect(try unread() == ["3", "1"])
         #expect(try BadgeAudit(Store(database)).differences.isEmpty)
         let marked = try database.writeBlocking {
-            try $0.notifications.markRead(.least...Self.id(2), at: Timestamp(milliseconds: 9), inbox: 1)
+            try $0.store.notifications.markRead(.least...Self.id(2), at: Timestamp(milliseconds: 9), inbox: 1)
         }
         #expect(marked.count == 1)
         #expect(try unread() == ["3"])
@@ -148,15 +148,15 @@ struct SchemaTests {
         try Migrations.migrator.migrate(path: path)
         let database = try Database(path: path)
         defer { database.close() }
-        try database.writeBlocking { try $0.settleDeparted() }
+        try database.writeBlocking { try $0.store.settleDeparted() }
         let states = try database.read { connection in
             try connection.all("SELECT state || inbox_id || coalesce(settled_at, '') FROM deliveries ORDER BY notification_id") {
                 $0.text(0)
             }
         }
         #expect(states == Array(repeating: "gone150", count: 4) + ["owed2", "owed2"])
-        #expect(try database.read { try !$0.departedDevices.isAny() })
-        #expect(try database.read { try $0.leftTokens.leftAt(app: "default", token: "t") } == nil)
+        #expect(try database.read { try !$0.store.departedDevices.isAny() })
+        #expect(try database.read { try $0.store.leftTokens.leftAt(app: "default", token: "t") } == nil)
     }
 
     @Test("schema 7 keeps the deliveries of schema 6, and finds those that are owed")
@@ -184,7 +184,7 @@ struct SchemaTests {
             ) { $0.text(0) }
         }
         #expect(rows == ["failed3-5t[]expired", "owed04----"])
-        #expect(try database.read { try $0.deliveries.nextDueAt(device: 2) } == Timestamp(milliseconds: 4))
+        #expect(try database.read { try $0.store.deliveries.nextDueAt(device: 2) } == Timestamp(milliseconds: 4))
     }
 
     @Test("schema 8 takes the keys of schema 7 for producers', and no kind that nobody knows")
@@ -194,7 +194,7 @@ struct SchemaTests {
         try database.writeBlocking { connection in
             for (name, revokedAt) in [("old", 7), ("shop", nil)] as [(String, Int64?)] {
                 _ = try connection.connection.run(
-                    "INSERT INTO api_keys (name, app, hash, created_at, revoked_at) VALUES (?1, 'default', ?2, 5, ?3)",
+                    "INSERT INTO api_keys (name, app, hash, created_at, revoked_at) VALUES ($1, 'default', $2, 5, $3)",
                     name, APIKey.hash(name.utf8), revokedAt)
             }
         }
@@ -202,19 +202,19 @@ struct SchemaTests {
         try Migrations.migrator.migrate(path: path)
         database = try Database(path: path)
         defer { database.close() }
-        let keys = try database.read { try $0.apiKeys.list() }
+        let keys = try database.read { try $0.store.apiKeys.list() }
         #expect(
             keys.map { "\($0.name) \($0.kind) \($0.createdAt.milliseconds) \($0.revokedAt?.milliseconds ?? 0)" }
                 == ["old producer 5 7", "shop producer 5 0"])
-        #expect(try database.read { try $0.apiKeys.find(hash: APIKey.hash("shop".utf8)) }?.kind == .producer)
+        #expect(try database.read { try $0.store.apiKeys.find(hash: APIKey.hash("shop".utf8)) }?.kind == .producer)
         try database.writeBlocking { transaction in
-            try transaction.apiKeys.insert(
+            try transaction.store.apiKeys.insert(
                 name: "watch", app: "default", kind: .operate, hash: APIKey.hash("watch".utf8))
             #expect(throws: (any Error).self) {
                 try transaction.connection.run("UPDATE api_keys SET kind = 'root' WHERE name = 'watch'")
             }
         }
-        #expect(try database.read { try $0.apiKeys.find(hash: APIKey.hash("watch".utf8)) }?.kind == .operate)
+        #expect(try database.read { try $0.store.apiKeys.find(hash: APIKey.hash("watch".utf8)) }?.kind == .operate)
     }
 
     @Test(
@@ -254,7 +254,7 @@ struct SchemaTests {
         let path = try migrated(through: .max)
         let database = try Database(path: path)
         defer { database.close() }
-        #expect(try database.read { try $0.inboxes.missingBadge() } == .none)
+        #expect(try database.read { try $0.store.inboxes.missingBadge() } == .none)
         #expect(try Store.pendingMigrations(path) == [])
     }
 
@@ -264,7 +264,7 @@ struct SchemaTests {
         try connection.run(
             """
             INSERT INTO deliveries (notification_id, device_id, id, inbox_id, state)
-            VALUES (x'01', (SELECT count(*) + 1 FROM deliveries), x'01', 1, ?1)
+            VALUES (x'01', (SELECT count(*) + 1 FROM deliveries), x'01', 1, $1)
             """, state)
     }
 }

@@ -69,7 +69,7 @@ import Testing
     @Test("the first answer to a key is found until it is too old, then replaced and forgotten alike")
     func idempotency() throws {
         try Compare.run(atLeast: 20) { side in
-            let find: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+            let find: @Sendable (StoreReading) throws -> [Any?] = { reading in
                 try [0, 1_795_000_000_002, .max].flatMap { since in
                     try ["k", "K", "none"].map {
                         try reading.idempotencyKeys.find(key: $0, apiKey: 1, since: Timestamp(milliseconds: since)).map {
@@ -144,7 +144,7 @@ import Testing
     @Test("what a start has to know is kept alike; ids are reserved by SQLite alone")
     func programState() throws {
         try Compare.run(atLeast: 15) { side in
-            let read: @Sendable (any StoreReading) throws -> [Any?] = { reading in
+            let read: @Sendable (StoreReading) throws -> [Any?] = { reading in
                 let state = reading.programState
                 return [
                     try state.versionsFrom(), try state.retainedAt(), try state.doubtedAt(), try state.badgePolicy(),

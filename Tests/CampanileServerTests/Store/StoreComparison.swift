@@ -25,7 +25,7 @@ struct StoreComparison {
         func note<Answer>(_ answer: Answer?, _ word: String = "") { noted.append("\(word) \(answer.map { "\($0)" } ?? "nil")") }
 
         /// Notes what each of some reads answers: outside a transaction and, by the same calls, in one.
-        func read(_ word: String = "", _ body: @escaping @Sendable (any StoreReading) throws -> [Any?]) throws {
+        func read(_ word: String = "", _ body: @escaping @Sendable (StoreReading) throws -> [Any?]) throws {
             let outside = try store.readBlocking { try body($0).map { "\($0.map { "\($0)" } ?? "nil")" } }
             let inside = try store.writeBlocking { transaction in
                 try body(transaction.reading).map { "\($0.map { "\($0)" } ?? "nil")" }
@@ -35,7 +35,7 @@ struct StoreComparison {
         }
 
         @discardableResult
-        func write<T: Sendable>(_ body: @escaping @Sendable (any StoreTransaction) throws -> T) throws -> T {
+        func write<T: Sendable>(_ body: @escaping @Sendable (StoreTransaction) throws -> T) throws -> T {
             let result = try store.writeBlocking(body)
             clock.advance(milliseconds: 1)
             return result

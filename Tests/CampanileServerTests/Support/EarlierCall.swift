@@ -50,14 +50,14 @@ enum EarlierCall {
             """
             INSERT INTO large_calls (app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id,
                 expires_at, traceparent, api_key_id, key, fingerprint)
-            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
             """, app, userIDs(new), content.title, content.body, content.category, content.deepLink, content.data, push.push,
             push.sound, push.collapseKey, push.threadID, push.expiresAt, new.trace?.description, key?.producer, key?.text,
             key?.fingerprint)
         let call = connection.lastInsertRowID
         for part in parts {
             _ = try connection.run(
-                "INSERT INTO large_call_parts (call_id, done, ids) VALUES (?1, ?2, ?3)", call, part.done,
+                "INSERT INTO large_call_parts (call_id, done, ids) VALUES ($1, $2, $3)", call, part.done,
                 part.ids.flatMap(\.bytes))
         }
     }

@@ -1,4 +1,5 @@
 import CampanileCore
+import SQLEngine
 
 @testable import CampanileServer
 
@@ -23,4 +24,14 @@ extension Explanation {
         guard let found = try database.snapshotBlocking({ try Explanation(id, app: app, in: $0) }) else { return nil }
         self = found
     }
+}
+
+// The repositories of a SQLite file that a test has opened itself.
+
+extension Connection {
+    var store: StoreReading { .sqlite(self) }
+}
+
+extension Transaction {
+    var store: StoreTransaction { .sqlite(self) }
 }

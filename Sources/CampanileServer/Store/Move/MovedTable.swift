@@ -66,7 +66,7 @@ extension MovedTable {
                 max(coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0), listened_from,
                     (SELECT events_purged_through FROM program_state WHERE id = 1)),
                 (SELECT events_purged_through FROM program_state WHERE id = 1), unread_from, uncounted
-            FROM inboxes WHERE id > ?1 ORDER BY id LIMIT ?2
+            FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2
             """,
         count: "SELECT count(*) FROM inboxes",
         insert: "INSERT INTO inboxes SELECT * FROM json_populate_recordset(NULL::inboxes, $1::json)",
@@ -81,7 +81,7 @@ extension MovedTable {
             + MoveColumn.ints("created_at", "revoked_at") + MoveColumn.texts("kind"),
         keyLength: 1,
         select: """
-            SELECT id, name, app, hash, created_at, revoked_at, kind FROM api_keys WHERE id > ?1 ORDER BY id LIMIT ?2
+            SELECT id, name, app, hash, created_at, revoked_at, kind FROM api_keys WHERE id > $1 ORDER BY id LIMIT $2
             """,
         count: "SELECT count(*) FROM api_keys",
         insert: "INSERT INTO api_keys SELECT * FROM json_populate_recordset(NULL::api_keys, $1::json)",
@@ -104,7 +104,7 @@ extension MovedTable {
             SELECT id, app, token, app || char(0) || token, inbox_id, platform, provider, environment, app_version, locale,
                 created_at, last_registered_at, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
                 sending_id, busy_until, seen_at
-            FROM device_tokens WHERE id > ?1 ORDER BY id LIMIT ?2
+            FROM device_tokens WHERE id > $1 ORDER BY id LIMIT $2
             """,
         count: "SELECT count(*) FROM device_tokens",
         insert: "INSERT INTO device_tokens SELECT * FROM json_populate_recordset(NULL::device_tokens, $1::json)",
@@ -124,7 +124,7 @@ extension MovedTable {
             SELECT inbox_id, id, created_at, read_at, title, body, category, deep_link,
                 iif(data_aside, (SELECT d.data FROM notification_data d WHERE d.notification_id = id), data), push, sound,
                 collapse_key, thread_id, expires_at
-            FROM notifications WHERE (inbox_id, id) > (?1, ?2) ORDER BY inbox_id, id LIMIT ?3
+            FROM notifications WHERE (inbox_id, id) > ($1, $2) ORDER BY inbox_id, id LIMIT $3
             """,
         count: "SELECT count(*) FROM notifications",
         insert: "INSERT INTO notifications SELECT * FROM json_populate_recordset(NULL::notifications, $1::json)")
@@ -138,7 +138,7 @@ extension MovedTable {
         select: """
             SELECT notification_id, device_id, id, inbox_id, state, attempts, due_at, settled_at, token, answers, reason,
                 traceparent
-            FROM deliveries WHERE (notification_id, device_id) > (?1, ?2) ORDER BY notification_id, device_id LIMIT ?3
+            FROM deliveries WHERE (notification_id, device_id) > ($1, $2) ORDER BY notification_id, device_id LIMIT $3
             """,
         count: "SELECT count(*) FROM deliveries",
         insert: "INSERT INTO deliveries SELECT * FROM json_populate_recordset(NULL::deliveries, $1::json)",
@@ -154,8 +154,8 @@ extension MovedTable {
             + MoveColumn.ints("created_at"),
         keyLength: 1,
         select: """
-            SELECT sequence, inbox_id, type, notification_id, created_at FROM events WHERE sequence > ?1
-            ORDER BY sequence LIMIT ?2
+            SELECT sequence, inbox_id, type, notification_id, created_at FROM events WHERE sequence > $1
+            ORDER BY sequence LIMIT $2
             """,
         count: "SELECT count(*) FROM events",
         insert: "INSERT INTO events SELECT * FROM json_populate_recordset(NULL::events, $1::json)")

@@ -9,17 +9,6 @@ struct PostgresGatheredWrites: Sendable {
         var readAt: Timestamp?
     }
 
-    struct NewDelivery: Sendable {
-        let key: DeliveryKey
-        let id: UUIDv7
-        let inbox: InboxID
-        let state: DeliveryState
-        let dueAt: Timestamp?
-        let settledAt: Timestamp?
-        let reason: String?
-        let trace: TraceParent?
-    }
-
     /// A delivery goes, and attempts count one more.
     struct Claim: Sendable {
         let key: DeliveryKey

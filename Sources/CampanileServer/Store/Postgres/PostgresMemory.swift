@@ -32,32 +32,10 @@ struct RememberedDevice: Sendable {
 
     var device: Device { Device(schedule: schedule, target: target, appVersion: appVersion) }
 
-    /// Of a row with the columns of a schedule and then token, provider, environment, app_version.
+    /// Of a row that begins with the columns of `Device`.
     init(_ row: borrowing PostgresRow) {
-        schedule = DeviceSchedule(row)
-        target = PushDevice(row, platform: schedule.platform, from: 14)
-        appVersion = row.textOrNil(17)
-    }
-}
-
-extension DeviceSchedule {
-    /// Of a row that begins with the columns id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts,
-    /// due_at, lease, sending_id, busy_until, last_registered_at, shard.
-    init(_ row: borrowing PostgresRow) {
-        self.init(
-            id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.numberOrNil(3),
-            toldAt: row.timeOrNil(4), attempted: row.bool(5), badgeDueAt: row.timeOrNil(6), badgeAttempts: row.number(7),
-            dueAt: row.timeOrNil(8), lease: row.number(9), sending: row.idOrNil(10), busyUntil: row.timeOrNil(11),
-            lastRegisteredAt: row.time(12), shard: Int16(row.number(13)))
-    }
-}
-
-extension PushDevice {
-    /// Of a row that has the columns token, provider and environment from `first` on.
-    init(_ row: borrowing PostgresRow, platform: DevicePlatform, from first: Int32) {
-        self.init(
-            token: row.text(first), platform: platform, provider: row.word(first + 1, DeviceProvider.self),
-            environment: row.word(first + 2, DeviceEnvironment.self))
+        let device = Device(row)
+        (schedule, target, appVersion) = (device.schedule, device.target, device.appVersion)
     }
 }
 

@@ -55,7 +55,7 @@ struct PostgresNodes {
         unit.noteChange()
         let connection = unit.plainConnection
         // Before any shard's row, as whoever acquires one does.
-        let lease = isAnew ? try unit.programState.countStart() : nil
+        let lease = isAnew ? try StoreTransaction.postgres(unit).programState.countStart() : nil
         try connection.queue(
             """
             UPDATE nodes SET seen_at = greatest(seen_at + 1, (extract(epoch FROM clock_timestamp()) * 1000)::bigint), address = $2
@@ -89,7 +89,7 @@ struct PostgresNodes {
     /// Takes shards whose rows are still as they were seen.
     /// - Returns: the shards that the node got, and their lease.
     func acquire(_ shards: [Shard], for node: ServerNode) throws -> (shards: [Int16], lease: Int64) {
-        let lease = try unit.programState.countStart()
+        let lease = try StoreTransaction.postgres(unit).programState.countStart()
         let taken = try unit.plainConnection.all(
             """
             UPDATE shards s SET node_id = $1, epoch = $2,

@@ -70,7 +70,7 @@ extension PostgresStoreUnit {
             let found = try plainConnection.all(
                 """
                 SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                    sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+                    sending_id, busy_until, last_registered_at, token, provider, environment, app_version
                 FROM device_tokens WHERE inbox_id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
                 """, try PostgresArray(owners)
             ) { RememberedDevice($0) }
@@ -79,7 +79,7 @@ extension PostgresStoreUnit {
         let found = try plainConnection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
             FROM device_tokens WHERE id IN (
                 SELECT w.id FROM device_tokens w WHERE w.inbox_id = ANY ($1) UNION SELECT unnest($2)
                 UNION SELECT w.id FROM unnest($3, $4) AS u (app, token) JOIN device_tokens w ON w.app = u.app AND w.token = u.token)

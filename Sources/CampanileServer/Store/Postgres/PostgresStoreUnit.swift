@@ -70,38 +70,28 @@ final class PostgresStoreUnit: PostgresUnit {
     }
 }
 
-extension PostgresStoreUnit: PostgresAccess {
+extension PostgresStoreUnit {
+    /// The connection for a statement, after all that the writes have gathered, so that the statement sees it.
     func connected() throws -> PostgresConnection {
         try flush()
         return transaction.connection
     }
 
-    var unit: PostgresStoreUnit? { self }
+    /// The same for a statement that changes something.
+    var writing: PostgresConnection {
+        get throws {
+            noteChange()
+            return try connected()
+        }
+    }
 }
 
-extension PostgresStoreUnit: StoreTransaction {
-    var reading: any StoreReading { PostgresReading(access: self) }
+extension PostgresStoreUnit {
     var now: Timestamp { Timestamp(milliseconds: transaction.milliseconds) }
 
     func afterCommit(_ effect: @escaping () -> Void) { transaction.afterCommit(effect) }
     func onRollback(_ effect: @escaping () -> Void) { transaction.onRollback(effect) }
     func changed(_ inbox: InboxID) { transaction.changed(inbox.rawValue) }
-
-    var inboxes: any InboxRepository { PostgresInboxes(access: self) }
-    var notifications: any NotificationRepository { PostgresNotifications(access: self) }
-    var deviceTokens: any DeviceTokenRepository { PostgresDeviceTokens(access: self) }
-    var deliveries: any DeliveryRepository { PostgresDeliveries(access: self) }
-    var departedDevices: any DepartedDeviceRepository { PostgresDepartedDevices(access: self) }
-    var leftTokens: any LeftTokenRepository { PostgresLeftTokens(access: self) }
-    var laneConditions: any LaneConditionRepository { PostgresLaneConditions(access: self) }
-    var events: any EventRepository { PostgresEvents(access: self) }
-    var apiKeys: any APIKeyRepository { PostgresAPIKeys(access: self) }
-    var idempotencyKeys: any IdempotencyRepository { PostgresIdempotencyKeys(access: self) }
-    var largeCalls: any LargeCallRepository { PostgresLargeCalls(access: self) }
-    var revocations: any RevocationRepository { PostgresRevocations(access: self) }
-    var importedEntries: any ImportRepository { PostgresImportedEntries(access: self) }
-    var programState: any ProgramStateRepository { PostgresProgramState(access: self) }
-    var providerTokens: any ProviderTokenRepository { PostgresProviderTokens(access: self) }
 }
 
 // MARK: - Inboxes
@@ -206,7 +196,7 @@ extension PostgresStoreUnit {
         let found = try transaction.connection.all(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
             FROM device_tokens WHERE inbox_id = $1 ORDER BY id FOR NO KEY UPDATE
             """, inbox
         ) { RememberedDevice($0) }
@@ -220,7 +210,7 @@ extension PostgresStoreUnit {
         let found = try transaction.connection.first(
             """
             SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, shard, token, provider, environment, app_version
+                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
             FROM device_tokens WHERE id = $1 FOR NO KEY UPDATE
             """, id
         ) { RememberedDevice($0) }
@@ -228,20 +218,14 @@ extension PostgresStoreUnit {
         return found
     }
 
-    func store(_ schedule: DeviceSchedule) throws {
+    /// Has the schedule written at the end, if its device is remembered.
+    /// - Returns: whether it will be.
+    func gather(_ schedule: DeviceSchedule) throws -> Bool {
         noteChange()
-        if memory.devices[schedule.id] != nil {
-            memory.devices[schedule.id]?.schedule = schedule
-            gathered.devices.insert(schedule.id)
-            return
-        }
-        try connected().queue(
-            """
-            UPDATE device_tokens SET told_count = $2, told_at = $3, attempted = $4, badge_due_at = $5, badge_attempts = $6,
-                due_at = $7, lease = $8, sending_id = $9, busy_until = $10
-            WHERE id = $1
-            """, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
-            schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
+        guard memory.devices[schedule.id] != nil else { return false }
+        memory.devices[schedule.id]?.schedule = schedule
+        gathered.devices.insert(schedule.id)
+        return true
     }
 
     /// What the badge of a device's inbox is computed from. The inbox needn't be locked: whoever changes it then wants the lock of

@@ -1,38 +1,61 @@
 public import CampanileCore
 public import SQLEngine
 
-/// Ids stand in the database as 16 bytes, whose order is the order of the ids.
-extension UUIDv7: SQLBindable {
+/// A number that has a type of its own: an INTEGER of SQLite, a bigint of PostgreSQL.
+@usableFromInline
+package protocol StoredNumber: SQLBindable, PostgresBindable {
+    var storedNumber: Int64 { get }
+}
+
+extension StoredNumber {
+    @usableFromInline package static var postgresType: UInt32 { Int64.postgresType }
+    @usableFromInline package static var postgresArrayType: UInt32 { Int64.postgresArrayType }
+
+    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
+        storedNumber.bindSQL(to: statement, at: index)
+    }
+
+    @usableFromInline package func appendPostgres(to buffer: inout PostgresBuffer) -> Bool {
+        storedNumber.appendPostgres(to: &buffer)
+    }
+}
+
+extension Timestamp: StoredNumber {
+    @usableFromInline package var storedNumber: Int64 { milliseconds }
+}
+
+extension InboxID: StoredNumber {
+    @usableFromInline package var storedNumber: Int64 { rawValue }
+}
+
+extension DeviceID: StoredNumber {
+    @usableFromInline package var storedNumber: Int64 { rawValue }
+}
+
+extension APIKeyID: StoredNumber {
+    @usableFromInline package var storedNumber: Int64 { rawValue }
+}
+
+/// Ids stand in SQLite as 16 bytes, and are PostgreSQL's uuid; in the order of the ids in both.
+extension UUIDv7: SQLBindable, PostgresBindable {
+    @usableFromInline package static var postgresType: UInt32 { 2950 }
+    @usableFromInline package static var postgresArrayType: UInt32 { 2951 }
+
     @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
         bytes.bindSQL(to: statement, at: index)
     }
-}
 
-extension Timestamp: SQLBindable {
-    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        milliseconds.bindSQL(to: statement, at: index)
+    @usableFromInline package func appendPostgres(to buffer: inout PostgresBuffer) -> Bool {
+        buffer.append(high)
+        buffer.append(low)
+        return true
     }
 }
 
-extension InboxID: SQLBindable {
-    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        rawValue.bindSQL(to: statement, at: index)
-    }
-}
+/// The id that a closure gets in the place of bytes that are none.
+private let noID: StaticString = "no id of 16 byte"
 
-extension DeviceID: SQLBindable {
-    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        rawValue.bindSQL(to: statement, at: index)
-    }
-}
-
-extension APIKeyID: SQLBindable {
-    @usableFromInline package func bindSQL(to statement: OpaquePointer, at index: Int32) -> Int32 {
-        rawValue.bindSQL(to: statement, at: index)
-    }
-}
-
-extension Row {
+extension SQLRow where Self: ~Copyable {
     func inbox(_ column: Int32) -> InboxID { InboxID(number(column)) }
     func device(_ column: Int32) -> DeviceID { DeviceID(number(column)) }
 
@@ -52,14 +75,12 @@ extension Row {
         UUIDv7(bytes: bytes(column)) ?? substitute(column, "holds no id", .least)
     }
 
-    /// The bytes of such an id, where SQLite keeps them.
+    /// The bytes of such an id, where the engine keeps them.
     func idBytes(_ column: Int32) -> UnsafeRawBufferPointer {
         let bytes = bytes(column)
         return bytes.count == 16
-            ? bytes : substitute(column, "holds no id", UnsafeRawBufferPointer(start: Row.noID.utf8Start, count: 16))
+            ? bytes : substitute(column, "holds no id", UnsafeRawBufferPointer(start: noID.utf8Start, count: 16))
     }
-
-    private static let noID: StaticString = "no id of 16 byte"
 
     func idOrNil(_ column: Int32) -> UUIDv7? {
         bytesOrNil(column).map { UUIDv7(bytes: $0) ?? substitute(column, "holds no id", .least) }

@@ -1,0 +1,155 @@
+import CampanileCore
+import Crypto
+import Push
+import SQLEngine
+
+/// What `DeviceTokenRepository` asks of PostgreSQL alone.
+extension PostgresStoreUnit {
+    func findDevice(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
+        try connected().first(
+            """
+            SELECT id, inbox_id, last_registered_at FROM device_tokens WHERE app = $1 AND token = $2 FOR NO KEY UPDATE
+            """, app, token
+        ) { ($0.device(0), $0.inbox(1), $0.time(2)) }
+    }
+
+    /// A device of an inbox by its token; Apple's are compared without case.
+    func device(token: String, of inbox: InboxID) throws -> DeviceID? {
+        let devices = try devices(of: inbox)
+        let lower = token.lowercasedASCII
+        let exact = devices.first { $0.target.token.utf8.elementsEqual(token.utf8) }
+        let found = exact ?? devices.first { $0.target.provider == .apns && $0.target.token.utf8.elementsEqual(lower.utf8) }
+        return found?.schedule.id
+    }
+
+    /// Two users may register a token at once: the later one's transaction runs again, and finds the device.
+    func insert(_ device: DeviceToken, app: String, inbox: InboxID) throws -> DeviceID {
+        let id = try writing.first(
+            """
+            INSERT INTO device_tokens (app, token, shard, inbox_id, platform, provider, environment, app_version, locale,
+                created_at, last_registered_at)
+            VALUES ($1, $2, $3::smallint, $4, $5, $6, $7, $8, $9, $10, $10)
+            ON CONFLICT (app, token) DO NOTHING RETURNING id
+            """, app, device.token, Int(TokenShard.of(app: app, token: device.token)), inbox, device.platform.rawValue,
+            device.provider.rawValue, device.environment.rawValue, device.appVersion, device.locale, device.lastRegisteredAt
+        ) { $0.device(0) }
+        guard let id else {
+            throw SQLError(code: .serialization, message: "another transaction registered the token a moment ago")
+        }
+        try forget(id)
+        return id
+    }
+
+    /// The candidates are found first, then locked by their ids, and read again under the lock: what was another's push in flight,
+    /// or became due later meanwhile, is left out. A shard gives some times its share, not all that may be claimed, because each of
+    /// many shards may owe as much.
+    func due(_ lane: Lane, shards: [Int16]?, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
+        let candidates = try connected().all(
+            """
+            SELECT d.id FROM (SELECT unnest($5)::smallint AS shard) s CROSS JOIN LATERAL (
+                SELECT id, due_at FROM device_tokens
+                WHERE shard = s.shard AND app = $1 AND provider = $2 AND due_at <= $3 AND lease = 0
+                ORDER BY due_at LIMIT $6) d
+            ORDER BY d.due_at, d.id LIMIT $4
+            """, lane.app, lane.provider.rawValue, now, limit, try PostgresArray(shards: shards),
+            max(Limits.shardLook, 4 * limit / max(1, shards?.count ?? Limits.shards))
+        ) { $0.device(0) }
+        guard !candidates.isEmpty else { return [] }
+        let ids = try PostgresArray(candidates)
+        try connected().queue("SELECT 1 FROM device_tokens WHERE id = ANY ($1) ORDER BY id FOR NO KEY UPDATE", ids)
+        return try due(lane, ids, policy)
+    }
+
+    private func due(_ lane: Lane, _ ids: PostgresArray<DeviceID>, _ policy: BadgePolicy) throws -> [DueDevice] {
+        try connected().all(
+            """
+            SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
+                sending_id, busy_until, last_registered_at, d.token, provider, environment, d.app_version,
+                unread_count, unread_since_cleared, armed, version, updated_at, uncounted, user_id,
+                a.notification_id, a.id, a.inbox_id, a.attempts,
+                n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link, n.data,
+                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
+            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
+            LEFT JOIN LATERAL (
+                SELECT * FROM deliveries f WHERE f.device_id = d.id AND f.due_at <= $4
+                ORDER BY f.due_at, f.notification_id LIMIT 1) a ON true
+            LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+            WHERE d.id = ANY ($1) AND d.app = $2 AND provider = $3 AND d.due_at <= $4 AND lease = 0 ORDER BY d.due_at, d.id
+            """, ids, lane.app, lane.provider.rawValue, now
+        ) { row in
+            let device = RememberedDevice(row)
+            memory.devices[device.schedule.id] = device
+            return DueDevice(row, device.device, app: lane.app, policy)
+        }
+    }
+
+    func release(_ devices: ClosedRange<DeviceID>, shards: [Int16]?, lease: Int64, resends: Bool) throws -> Int {
+        let count = try writing.run(
+            """
+            UPDATE device_tokens SET lease = 0, sending_id = NULL, due_at = $4, told_count = NULL, told_at = NULL,
+                badge_due_at = CASE WHEN $5 THEN badge_due_at ELSE $4 END
+            WHERE id BETWEEN $1 AND $2 AND lease > 0 AND lease < $3 AND shard = ANY ($6)
+            """, devices.lowerBound, devices.upperBound, lease, now, resends, try PostgresArray(shards: shards))
+        try forgetDevices()
+        return count
+    }
+}
+
+extension PostgresConnection {
+    /// Mostly little is due, and all of it is looked at, also what is other nodes'.
+    func dueLanes(_ shards: [Int16]?) throws -> [(lane: Lane, at: Timestamp)] {
+        let limit = 1_000
+        var count = 0
+        var lanes: [(lane: Lane, at: Timestamp)] = []
+        try forEach(
+            """
+            SELECT app, provider, min(due_at) FILTER (WHERE shard = ANY ($2)), count(*) FROM (
+                SELECT shard, app, provider, due_at FROM device_tokens WHERE due_at IS NOT NULL
+                ORDER BY shard, app, provider, due_at LIMIT $1) AS few
+            GROUP BY app, provider ORDER BY app, provider
+            """, limit, try PostgresArray(shards: shards)
+        ) { row in
+            count += Int(row.number(3))
+            guard let at = row.timeOrNil(2) else { return }
+            lanes.append((lane: Lane(app: row.text(0), provider: row.word(1, DeviceProvider.self)), at: at))
+        }
+        return count < limit ? lanes : try dueLanesOfMany(shards)
+    }
+
+    /// A loose walk over the index, shard by shard: two looks for each lane of a shard, however much is due.
+    private func dueLanesOfMany(_ shards: [Int16]?) throws -> [(lane: Lane, at: Timestamp)] {
+        try all(
+            """
+            WITH RECURSIVE lanes AS (
+                SELECT s.shard, l.app, l.provider, l.due_at
+                FROM (SELECT unnest($1)::smallint AS shard) s CROSS JOIN LATERAL (
+                    SELECT app, provider, due_at FROM device_tokens d WHERE d.shard = s.shard AND due_at IS NOT NULL
+                    ORDER BY app, provider, due_at LIMIT 1) l
+                UNION ALL
+                SELECT p.shard, l.app, l.provider, l.due_at FROM lanes p CROSS JOIN LATERAL (
+                    SELECT app, provider, due_at FROM device_tokens d
+                    WHERE d.shard = p.shard AND due_at IS NOT NULL AND (app, provider) > (p.app, p.provider)
+                    ORDER BY app, provider, due_at LIMIT 1) l)
+            SELECT app, provider, min(due_at) FROM lanes GROUP BY app, provider ORDER BY app, provider
+            """, try PostgresArray(shards: shards)
+        ) { (Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), $0.time(2)) }
+    }
+}
+
+extension PostgresArray<Int64> {
+    /// - Parameter shards: nil: all.
+    init(shards: [Int16]?) throws {
+        try self.init((shards ?? Array(0..<Int16(Limits.shards))).map { Int64($0) })
+    }
+}
+
+/// The shares of the device tokens, each of which one node sends the pushes of.
+enum TokenShard {
+    static let count = 256
+
+    /// The first byte of SHA-256 of app, NUL and token: known to every program, and even over all tokens.
+    static func of(app: String, token: String) -> Int16 {
+        let hash = SHA256.hash(data: Array(app.utf8) + [0] + Array(token.utf8))
+        return hash.withUnsafeBytes { Int16($0[0]) }
+    }
+}

@@ -1,0 +1,40 @@
+import CampanileCore
+import SQLEngine
+
+/// What `NotificationRepository` gathers on PostgreSQL.
+extension PostgresStoreUnit {
+    func insert(_ notification: Notification, inbox: InboxID) throws {
+        let (content, push) = (notification.content, notification.push)
+        // Here, so that one that can't be stored spoils no other write.
+        for text in [
+            content.title, content.body, content.category, content.deepLink, content.data, push.sound, push.collapseKey,
+            push.threadID,
+        ] {
+            try text?.requireStorable()
+        }
+        noteChange()
+        gathered.insert(notification, inbox: inbox)
+    }
+
+    /// One that is unread again moves back where the search for what is unread ends.
+    /// - Returns: whether the notification is gathered, and not in its table yet.
+    func setRead(_ readAt: Timestamp?, _ id: UUIDv7, inbox: InboxID) throws -> Bool {
+        if readAt == nil {
+            _ = try change(inbox) { $0.state = $0.state.reaching(id) }
+        } else {
+            _ = try self.inbox(inbox)
+        }
+        noteChange()
+        return gathered.setRead(readAt, id, inbox: inbox)
+    }
+}
+
+extension InboxState {
+    /// The same state, in which a notification may be unread that is older than all that were said to be.
+    fileprivate func reaching(_ id: UUIDv7) -> InboxState {
+        guard let unreadFrom, unreadFrom > id else { return self }
+        return InboxState(
+            unreadCount: unreadCount, unreadSinceCleared: unreadSinceCleared, armed: armed, uncounted: uncounted,
+            clearedID: clearedID, newestID: newestID, unreadFrom: id, version: version, updatedAt: updatedAt)
+    }
+}
