@@ -25,50 +25,52 @@ extension Row: SQLRow {}
 extension PostgresRow: SQLRow {}
 
 /// A row of a statement that is written once for both engines.
+///
+/// A structure and not an enumeration of the two: swiftc 6.3.1 ends while it optimizes one that can't be copied.
 @usableFromInline
-package enum AnyRow: ~Copyable, SQLRow {
-    case sqlite(Row)
-    case postgres(PostgresRow)
+package struct AnyRow: ~Copyable, SQLRow {
+    /// SQLite's statement, or PostgreSQL's result.
+    @usableFromInline let handle: OpaquePointer
+    /// The place of a row in PostgreSQL's result; -1 is a row of SQLite's.
+    @usableFromInline let place: Int32
+    /// PostgreSQL's statement.
+    @usableFromInline let sql: StaticString
+    /// The connection, which outlives the row.
+    @usableFromInline unowned(unsafe) let owner: AnyObject
 
     @inlinable
-    package init(_ row: borrowing Row) { self = .sqlite(Row(statement: row.statement, of: row.connection)) }
+    package init(_ row: borrowing Row) {
+        handle = row.statement
+        place = -1
+        sql = ""
+        owner = row.connection
+    }
 
     @inlinable
     package init(_ row: borrowing PostgresRow) {
-        self = .postgres(PostgresRow(row.result, row: row.row, sql: row.sql, of: row.connection))
+        handle = row.result
+        place = row.row
+        sql = row.sql
+        owner = row.connection
+    }
+
+    @inlinable var isSQLite: Bool { place < 0 }
+    @inlinable var sqlite: Row { Row(statement: handle, of: unsafeDowncast(owner, to: Connection.self)) }
+    @inlinable var postgres: PostgresRow {
+        PostgresRow(handle, row: place, sql: sql, of: unsafeDowncast(owner, to: PostgresConnection.self))
     }
 
     @inlinable
-    package func isNull(_ column: Int32) -> Bool {
-        switch self {
-        case .sqlite(let row): row.isNull(column)
-        case .postgres(let row): row.isNull(column)
-        }
-    }
+    package func isNull(_ column: Int32) -> Bool { isSQLite ? sqlite.isNull(column) : postgres.isNull(column) }
 
     @inlinable
-    package func int(_ column: Int32) -> Int64 {
-        switch self {
-        case .sqlite(let row): row.int(column)
-        case .postgres(let row): row.int(column)
-        }
-    }
+    package func int(_ column: Int32) -> Int64 { isSQLite ? sqlite.int(column) : postgres.int(column) }
 
     @inlinable
-    package func intOrNil(_ column: Int32) -> Int64? {
-        switch self {
-        case .sqlite(let row): row.intOrNil(column)
-        case .postgres(let row): row.intOrNil(column)
-        }
-    }
+    package func intOrNil(_ column: Int32) -> Int64? { isSQLite ? sqlite.intOrNil(column) : postgres.intOrNil(column) }
 
     @inlinable
-    package func bool(_ column: Int32) -> Bool {
-        switch self {
-        case .sqlite(let row): row.bool(column)
-        case .postgres(let row): row.bool(column)
-        }
-    }
+    package func bool(_ column: Int32) -> Bool { isSQLite ? sqlite.bool(column) : postgres.bool(column) }
 
     @inlinable
     package func text(_ column: Int32) -> String { String(decoding: bytes(column), as: UTF8.self) }
@@ -78,18 +80,12 @@ package enum AnyRow: ~Copyable, SQLRow {
 
     @inlinable
     package func bytes(_ column: Int32) -> UnsafeRawBufferPointer {
-        switch self {
-        case .sqlite(let row): row.bytes(column)
-        case .postgres(let row): row.bytes(column)
-        }
+        isSQLite ? sqlite.bytes(column) : postgres.bytes(column)
     }
 
     @inlinable
     package func bytesOrNil(_ column: Int32) -> UnsafeRawBufferPointer? {
-        switch self {
-        case .sqlite(let row): row.bytesOrNil(column)
-        case .postgres(let row): row.bytesOrNil(column)
-        }
+        isSQLite ? sqlite.bytesOrNil(column) : postgres.bytesOrNil(column)
     }
 
     @inlinable
@@ -97,9 +93,6 @@ package enum AnyRow: ~Copyable, SQLRow {
 
     @usableFromInline
     package func damaged(_ column: Int32, _ finding: String) {
-        switch self {
-        case .sqlite(let row): row.damaged(column, finding)
-        case .postgres(let row): row.damaged(column, finding)
-        }
+        isSQLite ? sqlite.damaged(column, finding) : postgres.damaged(column, finding)
     }
 }
