@@ -55,8 +55,10 @@ DISORDER = """
 # One inbox's events, of which there are several.
 SEVERAL = "(SELECT inbox_id FROM events WHERE type = 'created' GROUP BY inbox_id ORDER BY count(*) DESC LIMIT 1)"
 PLANT_BADGE = "UPDATE inboxes SET unread_count = unread_count + 1 WHERE id = (SELECT min(inbox_id) FROM notifications)"
-PLANT_GAP = f"""DELETE FROM events WHERE (inbox_id, sequence) = (SELECT inbox_id, min(sequence) + 1 FROM events WHERE inbox_id = {SEVERAL}
-    GROUP BY inbox_id)"""
+# Between two others: the last event of a timeline leaves no gap.
+PLANT_GAP = """DELETE FROM events WHERE (inbox_id, sequence) = (
+    SELECT e.inbox_id, e.sequence FROM events e JOIN events b ON b.inbox_id = e.inbox_id AND b.sequence = e.sequence - 1
+    JOIN events a ON a.inbox_id = e.inbox_id AND a.sequence = e.sequence + 1 LIMIT 1)"""
 PLANT_DISORDER = f"""UPDATE events SET notification_id = 'ffffffff-ffff-7fff-bfff-ffffffffffff' WHERE (inbox_id, sequence) =
     (SELECT inbox_id, min(sequence) FROM events WHERE type = 'created' AND inbox_id = {SEVERAL} GROUP BY inbox_id)"""
 
