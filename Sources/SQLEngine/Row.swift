@@ -11,7 +11,7 @@ package struct Row: ~Copyable {
     /// The connection outlives the row, which its closure can't keep.
     @usableFromInline unowned(unsafe) let connection: Connection
 
-    @usableFromInline
+    @inlinable
     init(statement: OpaquePointer, of connection: Connection) {
         self.statement = statement
         self.connection = connection

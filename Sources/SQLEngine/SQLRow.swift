@@ -26,7 +26,7 @@ extension PostgresRow: SQLRow {}
 
 /// A row of a statement that is written once for both engines.
 ///
-/// A structure and not an enumeration of the two: swiftc 6.3.1 ends while it optimizes one that can't be copied.
+/// A structure and not an enumeration of the two: swiftc 6.3.1 crashes while it optimizes one that can't be copied.
 @usableFromInline
 package struct AnyRow: ~Copyable, SQLRow {
     /// SQLite's statement, or PostgreSQL's result.

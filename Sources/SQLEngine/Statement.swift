@@ -209,6 +209,7 @@ extension Connection {
 
     /// The text with `?1` for `$1`, and a NUL at its end. To SQLite `$1` is a name, which gets the number of the place where
     /// it first appears, and `?1` is the first argument wherever it stands (https://www.sqlite.org/lang_expr.html#varparam).
+    /// A `$1` in quotes would become one too.
     private static func withNumbers<T>(
         _ sql: StaticString, _ body: (UnsafeBufferPointer<CChar>) throws -> T
     ) throws -> T {

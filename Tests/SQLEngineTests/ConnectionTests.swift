@@ -37,7 +37,7 @@ struct ConnectionTests {
         #expect(nobody == nil)
     }
 
-    @Test("an argument is that of its number, wherever it stands and however often; a name that no number follows stays one")
+    @Test("an argument is that of its number, wherever it stands and however often; a dollar that no number follows stays one")
     func numbers() throws {
         let fixture = try Fixture()
         let found = try fixture.database.read { connection in

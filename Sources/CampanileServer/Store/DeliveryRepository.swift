@@ -75,11 +75,10 @@ struct DeliveryRepository<Access: StoreAccess> {
     func created(_ key: DeliveryKey) throws -> Timestamp? {
         try access.connection.first(
             """
-            SELECT n.created_at FROM deliveries d LEFT JOIN notifications n
-                ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
+            SELECT n.created_at FROM deliveries d JOIN notifications n ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
             WHERE d.notification_id = $1 AND d.device_id = $2
             """, key.notification, key.device
-        ) { $0.timeOrNil(0) } ?? nil
+        ) { $0.time(0) }
     }
 
     /// What became of the notifications created since a moment: how many there were, and the deliveries by state. Ids may be
@@ -185,7 +184,7 @@ struct DeliveryRepository<Access: StoreAccess> {
     /// Whether all deliveries of a state are found by it. Those of devices that left aren't until they are settled.
     private func isIndexed(_ state: String) throws -> Bool {
         guard DeliveryState.unsuccessful.contains(where: { $0.rawValue == state }) else { return false }
-        return try state != DeliveryState.gone.rawValue || !DepartedDeviceRepository(access: access).isAny()
+        return try state != DeliveryState.gone.rawValue || !access.departedDevices.isAny()
     }
 }
 

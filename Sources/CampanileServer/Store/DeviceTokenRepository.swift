@@ -86,12 +86,15 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     /// The devices of an inbox beyond a number of them, the stalest.
     func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID] {
         try access.lock(inbox)
-        // PostgreSQL wants no limit, SQLite no offset without one.
         return try access.connection.all(
-            """
-            SELECT id FROM device_tokens WHERE inbox_id = $1
-            ORDER BY last_registered_at DESC, id DESC LIMIT $3 OFFSET $2
-            """, inbox, limit, Int64.max
+            SQLText(
+                sqlite: """
+                    SELECT id FROM device_tokens WHERE inbox_id = $1
+                    ORDER BY last_registered_at DESC, id DESC LIMIT -1 OFFSET $2
+                    """,
+                postgres: """
+                    SELECT id FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC OFFSET $2
+                    """), inbox, limit
         ) { $0.device(0) }
     }
 

@@ -13,13 +13,18 @@ struct EventRepository<Access: StoreAccess> {
     /// The events of an inbox after a sequence, oldest first.
     func after(_ sequence: Int64, inbox: InboxID, limit: Int) throws -> LaterEvents {
         var found = LaterEvents(through: sequence)
-        // With the sequence itself: whether the database still has its event.
         var (hasFirst, rows) = (false, 0)
         try access.connection.forEach(
-            """
-            SELECT sequence, type, notification_id FROM events
-            WHERE inbox_id = $1 AND sequence >= $2 ORDER BY sequence LIMIT $3
-            """, inbox, sequence, limit == .max ? limit : limit + 1
+            SQLText(
+                sqlite: """
+                    SELECT sequence, type, notification_id FROM events
+                    WHERE inbox_id = $1 AND sequence > $2 ORDER BY sequence LIMIT $3
+                    """,
+                // With the sequence itself: whether the database still has its event.
+                postgres: """
+                    SELECT sequence, type, notification_id FROM events
+                    WHERE inbox_id = $1 AND sequence >= $2 ORDER BY sequence LIMIT $3
+                    """), inbox, sequence, limit == .max ? limit : limit + 1
         ) { row in
             if row.number(0) == sequence { return hasFirst = true }
             rows += 1
@@ -40,11 +45,12 @@ struct EventRepository<Access: StoreAccess> {
         return sequence > range.last || sequence > range.completeFrom && isOfEarlierTimeline
     }
 
+    /// - Parameter inbox: of an inbox that exists; inboxes are never deleted.
     func range(inbox: InboxID) throws -> EventRange {
         let range = try access.connection.first(
             SQLText(
                 sqlite: """
-                    SELECT max(listened_from, (SELECT events_purged_through FROM program_state WHERE id = 1)),
+                    SELECT max(listened_from, coalesce((SELECT events_purged_through FROM program_state WHERE id = 1), 0)),
                         coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'events'), 0)
                     FROM inboxes WHERE id = $1
                     """,
@@ -66,9 +72,10 @@ struct EventRepository<Access: StoreAccess> {
             SQLText(
                 sqlite: "SELECT seq FROM sqlite_sequence WHERE name = 'events'",
                 postgres: """
-                    SELECT greatest((SELECT max(last_sequence) FROM inboxes), (SELECT events_from FROM program_state WHERE id = 1))
+                    SELECT coalesce(
+                        greatest((SELECT max(last_sequence) FROM inboxes), (SELECT events_from FROM program_state WHERE id = 1)), 0)
                     """)
-        ) { $0.numberOrNil(0) ?? 0 } ?? 0
+        ) { $0.number(0) } ?? 0
     }
 }
 

@@ -18,7 +18,7 @@ struct IdempotencyRepository<Access: StoreAccess> {
             SELECT fingerprint, location, answer, made FROM idempotency_keys
             WHERE api_key_id = $1 AND key = $2 AND created_at > $3
             """, apiKey, key, since
-        ) { KeptCall($0, from: 0) }
+        ) { KeptCall($0, from: 0, isOfFile: access.isFile) }
     }
 }
 
@@ -81,8 +81,9 @@ extension IdempotencyRepository where Access == StoreTransaction {
 
 extension KeptCall {
     /// Of a row that has the columns fingerprint, location, answer and made from `first` on.
-    init(_ row: borrowing some SQLRow & ~Copyable, from first: Int32) {
-        let hasEnded = row.isNull(first + 3) && !row.isNull(first + 2)
+    /// - Parameter isOfFile: each row of a file has an answer, if an empty one. On PostgreSQL an older program's node leaves out both.
+    init(_ row: borrowing some SQLRow & ~Copyable, from first: Int32, isOfFile: Bool) {
+        let hasEnded = row.isNull(first + 3) && (isOfFile || !row.isNull(first + 2))
         let answer = hasEnded ? IdempotentAnswer(location: row.textOrNil(first + 1), body: row.blob(first + 2)) : nil
         let made =
             row.isNull(first + 3) ? [] : [UUIDv7](all: row.bytes(first + 3)) ?? row.substitute(first + 3, "holds no ids", [])

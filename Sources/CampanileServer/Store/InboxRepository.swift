@@ -1,6 +1,10 @@
 import CampanileCore
 import SQLEngine
 
+/// One place for it: an answer that was sent ahead is found by the literal's address.
+private let badgeQuery: SQLText =
+    "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = $1"
+
 /// The table `inboxes`: one row per (app, user).
 ///
 /// A transaction on PostgreSQL locks every inbox whose row it reads, until it ends: the locked row is the truth that orders all that
@@ -15,7 +19,7 @@ struct InboxRepository<Access: StoreAccess> {
 
     /// The badge of a user without an inbox.
     func missingBadge() throws -> Badge {
-        InboxState(version: try ProgramStateRepository(access: access).versionsFrom()).badge(.unread)
+        InboxState(version: try access.programState.versionsFrom()).badge(.unread)
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
@@ -38,17 +42,13 @@ struct InboxRepository<Access: StoreAccess> {
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge {
         if access.unit != nil { return try state(id).badge(policy) }
-        return try access.connection.first(Self.badgeQuery, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
+        return try access.connection.first(badgeQuery, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
     }
 
     /// Says that `badge` will be asked for after the next read, so that PostgreSQL can answer both at once.
     func willReadBadge(_ id: InboxID) throws {
         guard access.unit == nil, case .postgres(let connection) = try access.connection else { return }
-        try connection.sendAhead(Self.badgeQuery.postgres, id)
-    }
-
-    private static var badgeQuery: SQLText {
-        "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = $1"
+        try connection.sendAhead(badgeQuery.postgres, id)
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.

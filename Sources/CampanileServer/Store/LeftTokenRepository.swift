@@ -16,18 +16,27 @@ extension LeftTokenRepository where Access == StoreTransaction {
     /// all day makes nobody else's forgotten.
     func insert(_ device: DeviceID, from inbox: InboxID) throws {
         try access.writing.queue(
-            """
-            INSERT INTO left_tokens (app, token, inbox_id, left_at)
-            SELECT app, token, inbox_id, CASE WHEN last_registered_at > $2 THEN last_registered_at ELSE $2 END
-            FROM device_tokens WHERE id = $1
-            ON CONFLICT (app, token) DO UPDATE SET inbox_id = excluded.inbox_id, left_at = excluded.left_at
-            """, device, access.now)
-        // PostgreSQL wants no limit, SQLite no offset without one.
+            SQLText(
+                sqlite: """
+                    INSERT OR REPLACE INTO left_tokens (app, token, inbox_id, left_at)
+                    SELECT app, token, inbox_id, max($2, last_registered_at) FROM device_tokens WHERE id = $1
+                    """,
+                postgres: """
+                    INSERT INTO left_tokens (app, token, inbox_id, left_at)
+                    SELECT app, token, inbox_id, greatest($2, last_registered_at) FROM device_tokens WHERE id = $1
+                    ON CONFLICT (app, token) DO UPDATE SET inbox_id = excluded.inbox_id, left_at = excluded.left_at
+                    """), device, access.now)
+        // In a file a token that leaves again is its inbox' last by its id. On PostgreSQL it keeps its row.
         try access.writing.queue(
-            """
-            DELETE FROM left_tokens WHERE id IN (
-                SELECT id FROM left_tokens WHERE inbox_id = $1 ORDER BY left_at DESC, id DESC LIMIT $3 OFFSET $2)
-            """, inbox, Limits.leftTokensPerUser, Int64.max)
+            SQLText(
+                sqlite: """
+                    DELETE FROM left_tokens WHERE inbox_id = $1 AND id <= (
+                        SELECT id FROM left_tokens WHERE inbox_id = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)
+                    """,
+                postgres: """
+                    DELETE FROM left_tokens WHERE id IN (
+                        SELECT id FROM left_tokens WHERE inbox_id = $1 ORDER BY left_at DESC, id DESC OFFSET $2)
+                    """), inbox, Limits.leftTokensPerUser)
     }
 
     func delete(app: String, token: String) throws {

@@ -117,7 +117,7 @@ struct NotificationRepository<Access: StoreAccess> {
     /// No notification older than this is of the status; nil: none is at all.
     private func oldestMatch(_ status: NotificationFilter.Status, inbox: InboxID) throws -> UUIDv7? {
         guard status == .unread else { return .least }
-        let state = try InboxRepository(access: access).state(inbox)
+        let state = try access.inboxes.state(inbox)
         return state.unreadCount == 0 ? nil : state.unreadFrom ?? .least
     }
 }

@@ -18,3 +18,22 @@ extension StoreAccess {
     /// A transaction on PostgreSQL locks an inbox before it reads what the inbox orders. Nobody else locks anything.
     func lock(_ inbox: InboxID) throws { _ = try unit?.inbox(inbox) }
 }
+
+/// One repository for each table.
+extension StoreAccess {
+    var inboxes: InboxRepository<Self> { InboxRepository(access: self) }
+    var notifications: NotificationRepository<Self> { NotificationRepository(access: self) }
+    var deviceTokens: DeviceTokenRepository<Self> { DeviceTokenRepository(access: self) }
+    var deliveries: DeliveryRepository<Self> { DeliveryRepository(access: self) }
+    var events: EventRepository<Self> { EventRepository(access: self) }
+    var idempotencyKeys: IdempotencyRepository<Self> { IdempotencyRepository(access: self) }
+    var largeCalls: LargeCallRepository<Self> { LargeCallRepository(access: self) }
+    var departedDevices: DepartedDeviceRepository<Self> { DepartedDeviceRepository(access: self) }
+    var leftTokens: LeftTokenRepository<Self> { LeftTokenRepository(access: self) }
+    var laneConditions: LaneConditionRepository<Self> { LaneConditionRepository(access: self) }
+    var apiKeys: APIKeyRepository<Self> { APIKeyRepository(access: self) }
+    var revocations: RevocationRepository<Self> { RevocationRepository(access: self) }
+    var importedEntries: ImportRepository<Self> { ImportRepository(access: self) }
+    var programState: ProgramStateRepository<Self> { ProgramStateRepository(access: self) }
+    var providerTokens: ProviderTokenRepository<Self> { ProviderTokenRepository(access: self) }
+}

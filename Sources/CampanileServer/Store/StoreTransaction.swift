@@ -5,20 +5,20 @@ import SQLEngine
 enum StoreReading: StoreAccess {
     case sqlite(Connection)
     case postgres(PostgresConnection)
-    case transaction(PostgresStoreUnit)
+    case postgresTransaction(PostgresStoreUnit)
 
     var connection: AnyConnection {
         get throws {
             switch self {
             case .sqlite(let connection): .sqlite(connection)
             case .postgres(let connection): .postgres(connection)
-            case .transaction(let unit): .postgres(try unit.connected())
+            case .postgresTransaction(let unit): .postgres(try unit.connected())
             }
         }
     }
 
     var unit: PostgresStoreUnit? {
-        if case .transaction(let unit) = self { unit } else { nil }
+        if case .postgresTransaction(let unit) = self { unit } else { nil }
     }
 
     var isFile: Bool {
@@ -30,7 +30,7 @@ enum StoreReading: StoreAccess {
         switch self {
         case .sqlite(let connection): connection.isReadOnly
         case .postgres: true
-        case .transaction: false
+        case .postgresTransaction: false
         }
     }
 }
@@ -82,7 +82,7 @@ enum StoreTransaction: StoreAccess {
     var reading: StoreReading {
         switch self {
         case .sqlite(let transaction): .sqlite(transaction.connection)
-        case .postgres(let unit): .transaction(unit)
+        case .postgres(let unit): .postgresTransaction(unit)
         }
     }
 
@@ -118,42 +118,4 @@ enum StoreTransaction: StoreAccess {
         case .postgres(let unit): unit.now
         }
     }
-}
-
-// MARK: - One repository for each table
-
-extension StoreReading {
-    var inboxes: InboxRepository<StoreReading> { InboxRepository(access: self) }
-    var notifications: NotificationRepository<StoreReading> { NotificationRepository(access: self) }
-    var deviceTokens: DeviceTokenRepository<StoreReading> { DeviceTokenRepository(access: self) }
-    var deliveries: DeliveryRepository<StoreReading> { DeliveryRepository(access: self) }
-    var events: EventRepository<StoreReading> { EventRepository(access: self) }
-    var idempotencyKeys: IdempotencyRepository<StoreReading> { IdempotencyRepository(access: self) }
-    var largeCalls: LargeCallRepository<StoreReading> { LargeCallRepository(access: self) }
-    var departedDevices: DepartedDeviceRepository<StoreReading> { DepartedDeviceRepository(access: self) }
-    var leftTokens: LeftTokenRepository<StoreReading> { LeftTokenRepository(access: self) }
-    var laneConditions: LaneConditionRepository<StoreReading> { LaneConditionRepository(access: self) }
-    var apiKeys: APIKeyRepository<StoreReading> { APIKeyRepository(access: self) }
-    var revocations: RevocationRepository<StoreReading> { RevocationRepository(access: self) }
-    var importedEntries: ImportRepository<StoreReading> { ImportRepository(access: self) }
-    var programState: ProgramStateRepository<StoreReading> { ProgramStateRepository(access: self) }
-    var providerTokens: ProviderTokenRepository<StoreReading> { ProviderTokenRepository(access: self) }
-}
-
-extension StoreTransaction {
-    var inboxes: InboxRepository<StoreTransaction> { InboxRepository(access: self) }
-    var notifications: NotificationRepository<StoreTransaction> { NotificationRepository(access: self) }
-    var deviceTokens: DeviceTokenRepository<StoreTransaction> { DeviceTokenRepository(access: self) }
-    var deliveries: DeliveryRepository<StoreTransaction> { DeliveryRepository(access: self) }
-    var events: EventRepository<StoreTransaction> { EventRepository(access: self) }
-    var idempotencyKeys: IdempotencyRepository<StoreTransaction> { IdempotencyRepository(access: self) }
-    var largeCalls: LargeCallRepository<StoreTransaction> { LargeCallRepository(access: self) }
-    var departedDevices: DepartedDeviceRepository<StoreTransaction> { DepartedDeviceRepository(access: self) }
-    var leftTokens: LeftTokenRepository<StoreTransaction> { LeftTokenRepository(access: self) }
-    var laneConditions: LaneConditionRepository<StoreTransaction> { LaneConditionRepository(access: self) }
-    var apiKeys: APIKeyRepository<StoreTransaction> { APIKeyRepository(access: self) }
-    var revocations: RevocationRepository<StoreTransaction> { RevocationRepository(access: self) }
-    var importedEntries: ImportRepository<StoreTransaction> { ImportRepository(access: self) }
-    var programState: ProgramStateRepository<StoreTransaction> { ProgramStateRepository(access: self) }
-    var providerTokens: ProviderTokenRepository<StoreTransaction> { ProviderTokenRepository(access: self) }
 }

@@ -13,7 +13,7 @@ package struct PostgresRow: ~Copyable {
     /// The connection outlives the row, which its closure can't keep.
     @usableFromInline unowned(unsafe) let connection: PostgresConnection
 
-    @usableFromInline
+    @inlinable
     init(_ result: OpaquePointer, row: Int32, sql: StaticString, of connection: PostgresConnection) {
         self.result = result
         self.row = row

@@ -1,5 +1,4 @@
 import CampanileCore
-import Crypto
 import Push
 import SQLEngine
 
@@ -16,10 +15,9 @@ extension PostgresStoreUnit {
     /// A device of an inbox by its token; Apple's are compared without case.
     func device(token: String, of inbox: InboxID) throws -> DeviceID? {
         let devices = try devices(of: inbox)
+        if let exact = devices.first(where: { $0.target.token.utf8.elementsEqual(token.utf8) }) { return exact.schedule.id }
         let lower = token.lowercasedASCII
-        let exact = devices.first { $0.target.token.utf8.elementsEqual(token.utf8) }
-        let found = exact ?? devices.first { $0.target.provider == .apns && $0.target.token.utf8.elementsEqual(lower.utf8) }
-        return found?.schedule.id
+        return devices.first { $0.target.provider == .apns && $0.target.token.utf8.elementsEqual(lower.utf8) }?.schedule.id
     }
 
     /// Two users may register a token at once: the later one's transaction runs again, and finds the device.
@@ -140,16 +138,5 @@ extension PostgresArray<Int64> {
     /// - Parameter shards: nil: all.
     init(shards: [Int16]?) throws {
         try self.init((shards ?? Array(0..<Int16(Limits.shards))).map { Int64($0) })
-    }
-}
-
-/// The shares of the device tokens, each of which one node sends the pushes of.
-enum TokenShard {
-    static let count = 256
-
-    /// The first byte of SHA-256 of app, NUL and token: known to every program, and even over all tokens.
-    static func of(app: String, token: String) -> Int16 {
-        let hash = SHA256.hash(data: Array(app.utf8) + [0] + Array(token.utf8))
-        return hash.withUnsafeBytes { Int16($0[0]) }
     }
 }

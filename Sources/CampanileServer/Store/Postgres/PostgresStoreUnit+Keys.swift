@@ -10,7 +10,7 @@ extension PostgresStoreUnit {
             try plainConnection.first(
                 "SELECT fingerprint, location, answer, made, created_at FROM idempotency_keys WHERE api_key_id = $1 AND key = $2",
                 name.producer, name.text.text
-            ) { RememberedKey.taken(KeptCall($0, from: 0), at: $0.time(4)) } ?? .absent
+            ) { RememberedKey.taken(KeptCall($0, from: 0, isOfFile: false), at: $0.time(4)) } ?? .absent
         memory.keys[name] = found
         return found
     }

@@ -114,7 +114,7 @@ extension PostgresStoreUnit {
             """, try PostgresArray(keys.map(\.producer)), try PostgresArray(keys.map(\.text.text))
         ) { row in
             let key = KeyOfProducer(producer: APIKeyID(row.number(0)), text: ExactText(row.text(1)))
-            memory.keys[key] = .taken(KeptCall(row, from: 2), at: row.time(6))
+            memory.keys[key] = .taken(KeptCall(row, from: 2, isOfFile: false), at: row.time(6))
         }
     }
 }

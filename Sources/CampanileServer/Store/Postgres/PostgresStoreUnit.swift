@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// The transactions of a group of writes on PostgreSQL: what `Store.write` gives its closures.
+/// The transactions of a group of writes on PostgreSQL: what is behind the `StoreTransaction` that `Store.write` gives its closures.
 ///
 /// A round trip costs more than what it brings, and a statement more than a row. So the unit locks and reads what the writes of the
 /// group said they would look at (`StoreHint`) in a few statements before the first of them runs, and remembers it. What the writes
@@ -84,9 +84,7 @@ extension PostgresStoreUnit {
             return try connected()
         }
     }
-}
 
-extension PostgresStoreUnit {
     var now: Timestamp { Timestamp(milliseconds: transaction.milliseconds) }
 
     func afterCommit(_ effect: @escaping () -> Void) { transaction.afterCommit(effect) }

@@ -1,0 +1,14 @@
+import Crypto
+
+/// The share of all device tokens that a token belongs to. One node sends the pushes of a share.
+///
+/// PostgreSQL keeps it in `device_tokens.shard`, by which a node finds what is due to its own. Whoever claims a push computes it again: a
+/// row that held another number would be found and refused for ever.
+enum TokenShard {
+    /// The first byte of SHA-256 of app, NUL and token: known to every program, and even over all tokens. Below `Limits.shards`.
+    static func of(app: String, token: String) -> Int16 {
+        var hash = SHA256()
+        for var text in [app, "\0", token] { text.withUTF8 { hash.update(bufferPointer: UnsafeRawBufferPointer($0)) } }
+        return hash.finalize().withUnsafeBytes { Int16($0[0]) }
+    }
+}
