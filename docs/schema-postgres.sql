@@ -256,10 +256,16 @@ CREATE TABLE shards (
     expires_at bigint   NOT NULL DEFAULT 0
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_scale_factor = 0);
 
+-- How often each node proved by a write that it is ready: rows of their own, so that no node waits for another's proof.
+CREATE TABLE write_proofs (
+    node_id uuid   PRIMARY KEY,
+    proofs  bigint NOT NULL
+);
+
 -- One row: what a start has to know of those before it.
 CREATE TABLE program_state (
     id               smallint PRIMARY KEY CHECK (id = 1),
-    write_proofs     bigint NOT NULL DEFAULT 0, -- how often readiness was proved by a write
+    write_proofs     bigint NOT NULL DEFAULT 0, -- older programs' proofs of readiness; see write_proofs
     badge_policy     text   COLLATE "C",        -- the policy under which the versions were counted
     starts           bigint NOT NULL DEFAULT 1, -- how often a server was started or leased shards: what epochs and leases come from
     stream_token_key bytea,                     -- 32 random bytes that sign stream tokens and seal cursors

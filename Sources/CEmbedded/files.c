@@ -76,6 +76,9 @@ embedded (const char *name)
   ENTRY ("p0003_parts_under_key.sql")
 #embed "../../migrations/postgres/p0003_parts_under_key.sql"
   END
+  ENTRY ("p0004_write_proofs.sql")
+#embed "../../migrations/postgres/p0004_write_proofs.sql"
+  END
 
   ENTRY ("openapi.yaml")
 #embed "../../openapi.yaml"

@@ -154,7 +154,8 @@ struct Startup: Sendable {
                 database: database, policy: state.badgePushes.policy, streams: configuration.streams,
                 cable: configuration.cable, world: world, logger: logger),
             health: HealthResource(
-                database: database, world: world, conditions: { deliveryWorker.conditions }, logger: logger))
+                database: database, node: state.leases.node, world: world, conditions: { deliveryWorker.conditions },
+                logger: logger))
         follow(parts)
         return parts
     }

@@ -19,6 +19,7 @@ final class HealthResource: Sendable {
     private static let proofMilliseconds: Int64 = 1_000
 
     private let database: Store
+    private let node: UUIDv7?
     private let world: World
     /// The lanes that don't run.
     private let conditions: @Sendable () -> [(lane: Lane, condition: LaneCondition)]
@@ -30,11 +31,14 @@ final class HealthResource: Sendable {
     /// The reasons that were logged since it was ready last, each once.
     private let told = Mutex<Set<String>>([])
 
+    /// - Parameter node: this process as a node of a cluster; nil: it serves a file.
     init(
-        database: Store, world: World, conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
+        database: Store, node: UUIDv7?, world: World,
+        conditions: @escaping @Sendable () -> [(lane: Lane, condition: LaneCondition)],
         logger: Logger
     ) {
         self.database = database
+        self.node = node
         self.world = world
         self.conditions = conditions
         self.logger = logger
@@ -123,7 +127,7 @@ final class HealthResource: Sendable {
             if let proof, (0..<HealthResource.proofMilliseconds).contains(now.milliseconds - proof.at.milliseconds) {
                 return proof
             }
-            let reason = Task { [database] in await HealthResource.prove(database) }
+            let reason = Task { [database, node] in await HealthResource.prove(database, node) }
             let new = Proof(at: now, refusals: database.refusals.count, reason: reason)
             proof = new
             return new
@@ -134,14 +138,14 @@ final class HealthResource: Sendable {
     }
 
     /// A create needs more room than the counter that is written: the log grows by every page that it changes.
-    private static func prove(_ database: Store) async -> String? {
+    private static func prove(_ database: Store, _ node: UUIDv7?) async -> String? {
         do {
             try await database.rehearse { transaction in
                 let large = IdempotentAnswer(location: nil, body: [UInt8](repeating: 0, count: Limits.readinessRoomBytes))
                 try transaction.idempotencyKeys.store(large, to: [], key: "", apiKey: APIKeyID(0))
             }
             // Among users' writes, because it is to show that those can be done.
-            try await database.write { try $0.programState.proveWritable() }
+            try await database.write { try $0.programState.proveWritable(by: node) }
             return nil
         } catch {
             return sentence(error)

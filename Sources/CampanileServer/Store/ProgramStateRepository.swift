@@ -95,14 +95,19 @@ extension ProgramStateRepository where Access == StoreTransaction {
     }
 
     /// Proves that the database can be written. A row written as it was would not reach the disk.
-    func proveWritable() throws {
+    /// - Parameter node: the node that proves it, on a row of its own, which waits for no other node; nil: the one server of a file.
+    func proveWritable(by node: UUIDv7?) throws {
         guard !access.isFile else {
             try access.writing.run("UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1")
             return
         }
         // A node that was silent when a move began serves what isn't there: no proxy should ask it.
         let proofs = try access.writing.run(
-            "UPDATE program_state SET write_proofs = write_proofs + 1 WHERE id = 1 AND to_regclass('move_state') IS NULL")
+            """
+            INSERT INTO write_proofs (node_id, proofs)
+            SELECT coalesce($1, '00000000-0000-0000-0000-000000000000'), 1 WHERE to_regclass('move_state') IS NULL
+            ON CONFLICT (node_id) DO UPDATE SET proofs = write_proofs.proofs + 1
+            """, node)
         guard proofs == 1 else { throw SQLError(code: .refused, message: "`campanile move` fills it, and isn't done") }
     }
 }

@@ -69,7 +69,7 @@ import Testing
     func details() async throws {
         try await withServer { server in
             let health = HealthResource(
-                database: Store(server.app.database), world: server.world,
+                database: Store(server.app.database), node: nil, world: server.world,
                 conditions: {
                     ["shop", "blog", "shop"].enumerated().map { number, app in
                         let reason = "push\(number).example.com is away"

@@ -149,6 +149,32 @@ struct PostgresSharedStateTests {
         #expect(seen.all == [LargeCallTests.most, 2 * LargeCallTests.most])
     }
 
+    @Test("a node proves that it can write while another's proof hangs, and a node that was forgotten leaves none")
+    func proofs() async throws {
+        let (isFirst, proved) = (Flag(true), Flag(false))
+        let proof: @Sendable () async -> Void = { [stores, nodes] in
+            do {
+                try await stores[1].write { try $0.programState.proveWritable(by: nodes[1].id) }
+                proved.value.store(true, ordering: .relaxed)
+            } catch {
+                Issue.record(error)
+            }
+        }
+        try await stores[0].write { [nodes] transaction in
+            try transaction.programState.proveWritable(by: nodes[0].id)
+            if isFirst.value.exchange(false, ordering: .relaxed) { Self.wait(for: proof) }
+        }
+        let hasProved = proved.value.load(ordering: .relaxed)
+        #expect(hasProved)
+        guard case .postgres(let database) = stores[0].base else { return }
+        let count: @Sendable () throws -> Int64? = {
+            try database.readBlocking { try $0.first("SELECT count(*) FROM write_proofs") { $0.int(0) } }
+        }
+        #expect(try count() == 2)
+        try await stores[0].forgetSilentNodes()
+        #expect(try count() == 0, "neither has registered")
+    }
+
     @Test("every revocation changes the mark that nodes compare, and nothing else does")
     func mark() async throws {
         let mark = CredentialMark(store: stores[0])

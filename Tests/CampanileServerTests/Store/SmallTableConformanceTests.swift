@@ -163,7 +163,7 @@ import Testing
                 try state.setBadgePolicy(.sinceOpened)
                 try state.setStreamTokenKey([1, 0, 2])
                 try state.beginVersions(from: 44)
-                try state.proveWritable()
+                try state.proveWritable(by: nil)
                 try state.reserveIDs(until: 55)
             }
             try side.read("set", read)

@@ -7,6 +7,7 @@ enum PostgresMigrations {
         Migration(version: 1, name: "p0001_init"),
         Migration(version: 2, name: "p0002_revocations"),
         Migration(version: 3, name: "p0003_parts_under_key"),
+        Migration(version: 4, name: "p0004_write_proofs"),
     ]
 
     static var migrator: PostgresMigrator { PostgresMigrator(migrations: all) }

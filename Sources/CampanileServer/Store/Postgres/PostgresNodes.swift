@@ -123,6 +123,12 @@ struct PostgresNodes {
             DELETE FROM lane_conditions c WHERE c.node_id <> '00000000-0000-0000-0000-000000000000'
                 AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.node_id)
             """)
+        try unit.plainConnection.queue(
+            """
+            DELETE FROM write_proofs WHERE node_id IN (
+                SELECT p.node_id FROM write_proofs p WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = p.node_id)
+                FOR UPDATE SKIP LOCKED)
+            """)
     }
 
     static func list(on connection: PostgresConnection) throws -> [NodeReport] {
