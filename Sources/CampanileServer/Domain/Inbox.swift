@@ -19,7 +19,7 @@ enum InboxEvent: Hashable, Sendable {
     case badge
 }
 
-/// An event with its sequence: events are numbered across all inboxes, in the order of their commits.
+/// An event with its sequence: a file numbers the events of all inboxes in the order of their commits, PostgreSQL those of each inbox.
 struct RecordedEvent: Hashable, Sendable {
     let sequence: Int64
     let event: InboxEvent
