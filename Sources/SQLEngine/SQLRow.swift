@@ -1,4 +1,4 @@
-/// What a row of either engine gives. `Row` and `PostgresRow` say what becomes of a value that isn't of the type asked for.
+/// A row of either engine. `Row` and `PostgresRow` say what becomes of a value that isn't of the type asked for.
 ///
 /// Columns count from 0. A type that conforms can't be copied or kept: a row is valid only inside the closure that gets it.
 @usableFromInline

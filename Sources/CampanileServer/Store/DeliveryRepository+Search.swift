@@ -61,14 +61,14 @@ extension DeliveryRepository {
 }
 
 extension DeliveryState {
-    /// Those of deliveries that came to nothing, of which there are few. The statements, m0014 and PostgreSQL's table name the same.
+    /// The states of deliveries that came to nothing. Few deliveries do. The statements, m0014 and PostgreSQL's table list the same states.
     static let unsuccessful: [DeliveryState] = [.rejected, .failed, .gone, .withheld]
 }
 
 // MARK: - Rows
 
 extension DueAlert {
-    /// Of a row that has the columns of `DeliveryRepository.nextDue` from `first` on; nil when they are empty.
+    /// Reads the columns of `DeliveryRepository.nextDue` from `first` on. Returns nil if the first of them is NULL.
     init?(_ row: borrowing some SQLRow & ~Copyable, from first: Int32) {
         guard let id = row.idOrNil(first) else { return nil }
         self.init(
@@ -80,7 +80,7 @@ extension DueAlert {
 }
 
 extension DeliveryReport {
-    /// Of a row with the columns of `DeliveryRepository.list`.
+    /// Reads a row of `DeliveryRepository.list`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),

@@ -181,7 +181,7 @@ struct DeliveryRepository<Access: StoreAccess> {
             body: visitRow)
     }
 
-    /// Whether all deliveries of a state are found by it. Those of devices that left aren't until they are settled.
+    /// Tells whether `searchOfState` finds all deliveries of a state. It finds those of devices that left only once they are settled.
     private func isIndexed(_ state: String) throws -> Bool {
         guard DeliveryState.unsuccessful.contains(where: { $0.rawValue == state }) else { return false }
         return try state != DeliveryState.gone.rawValue || !access.departedDevices.isAny()

@@ -340,7 +340,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
 // MARK: - Rows
 
 extension DeviceToken {
-    /// Of a row that begins with the columns of `DeviceTokenRepository.list`.
+    /// Reads a row that begins with the columns of `DeviceTokenRepository.list`.
     fileprivate init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             token: row.text(0), platform: row.word(1, DevicePlatform.self),
@@ -350,7 +350,7 @@ extension DeviceToken {
 }
 
 extension DeviceSchedule {
-    /// Of a row that begins with the columns id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts,
+    /// Reads a row that begins with the columns id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts,
     /// due_at, lease, sending_id, busy_until, last_registered_at.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
@@ -362,7 +362,7 @@ extension DeviceSchedule {
 }
 
 extension Device {
-    /// Of a row with the columns of a schedule and then token, provider, environment, app_version.
+    /// Reads a row with the columns of a schedule, then token, provider, environment and app_version.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         let schedule = DeviceSchedule(row)
         let target = PushDevice(
@@ -373,7 +373,7 @@ extension Device {
 }
 
 extension DueDevice {
-    /// Of a row with the columns of a device, those of a badge, user_id, and those of an alert.
+    /// Reads what follows the columns of `device` in its row: the columns of a badge, user_id, the columns of an alert.
     init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
         self.init(
             schedule: device.schedule, alert: DueAlert(row, from: 24), app: app, userID: row.text(23), target: device.target,

@@ -37,8 +37,8 @@ struct EventRepository<Access: StoreAccess> {
         return found
     }
 
-    /// Of a number that no event has: whether one was lost with it. It may also have had its time, and in a database that was a SQLite
-    /// file a number of that time may have been another inbox'.
+    /// Tells whether the database lost the event of a number that no event has. Retention may have taken the event instead. In a
+    /// database that was a SQLite file, the number may also have been another inbox's.
     private func hasLost(_ sequence: Int64, inbox: InboxID) throws -> Bool {
         let range = try range(inbox: inbox)
         let isOfEarlierTimeline = sequence >> PostgresStoreUnit.timelineBits < range.last >> PostgresStoreUnit.timelineBits

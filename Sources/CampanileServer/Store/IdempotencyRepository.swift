@@ -80,7 +80,7 @@ extension IdempotencyRepository where Access == StoreTransaction {
 }
 
 extension KeptCall {
-    /// Of a row that has the columns fingerprint, location, answer and made from `first` on.
+    /// Reads the columns fingerprint, location, answer and made from `first` on.
     /// - Parameter isOfFile: each row of a file has an answer, if an empty one. On PostgreSQL an older program's node leaves out both.
     init(_ row: borrowing some SQLRow & ~Copyable, from first: Int32, isOfFile: Bool) {
         let hasEnded = row.isNull(first + 3) && (isOfFile || !row.isNull(first + 2))

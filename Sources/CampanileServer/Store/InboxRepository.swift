@@ -195,7 +195,7 @@ extension InboxRepository where Access == StoreTransaction {
 }
 
 extension InboxState {
-    /// Of a row that begins with the columns unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id,
+    /// Reads a row that begins with the columns unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id,
     /// newest_id, unread_from.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
@@ -204,7 +204,7 @@ extension InboxState {
             updatedAt: row.timeOrNil(4))
     }
 
-    /// What the badge is computed from, of a row that has the first six of these columns from `first` on.
+    /// Reads the first six of these columns from `first` on: a badge needs no more.
     init(counts row: borrowing some SQLRow & ~Copyable, from first: Int32) {
         self.init(
             unreadCount: row.number(first), unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2),

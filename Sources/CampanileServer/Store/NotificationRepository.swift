@@ -191,7 +191,7 @@ extension NotificationRepository where Access == StoreTransaction {
 }
 
 extension Notification {
-    /// Of a row that has the twelve columns of `NotificationRepository.find` from `first` on.
+    /// Reads the twelve columns of `NotificationRepository.find` from `first` on.
     init(_ row: borrowing some SQLRow & ~Copyable, id: UUIDv7, from first: Int32) {
         self.init(
             id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),
@@ -217,7 +217,7 @@ struct NotificationRow {
 }
 
 extension NotificationRow {
-    /// Of a row with the columns id, created_at, read_at, title, body, category, deep_link.
+    /// Reads the columns id, created_at, read_at, title, body, category and deep_link.
     fileprivate init(_ row: borrowing AnyRow, data: UnsafeRawBufferPointer?) {
         self.init(
             id: row.idBytes(0), createdAt: row.time(1), readAt: row.timeOrNil(2), title: row.bytes(3), body: row.bytes(4),

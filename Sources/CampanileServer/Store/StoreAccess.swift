@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// What gives a repository its connection: a reader, or a transaction.
+/// A reader or a transaction, which gives a repository its connection.
 protocol StoreAccess {
     /// The connection for a statement that reads. That of a transaction on PostgreSQL has been sent all that its writes gathered, so
     /// that the statement sees it.
@@ -10,7 +10,7 @@ protocol StoreAccess {
     /// The transaction on PostgreSQL, which locks what it reads; nil for a reader, and on SQLite, whose one writer waits for nobody.
     var unit: PostgresStoreUnit? { get }
 
-    /// Whether the database is a SQLite file, which one program alone writes.
+    /// True for a SQLite file, which one program alone writes.
     var isFile: Bool { get }
 }
 

@@ -54,7 +54,7 @@ enum StoreTransaction: StoreAccess {
         }
     }
 
-    /// The same for a statement that changes something.
+    /// The connection for a statement that changes something.
     var writing: AnyConnection {
         get throws {
             unit?.noteChange()
@@ -62,7 +62,7 @@ enum StoreTransaction: StoreAccess {
         }
     }
 
-    /// The same for a statement that nothing gathered concerns.
+    /// The connection for a statement that changes rows which no gathered write concerns.
     var writingAlone: AnyConnection {
         switch self {
         case .sqlite(let transaction): return .sqlite(transaction.connection)

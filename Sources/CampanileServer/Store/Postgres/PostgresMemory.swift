@@ -32,7 +32,7 @@ struct RememberedDevice: Sendable {
 
     var device: Device { Device(schedule: schedule, target: target, appVersion: appVersion) }
 
-    /// Of a row that begins with the columns of `Device`.
+    /// Reads a row that begins with the columns of `Device`.
     init(_ row: borrowing PostgresRow) {
         let device = Device(row)
         (schedule, target, appVersion) = (device.schedule, device.target, device.appVersion)

@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// What `DeliveryRepository` gathers on PostgreSQL, and asks of it alone.
+/// The part of `DeliveryRepository` that PostgreSQL does in its own way: claims and answers are gathered.
 extension PostgresStoreUnit {
     func claim(_ key: DeliveryKey, _ reason: DeliveryReason?) throws {
         try change(key)

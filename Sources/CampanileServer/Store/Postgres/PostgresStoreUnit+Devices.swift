@@ -2,7 +2,7 @@ import CampanileCore
 import Push
 import SQLEngine
 
-/// What `DeviceTokenRepository` asks of PostgreSQL alone.
+/// The part of `DeviceTokenRepository` that PostgreSQL does in its own way.
 extension PostgresStoreUnit {
     func findDevice(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
         try connected().first(

@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// What `EventRepository` asks of PostgreSQL alone.
+/// The part of `EventRepository` that PostgreSQL does in its own way: it numbers events inbox by inbox.
 extension PostgresStoreUnit {
     /// - Returns: its sequence; nil when there is no such inbox.
     func record(_ type: String, _ notification: UUIDv7?, inbox: InboxID) throws -> Int64? {

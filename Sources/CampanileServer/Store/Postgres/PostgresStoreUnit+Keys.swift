@@ -1,9 +1,9 @@
 import CampanileCore
 import SQLEngine
 
-/// What `IdempotencyRepository` remembers and gathers on PostgreSQL.
+/// The part of `IdempotencyRepository` that PostgreSQL does in its own way: a transaction remembers keys, and gathers rows.
 extension PostgresStoreUnit {
-    /// What is known of a key, which is looked for once.
+    /// Looks for a key once, and remembers what it found.
     func key(_ name: KeyOfProducer) throws -> RememberedKey {
         if let known = memory.keys[name] { return known }
         let found =

@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// What `NotificationRepository` gathers on PostgreSQL.
+/// The part of `NotificationRepository` that PostgreSQL does in its own way: a transaction gathers the rows.
 extension PostgresStoreUnit {
     func insert(_ notification: Notification, inbox: InboxID) throws {
         let (content, push) = (notification.content, notification.push)
@@ -30,7 +30,7 @@ extension PostgresStoreUnit {
 }
 
 extension InboxState {
-    /// The same state, in which a notification may be unread that is older than all that were said to be.
+    /// Moves `unreadFrom` back to an older notification, which may be unread.
     fileprivate func reaching(_ id: UUIDv7) -> InboxState {
         guard let unreadFrom, unreadFrom > id else { return self }
         return InboxState(

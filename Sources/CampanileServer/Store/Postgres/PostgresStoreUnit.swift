@@ -77,7 +77,7 @@ extension PostgresStoreUnit {
         return transaction.connection
     }
 
-    /// The same for a statement that changes something.
+    /// The connection for a statement that changes something.
     var writing: PostgresConnection {
         get throws {
             noteChange()

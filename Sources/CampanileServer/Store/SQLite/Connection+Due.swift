@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-/// What is due in a SQLite file.
+/// Finds what is due in a SQLite file.
 extension Connection {
     /// The lanes that something is or will be due in, each with its first moment: two looks into the index for each, however
     /// much is due. (Compared as a pair, app and provider would make SQLite walk over a whole lane to find the next.)
