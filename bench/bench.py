@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Campanile against the floor: a bare C program on the same two libraries (floor.c).
 
 Rounds are interleaved, so that the machine's moods hit both alike; a figure is the median of the rounds' ratios, with its
@@ -11,10 +10,10 @@ import sys
 import time
 from pathlib import Path
 
-from load import HERE
-from measures import MEASURES, Bench, Plan
-from processes import Programs, run
-from table import Report, machine_facts
+from bench.load import HERE
+from bench.measures import MEASURES, Bench, Plan
+from bench.processes import Programs, run
+from bench.table import Report, machine_facts
 
 PROJECT = HERE.parent
 

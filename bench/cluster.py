@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """A cluster beside pgbench on the same PostgreSQL server, in the same run; and beside SQLite.
 
 - post: durable POST with its push on one node and on three, with a synchronous standby and without, against pgbench's single transactions
@@ -20,14 +19,14 @@ import sys
 import time
 from pathlib import Path
 
-import cluster_far
-from cluster_scene import GROUP, PROBED, Scene
-from harness.postgres import server_folder
-from load import HERE, BenchError, Load, Target, probe, request, run_wrk, write_requests
-from processes import Programs, run
-from seed import notification, register_devices, users
-from stream_programs import StreamPrograms, Subscribers, raise_files, stream_request
-from table import Figures, Report, Row, machine_facts, percentile, rates, ratios
+from bench import cluster_far
+from bench.cluster_scene import GROUP, PROBED, Scene
+from bench.load import HERE, BenchError, Load, Target, probe, request, run_wrk, write_requests
+from bench.processes import Programs, run
+from bench.seed import notification, register_devices, users
+from bench.stream_programs import StreamPrograms, Subscribers, raise_files, stream_request
+from bench.table import Figures, Report, Row, machine_facts, percentile, rates, ratios
+from e2e.harness.postgres import server_folder
 
 PROJECT = HERE.parent
 READ_CONNECTIONS, WRITE_CONNECTIONS, CLIENTS = 32, 64, 16   # of wrk, and of pgbench's transactions

@@ -9,11 +9,11 @@ import threading
 import time
 from pathlib import Path
 
-from cluster_scene import Scene
-from harness import c_compiler, children, free_port
-from load import HERE, BenchError, Load, request, write_requests
-from stream_programs import stream_request
-from table import Figures, Report, Row
+from bench.cluster_scene import Scene
+from bench.load import HERE, BenchError, Load, request, write_requests
+from bench.stream_programs import stream_request
+from bench.table import Figures, Report, Row
+from e2e.harness import c_compiler, children, free_port
 
 CONNECTIONS = 16             # with which a node reads: PostgresOptions.readConnections
 FEW, MANY = 8, (32, 64)      # of wrk

@@ -6,11 +6,11 @@ import subprocess
 import threading
 from pathlib import Path
 
-from harness import free_port
-from harness.postgres import DATABASE, PASSWORD, ROLE, Pair, PostgreSQL
-from load import BenchError, Load, Target, run_wrk
-from processes import Server
-from stream_programs import StreamPrograms
+from bench.load import BenchError, Load, Target, run_wrk
+from bench.processes import Server
+from bench.stream_programs import StreamPrograms
+from e2e.harness import free_port
+from e2e.harness.postgres import DATABASE, PASSWORD, ROLE, Pair, PostgreSQL
 
 REFERENCE = "reference"      # the database that pgbench works on: the same rows
 PROBED = 1000                # inboxes with a list

@@ -12,7 +12,7 @@ import socket
 import sys
 from collections.abc import Iterator
 
-from stream_programs import subscribe_frame
+from bench.stream_programs import subscribe_frame
 
 LONG, SHORT = 4096, 100       # bytes of an identifier: as long as may be; for as many as are rejected, once more with short ones
 CONFIRMED, REJECTED = b"m_subscription", b"t_subscription"   # the ends of both answers, of one length

@@ -11,7 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import HarnessError
+from e2e.harness import HarnessError
 
 HERE = Path(__file__).resolve().parent
 HOTWIRE = "Shop/1.0 Hotwire Native iOS; Turbo Native iOS; bridge-components: [badge]"

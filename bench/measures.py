@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from harness import user_token
-from load import HOTWIRE, BenchError, Load, Target, at_once, interleave, probe, request, run_wrk, write_requests
-from processes import Programs, Server
-from seed import notification, register_devices, same_answers, seed_campanile, seed_floor, users
-from table import Figures, Report, Row, cpu_per_request, rates, ratios
+from bench.load import HOTWIRE, BenchError, Load, Target, at_once, interleave, probe, request, run_wrk, write_requests
+from bench.processes import Programs, Server
+from bench.seed import notification, register_devices, same_answers, seed_campanile, seed_floor, users
+from bench.table import Figures, Report, Row, cpu_per_request, rates, ratios
+from e2e.harness import user_token
 
 
 @dataclass

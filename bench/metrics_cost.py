@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What it costs to count requests for /metrics: the instructions of a badge read, with counting and without
 (CAMPANILE_UNSAFE_UNCOUNTED), as callgrind counts them.
 
@@ -19,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import JWT_SECRET, die_with_parent, free_port, user_token
+from e2e.harness import JWT_SECRET, die_with_parent, free_port, user_token
 
 SHARE = 1.02          # how many instructions as without
 START_SECONDS = 120   # valgrind is slow

@@ -16,12 +16,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-import neighbour_probes as probes
-from harness import user_token
-from load import BenchError, Target, request, run_wrk
-from neighbour_measures import ASKED, ASKED_PER_SECOND, Bench, Line
-from neighbour_scene import OTHERS_ROWS, Scene, meanwhile
-from seed import RECIPIENTS, identifier
+from bench import neighbour_probes as probes
+from bench.load import BenchError, Target, request, run_wrk
+from bench.neighbour_measures import ASKED, ASKED_PER_SECOND, Bench, Line
+from bench.neighbour_scene import OTHERS_ROWS, Scene, meanwhile
+from bench.seed import RECIPIENTS, identifier
+from e2e.harness import user_token
 
 HELD_AT_MOST = 0.02      # seconds, by all but one write in a hundred
 DEVICES_EACH = 50

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-import neighbour_probes as probes
-from load import BenchError, Load, Target, probe, run_wrk
-from neighbour_probes import Beside, Found
-from neighbour_scene import OTHERS_ROWS, Crowd, Scene, meanwhile
-from seed import RECIPIENTS
-from stream_programs import cable_request, stream_request
-from table import Figures, Report, percentile
+from bench import neighbour_probes as probes
+from bench.load import BenchError, Load, Target, probe, run_wrk
+from bench.neighbour_probes import Beside, Found
+from bench.neighbour_scene import OTHERS_ROWS, Crowd, Scene, meanwhile
+from bench.seed import RECIPIENTS
+from bench.stream_programs import cable_request, stream_request
+from bench.table import Figures, Report, percentile
 
 PHASES = ("idle", "readers", "beside")
 ASKED = ("GET /badge", "POST /notifications")

@@ -7,8 +7,8 @@ import re
 import time
 from dataclasses import dataclass, field
 
-from load import BenchError
-from stream_programs import cable_request, stream_request, subscribe_frame
+from bench.load import BenchError
+from bench.stream_programs import cable_request, stream_request, subscribe_frame
 
 CONNECTIONS = 32          # of each kind of request, so that one that waits holds up no other
 AWAITED_SECONDS = 60

@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from harness import user_token
-from load import BROWSER, HERE, BenchError, request, write_requests
-from processes import Programs
-from seed import fill_inboxes, notification
+from bench.load import BROWSER, HERE, BenchError, request, write_requests
+from bench.processes import Programs
+from bench.seed import fill_inboxes, notification
+from e2e.harness import user_token
 
 OTHERS, OTHERS_ROWS = 50, 60
 
@@ -43,7 +43,7 @@ class Crowd:
     """crowd.py with its connections open; `with` ends it."""
 
     def __init__(self, order: dict):
-        self.process = subprocess.Popen([sys.executable, str(HERE / "crowd.py")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([sys.executable, "-m", "bench.crowd"], cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
         self.opened, self.ended = self._answer(), {}

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What one client's big thing does to the others: how long they wait for a badge, a durable create, an event or a ping, idle,
 beside as many connections that read one page each, and beside the big thing. In turns, so that the machine's moods hit all three.
 
@@ -10,12 +9,12 @@ import sys
 import time
 from pathlib import Path
 
-from load import HERE
-from neighbour_jobs import JOBS
-from neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, Bench
-from neighbour_measures import MEASURES as BIG_REQUESTS
-from processes import run
-from table import Figures, Report, machine_facts
+from bench.load import HERE
+from bench.neighbour_jobs import JOBS
+from bench.neighbour_measures import ASKED_PER_SECOND, CHANGES_PER_SECOND, HEADINGS, Bench
+from bench.neighbour_measures import MEASURES as BIG_REQUESTS
+from bench.processes import run
+from bench.table import Figures, Report, machine_facts
 
 PROJECT = HERE.parent
 MEASURES = BIG_REQUESTS | JOBS

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """How long a page of the list takes, and how large the file is, by the database's page size and the rows' size.
 
 Builds the product's own schema (migrations/) with inboxes of 60 notifications, written in turns as they would arrive, and reads

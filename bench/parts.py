@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What each hand-made part gains: the program with the part and without it, in turns, from one build.
 
 `parts/without.patch` is applied to a copy of the sources; it puts each part behind an environment variable. The copy is built
@@ -31,16 +30,16 @@ import tempfile
 import time
 from pathlib import Path
 
-from cluster_scene import FILL, SETTINGS
-from harness import HarnessError, free_port, leave_when_told, user_token
-from harness.postgres import PASSWORD, ROLE, PostgreSQL, server_folder
-from load import HERE, BenchError, Load, Target, interleave, request, run_wrk, write_requests
-from processes import Programs, Server, need
-from push_programs import PushPrograms
-from push_senders import Sent, provider_token
-from seed import notification, register_devices, seed_campanile, users
-from stream_programs import StreamPrograms, StreamServer, Subscribers, children, raise_files, stream_request
-from table import Figures
+from bench.cluster_scene import FILL, SETTINGS
+from bench.load import HERE, BenchError, Load, Target, interleave, request, run_wrk, write_requests
+from bench.processes import Programs, Server, need
+from bench.push_programs import PushPrograms
+from bench.push_senders import Sent, provider_token
+from bench.seed import notification, register_devices, seed_campanile, users
+from bench.stream_programs import StreamPrograms, StreamServer, Subscribers, children, raise_files, stream_request
+from bench.table import Figures
+from e2e.harness import HarnessError, free_port, leave_when_told, user_token
+from e2e.harness.postgres import PASSWORD, ROLE, PostgreSQL, server_folder
 
 PROJECT = HERE.parent
 SECONDS = 4

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from harness import HarnessError, c_compiler, children, free_port, leave_when_told
-from load import HERE, BenchError
+from bench.load import HERE, BenchError
+from e2e.harness import HarnessError, c_compiler, children, free_port, leave_when_told
 
 
 def need(*programs: tuple[str, str]) -> None:

@@ -11,10 +11,10 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import free_port
-from load import HERE, BenchError
-from processes import Server
-from seed import identifier
+from bench.load import HERE, BenchError
+from bench.processes import Server
+from bench.seed import identifier
+from e2e.harness import free_port
 
 APP, TITLE = "default", "Sendung 4711 ist unterwegs"
 BODY = "Voraussichtliche Ankunft morgen zwischen 9 und 12 Uhr."

@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from load import HERE, BenchError
-from push_programs import BODY, TITLE, PushPrograms, Simulator, token
+from bench.load import HERE, BenchError
+from bench.push_programs import BODY, TITLE, PushPrograms, Simulator, token
 
 
 @dataclass

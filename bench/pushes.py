@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Pushes: how many a second, how soon after they are accepted, and in how much memory, against `campanile simulator`.
 
 - throughput: alerts owed to distinct device tokens, claimed, sent over TLS and settled; beside h2load (one connection, 500
@@ -19,12 +18,12 @@ import sys
 import time
 from pathlib import Path
 
-from harness import user_token
-from load import HERE, BenchError, request
-from processes import run
-from push_programs import BODY, TITLE, PushPrograms, Simulator, accepted, left
-from push_senders import Posted, Sent, aioapns, h2load, post_paced
-from table import Figures, Report, Row, machine_facts, percentile
+from bench.load import HERE, BenchError, request
+from bench.processes import run
+from bench.push_programs import BODY, TITLE, PushPrograms, Simulator, accepted, left
+from bench.push_senders import Posted, Sent, aioapns, h2load, post_paced
+from bench.table import Figures, Report, Row, machine_facts, percentile
+from e2e.harness import user_token
 
 PROJECT = HERE.parent
 MAY_TAKE_SECONDS = 600

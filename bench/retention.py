@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """What retention does to the others: a million notifications that have had their time are deleted while 300 requests a second go on.
 
 A server without retention is asked first, for what the same requests take alone; then one that deletes what is older than 30 days,
@@ -18,13 +17,13 @@ import sys
 import time
 from pathlib import Path
 
-import neighbour_probes as probes
-from load import HERE, BenchError
-from neighbour_probes import Found
-from neighbour_scene import Scene
-from processes import run
-from seed import fill_inboxes
-from table import Figures, Report, Row, machine_facts, percentile
+from bench import neighbour_probes as probes
+from bench.load import HERE, BenchError
+from bench.neighbour_probes import Found
+from bench.neighbour_scene import Scene
+from bench.processes import run
+from bench.seed import fill_inboxes
+from bench.table import Figures, Report, Row, machine_facts, percentile
 
 PROJECT = HERE.parent
 PER_SECOND = 100            # of each of the three kinds

@@ -9,9 +9,9 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from harness import user_token
-from load import BenchError
-from processes import Programs, Server
+from bench.load import BenchError
+from bench.processes import Programs, Server
+from e2e.harness import user_token
 
 SENTENCE = "Paket 4711 ist unterwegs – voraussichtliche Ankunft „morgen“ zwischen 9 und 12 Uhr.\n"
 RECIPIENTS = 1000  # the contract's limit of user_ids in one request

@@ -10,9 +10,9 @@ import subprocess
 import time
 from pathlib import Path
 
-from harness import c_compiler, free_port, user_token
-from load import BROWSER, HERE, BenchError
-from processes import Server
+from bench.load import BROWSER, HERE, BenchError
+from bench.processes import Server
+from e2e.harness import c_compiler, free_port, user_token
 
 MODULE = Path("/usr/lib/nginx/modules/ngx_nchan_module.so")   # where Debian's libnginx-mod-nchan has it
 NEEDED_FILES = 11_000   # descriptors a process: 9,000 connections and what else it has open

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Realtime: what streams cost and how fast they are, beside nchan (nginx), in one run and in turns.
 
 - idle: memory of an idle stream at 9,000 connections, processor time of one a second; also with 8 KB of request headers;
@@ -16,9 +15,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from load import HERE, BenchError
-from processes import run
-from stream_programs import (
+from bench.load import HERE, BenchError
+from bench.processes import run
+from bench.stream_programs import (
     MODULE,
     NEEDED_FILES,
     Campanile,
@@ -30,7 +29,7 @@ from stream_programs import (
     stream_request,
     subscribe_frame,
 )
-from table import Figures, Report, Row, machine_facts, percentile
+from bench.table import Figures, Report, Row, machine_facts, percentile
 
 PROJECT = HERE.parent
 FEW_WORKERS, MANY_WORKERS = 1, 2   # of nginx: one takes less memory, two send faster

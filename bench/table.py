@@ -9,7 +9,7 @@ import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from load import Load
+from bench.load import Load
 
 
 @dataclass

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Builds the image of the Dockerfile where there is no container engine and no registry, with Debian's buildah, and lays its
-# files and settings into a folder for contract/image.py and contract/stack.py. Needs root, buildah and debootstrap.
+# files and settings into a folder for e2e/contract/image.py and e2e/contract/stack.py. Needs root, buildah and debootstrap.
 #
 #   scripts/image.sh FOLDER
 #
@@ -52,7 +52,7 @@ build() {
         --build-arg REVISION="$(git rev-parse HEAD 2>/dev/null || echo unknown)" --tag localhost/campanile .
 }
 
-# The image's files and settings, as contract/image.py wants them.
+# The image's files and settings, as e2e/contract/image.py wants them.
 lay_out() {
     local container
     container=$(store from --pull-never localhost/campanile)

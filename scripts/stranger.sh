@@ -10,7 +10,7 @@
 #   Swift 6.3         the Swift of this machine, mounted, with the packages that swift.org lists
 #   github.com        PACKAGES, if it is set (stand_ins.sh); the clone is of this repository's HEAD
 #   pypi.org          is asked with the certificates of PIP_CERT, if it is set
-# Not followed: `docker compose up`, which needs an engine (contract/stack.py starts its services), and real phones.
+# Not followed: `docker compose up`, which needs an engine (e2e/contract/stack.py starts its services), and real phones.
 set -euo pipefail
 folder=$(realpath -m "${1:?"the folder for the new Debian and the log"}")
 cd "$(dirname "$0")/.."
@@ -53,7 +53,7 @@ step make run
 make run & run=$!
 wait_for http://127.0.0.1:3001/healthz $run
 step "the tour, in another terminal"
-python3 contract/readme_tour.py
+python3 -m e2e.contract.readme_tour
 step Ctrl-C
 interrupt $run
 

@@ -110,7 +110,7 @@ struct AssetResource: Sendable {
     /// The page for browsers, and the one for native apps, with the class that `native.css` uses. Nil if the console is
     /// off.
     private let console: (plain: String, native: String)?
-    /// Made of openapi.yaml by contract/reference_page.py.
+    /// Made of openapi.yaml by e2e/contract/reference_page.py.
     private let reference = PublicDocument(page: "reference.html")
 
     init(console: Bool, nativeRequests: NativeRequests) {

@@ -4,8 +4,8 @@ import Yams
 
 @testable import CampanileServer
 
-/// `GET /docs`: openapi.yaml as a page, with nothing left out. contract/reference_page.py makes the page, and `make lint` makes it
-/// again; here the page is held to openapi.yaml without that script.
+/// `GET /docs`: openapi.yaml as a page, with nothing left out. e2e/contract/reference_page.py makes the page, and `make lint` makes
+/// it again; here the page is held to openapi.yaml without that script.
 @Suite struct ReferenceTests {
     private static func file(_ path: String) throws -> String {
         try String(contentsOf: HouseRulesTests.root.appending(path: path), encoding: .utf8)

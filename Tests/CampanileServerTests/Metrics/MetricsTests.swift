@@ -6,7 +6,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// `/metrics` of a running server. The whole output against a parser: contract/metrics.py.
+/// `/metrics` of a running server. The whole output against a parser: e2e/contract/metrics.py.
 @Suite(.endsIfItHangs) struct MetricsTests {
     static let token = "a-token-for-the-metrics"
 

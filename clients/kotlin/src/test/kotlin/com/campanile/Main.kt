@@ -70,7 +70,7 @@ class MemoryStorage(vararg kept: Pair<String, String>) : ClientStorage {
 
 /**
  * Runs the tests: `vectors FOLDER` those of clients/vectors alone, `all FOLDER SERVER` also the others, SERVER being a file of
- * JSON that says how to reach a server with a simulator behind it (contract/kotlin_clients.py writes it).
+ * JSON that says how to reach a server with a simulator behind it (e2e/contract/kotlin_clients.py writes it).
  */
 object Main {
     @JvmStatic

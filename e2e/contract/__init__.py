@@ -1,0 +1,1 @@
+"""What the program promises to those who call it, and what the documents say: README.md."""

@@ -1,0 +1,302 @@
+"""What schemathesis can't read off openapi.yaml: lengths in bytes, whose inbox is looked at, and rules over two requests.
+
+Loaded by schemathesis (schemathesis.toml). The environment names the fixtures that run_schemathesis.py made.
+"""
+import copy
+import json
+import os
+import re
+import threading
+import uuid
+
+import requests
+import schemathesis
+from schemathesis.openapi.checks import UseAfterFree
+
+from e2e.contract.openapi_document import resolve, responses, tighten
+
+USER = os.environ["CONTRACT_USER"]
+DEVICE_TOKEN = os.environ["CONTRACT_DEVICE_TOKEN"]
+NATIVE_USER_AGENT = "Hotwire Native iOS; Turbo Native iOS; Mozilla/5.0"
+DATA_JSON_MARGIN = 128   # the server's JSON may be longer than Python's: it escapes and writes numbers differently
+PATH_ESCAPES = ["%25", "%20", "%C3%A9", "%3F", "%23", "%3a", "%EF%BF%BD", "%41"]   # whole, and no mark that a path can't have
+QUERY_ESCAPES = ["%2F", "%5C", "%E9", "%FF", "%0A", "%00"]
+# The operations with a cursor, and the parameters that go with it.
+PAGED = {"listNotifications": ("limit", "status", "category"), "searchDeliveries": ("state", "reason", "notification_id"), "listNotificationsOfUser": ()}
+PROBES_PER_OPERATION = 25  # requests that a check of this file adds; more would only repeat themselves
+
+_byte_limits = {}
+_pages = {}  # operation -> a query that leads to a next page
+_probed = {}
+_session = threading.local()
+
+
+# --- the document
+
+def _walk(schema, document, seen):
+    """Every schema below `schema`, each once."""
+    schema = resolve(schema, document)
+    if id(schema) in seen:
+        return
+    seen.add(id(schema))
+    yield schema
+    below = [*schema.get("properties", {}).values(), *schema.get("oneOf", []), *schema.get("allOf", [])]
+    below += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), dict)]
+    for child in below:
+        yield from _walk(child, document, seen)
+
+
+def _operations(document):
+    for item in document["paths"].values():
+        for method, operation in item.items():
+            if method != "parameters":
+                yield operation
+
+
+@schemathesis.hook
+def before_load_schema(context, raw_schema):
+    """Answers may gain keys, and readers must bear it; but here a key that openapi.yaml doesn't know is a failure."""
+    tighten(raw_schema)
+    seen = set()
+    for _, response in responses(raw_schema):
+        for media in response.get("content", {}).values():
+            for schema in _walk(media["schema"], raw_schema, seen):
+                if "properties" in schema and schema.get("type") == "object":
+                    schema.setdefault("additionalProperties", False)
+    for operation in _operations(raw_schema):
+        for media in operation.get("requestBody", {}).get("content", {}).values():
+            for schema in _walk(media["schema"], raw_schema, set()):
+                for name, value in schema.get("properties", {}).items():
+                    value = resolve(value, raw_schema)
+                    value = resolve(value["items"], raw_schema) if "items" in value else value
+                    if "x-max-bytes" in value:
+                        _byte_limits[name] = value["x-max-bytes"]
+
+
+@schemathesis.hook
+def after_load_schema(context, schema):
+    """schemathesis takes user_id and thread_id, by their names, for things that another call must make first, finds none,
+    and so would never begin a chain of links with a new notification. Both are the producer's own words."""
+    node = schema.analysis.dependency_graph.operations["POST /notifications"]
+    node.inputs[:] = [slot for slot in node.inputs if slot.resource.name not in ("User", "Thread")]
+
+
+# --- valid requests
+
+def _fit_text(text, limit):
+    return text.encode()[:limit].decode(errors="ignore") or "x"
+
+
+def _fit_data(data, limit):
+    """`data` within its limit as JSON, which JSON Schema can't say."""
+    fitted = {}
+    for key, value in data.items():
+        more = {**fitted, _fit_text(key, 64): value}
+        if len(json.dumps(more).encode()) <= limit - DATA_JSON_MARGIN:
+            fitted = more
+    return fitted
+
+
+def _fit_body(body):
+    for name, value in body.items():
+        limit = _byte_limits.get(name)
+        if limit is None:
+            continue
+        if isinstance(value, str) and len(value.encode()) > limit:
+            body[name] = _fit_text(value, limit)
+        elif isinstance(value, list):
+            body[name] = [_fit_text(text, limit) for text in value]
+        elif isinstance(value, dict):
+            body[name] = _fit_data(value, limit)
+    if isinstance(body.get("title"), str) and not body["title"].strip():
+        body["title"] = "x"
+    if isinstance(body.get("deep_link"), str):
+        body["deep_link"] = _fit_deep_link(body["deep_link"])
+
+
+def _fit_deep_link(link):
+    """`link` with escapes that are whole, and without segments of dots. What an escape is depends on where it stands, so that a
+    case can be made again; in the query it may also be no UTF-8."""
+    escaped, room, is_path = [], _byte_limits["deep_link"] - len(link.encode()), True
+    for place, character in enumerate(link):
+        is_path = is_path and character not in "?#"
+        if character == "%":
+            escapes = PATH_ESCAPES if is_path else PATH_ESCAPES + QUERY_ESCAPES
+            character = escapes[place % len(escapes)]
+            room -= len(character) - 1
+            if room < 0:
+                continue
+        escaped.append(character)
+    path, mark, rest = re.match(r"([^?#]*)([?#]?)(.*)", "".join(escaped), re.DOTALL).groups()
+    path = "/".join("x" * len(segment) if segment in (".", "..") else segment for segment in path.split("/"))
+    link = path + mark + rest
+    return "x" + link[1:] if not link or link.startswith("//") else link
+
+
+def _is_positive(case):
+    return case.meta is None or case.meta.generation.mode.is_positive
+
+
+def _is_stateful(case):
+    return case.meta is not None and case.meta.phase.name.value == "stateful"
+
+
+@schemathesis.hook
+def before_call(context, case, kwargs):
+    """Makes a case that is meant to be valid really so, in every phase. Cases that are meant to be invalid pass unchanged."""
+    if not _is_positive(case) or case.operation is None:
+        return
+    operation = _operation_id(case)
+    if isinstance(case.body, dict):
+        case.body = copy.deepcopy(case.body)
+        _fit_body(case.body)
+    if operation == "createNotification" and isinstance(case.body, dict):
+        # Links lead on from one notification, as the one user whose token this run holds.
+        if _is_stateful(case):
+            case.body = {**case.body, "user_id": USER}
+            case.body.pop("user_ids", None)
+        # The same key with another body is an error by design; idempotent_replay below repeats requests on purpose.
+        # So many users need one, which the schema can't say.
+        if case.headers and "Idempotency-Key" in case.headers or len(case.body.get("user_ids") or []) > 100:
+            case.headers = {**(case.headers or {}), "Idempotency-Key": str(uuid.uuid4())}
+    if operation in PAGED and case.query and "cursor" in case.query:
+        # A cursor is opaque: only one that the server gave is valid, with the filters it was given for.
+        case.query = dict(_pages.get(operation, {}))
+    if operation == "deleteDeviceToken" and "\0" in (case.path_parameters or {}).get("token", ""):
+        # Once in some ten thousand chains schemathesis puts a NUL into the path, whatever the pattern says.
+        case.path_parameters = {**case.path_parameters, "token": case.path_parameters["token"].replace("\0", "0")}
+    for name, value in (("X-Device-Token", DEVICE_TOKEN), ("User-Agent", NATIVE_USER_AGENT)):
+        # Half of the cases name a real device, or say that they are the native app.
+        if case.headers and len(str(case.headers.get(name, ""))) % 2:
+            case.headers[name] = value
+
+
+@schemathesis.hook
+def filter_failure(context, failure, case, response):
+    """Deliveries outlive a notification that its user deletes: a producer may still ask what became of the pushes."""
+    return not (isinstance(failure, UseAfterFree) and _operation_id(case) == "listDeliveries")
+
+
+@schemathesis.hook
+def after_call(context, case, response):
+    operation = _operation_id(case)
+    if operation not in PAGED or response.status_code != 200:
+        return
+    page = response.json()
+    if isinstance(page, dict) and page.get("next_cursor"):
+        kept = {key: value for key, value in (case.query or {}).items() if key in PAGED[operation]}
+        _pages[operation] = {**kept, "cursor": page["next_cursor"]}
+
+
+# --- rules over two requests
+
+def _again(response, **changes):
+    """Sends the request of `response` once more, with changed parts."""
+    if not hasattr(_session, "value"):
+        _session.value = requests.Session()
+    request = response.request.copy()
+    request.method = changes.get("method", request.method)
+    request.headers.update(changes.get("headers", {}))
+    return _session.value.send(request, timeout=20, allow_redirects=False)
+
+
+def _may_probe(check, case):
+    key = (check, case.operation.label)
+    _probed[key] = _probed.get(key, 0) + 1
+    return _probed[key] <= PROBES_PER_OPERATION
+
+
+def _is_plain(case):
+    """Whether the request used the operation's own method; coverage also sends others."""
+    return case.method.upper() == case.operation.method.upper()
+
+
+def _operation_id(case):
+    return case.operation.definition.raw.get("operationId")
+
+
+@schemathesis.check
+def head_answers_like_get(ctx, response, case):
+    """RFC 9110 section 9.3.2: the same status and media type, no body."""
+    if case.operation.method.upper() != "GET" or not _is_plain(case) or not _may_probe("head", case):
+        return
+    head = _again(response, method="HEAD")
+    assert head.status_code == response.status_code, f"HEAD answered {head.status_code}, GET {response.status_code}"
+    assert head.headers.get("Content-Type") == _header(response, "content-type"), "HEAD has another Content-Type than GET"
+    assert not head.content, "HEAD has a body"
+
+
+@schemathesis.check
+def options_is_answered(ctx, response, case):
+    """Every known path answers OPTIONS with 204 and Allow."""
+    if not _is_plain(case) or response.status_code in (404, 414, 431, 400) or not _may_probe("options", case):
+        return
+    options = _again(response, method="OPTIONS")
+    assert options.status_code == 204, f"OPTIONS answered {options.status_code}"
+    allowed = {method.strip() for method in options.headers.get("Allow", "").split(",")}
+    expected = {case.operation.method.upper(), "OPTIONS"} | ({"HEAD"} if case.operation.method.upper() == "GET" else set())
+    assert expected <= allowed, f"Allow is {sorted(allowed)}, without {sorted(expected - allowed)}"
+
+
+@schemathesis.check
+def problem_fits_its_answer(ctx, response, case):
+    """A problem says the status and the request id that the answer's head says, and no answer mixes the two forms."""
+    is_problem = (_header(response, "content-type") or "").startswith("application/problem+json")
+    # /readyz says in its own form why it isn't.
+    expected = response.status_code >= 400 and not (_operation_id(case) == "getReadiness" and response.status_code == 503)
+    assert is_problem == expected, f"{response.status_code} with Content-Type {_header(response, 'content-type')}"
+    if is_problem:
+        problem = response.json()
+        assert problem["status"] == response.status_code, f"status {problem['status']} in a {response.status_code}"
+        assert problem["request_id"] == _header(response, "x-request-id"), "request_id differs from X-Request-Id"
+
+
+@schemathesis.check
+def location_leads_to_the_notification(ctx, response, case):
+    """A created notification says where it is; several at once don't."""
+    if _operation_id(case) != "createNotification" or response.status_code != 201:
+        return
+    created = response.json()
+    expected = f"/notifications/{created['id']}" if "id" in created else None
+    assert _header(response, "location") == expected, f"Location is {_header(response, 'location')}, not {expected}"
+
+
+@schemathesis.check
+def idempotent_replay(ctx, response, case):
+    """The same key and body get the first answer again; the same key with another body gets 422."""
+    key = response.request.headers.get("Idempotency-Key")
+    if _operation_id(case) != "createNotification" or response.status_code != 201 or not key:
+        return
+    if not _may_probe("idempotency", case):
+        return
+    replay = _again(response)
+    assert replay.status_code == 201, f"the repeated request got {replay.status_code}"
+    assert replay.content == response.content, "the repeated request got another body"
+    assert replay.headers.get("Idempotency-Replayed") == "true", "the repeated request lacks Idempotency-Replayed"
+    assert replay.headers.get("Location") == _header(response, "location"), "the repeated request got another Location"
+    other = _again_with_body(response, b'{"user_id":"nobody","title":"another body"}')
+    assert other.status_code == 422, f"another body under the same Idempotency-Key got {other.status_code}"
+
+
+@schemathesis.check
+def badge_is_conditional(ctx, response, case):
+    """RFC 9110 section 13.1.2: the badge's own ETag gets 304 while the badge is the same."""
+    if _operation_id(case) != "getBadge" or response.status_code != 200 or not _may_probe("etag", case):
+        return
+    etag = _header(response, "etag")
+    for condition in (etag, f'"other", {etag}', f"W/{etag}", "*"):
+        again = _again(response, headers={"If-None-Match": condition})
+        assert again.status_code == 304, f"If-None-Match: {condition} got {again.status_code}"
+        assert not again.content and again.headers.get("ETag") == etag, "304 with a body or without its ETag"
+
+
+def _again_with_body(response, body):
+    request = response.request.copy()
+    request.prepare_body(body, None)
+    request.headers["Content-Type"] = "application/json"
+    return requests.Session().send(request, timeout=20)
+
+
+def _header(response, name):
+    values = response.headers.get(name)
+    return values[0] if values else None

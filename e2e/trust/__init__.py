@@ -1,0 +1,1 @@
+"""What the program keeps when things break: README.md."""
