@@ -1,6 +1,6 @@
 """How long a page of the list takes, and how large the file is, by the database's page size and the rows' size.
 
-Builds the product's own schema (migrations/) with inboxes of 60 notifications, written in turns as they would arrive, and reads
+Builds the product's own schema (migrations/sqlite/) with inboxes of 60 notifications, written in turns as they would arrive, and reads
 the newest 50 of random inboxes through SQLite alone: no HTTP, no JSON. Small inboxes keep the database's cache out of it:
 every page is read from the system's cache. Prints a table in Markdown.
 """
@@ -26,7 +26,7 @@ def build(path, page_size, body_bytes, inboxes, rows):
     file.execute(f"PRAGMA page_size = {page_size}")
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("PRAGMA synchronous = OFF")
-    for migration in sorted((ROOT / "migrations").glob("*.sql")):
+    for migration in sorted((ROOT / "migrations/sqlite").glob("*.sql")):
         file.executescript(migration.read_text())
     body = "x" * body_bytes
     file.execute("BEGIN")

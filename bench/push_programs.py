@@ -96,7 +96,7 @@ class PushPrograms:
 
     def owing(self, name: str, count: int) -> Path:
         """A database in which an alert is owed to each of `count` devices of as many users: written in the schema of
-        migrations/, as a server that stopped would have left it."""
+        migrations/sqlite/, as a server that stopped would have left it."""
         path = self.folder / name
         self.command("migrate", "--database", str(path))
         now = int(time.time() * 1000)

@@ -1,5 +1,5 @@
 -- The database as the newest migration leaves it: what to read, and what to write queries for a report by. The server never runs
--- this file: it runs migrations/*.sql in order. `make lint` compares the two (e2e/contract/check_schema.py).
+-- this file: it runs migrations/sqlite/*.sql in order. `make lint` compares the two (e2e/contract/check_schema.py).
 --
 -- Ids are 16 bytes (UUIDv7, RFC 9562), whose order is the order of their creation. Times are milliseconds since 1970 UTC.
 

@@ -16,55 +16,55 @@ struct embedded_file
 embedded (const char *name)
 {
   ENTRY ("m0001_init.sql")
-#embed "../../migrations/m0001_init.sql"
+#embed "../../migrations/sqlite/m0001_init.sql"
   END
   ENTRY ("m0002_delivery.sql")
-#embed "../../migrations/m0002_delivery.sql"
+#embed "../../migrations/sqlite/m0002_delivery.sql"
   END
   ENTRY ("m0003_busy_devices.sql")
-#embed "../../migrations/m0003_busy_devices.sql"
+#embed "../../migrations/sqlite/m0003_busy_devices.sql"
   END
   ENTRY ("m0004_realtime.sql")
-#embed "../../migrations/m0004_realtime.sql"
+#embed "../../migrations/sqlite/m0004_realtime.sql"
   END
   ENTRY ("m0005_cheap_checks.sql")
-#embed "../../migrations/m0005_cheap_checks.sql"
+#embed "../../migrations/sqlite/m0005_cheap_checks.sql"
   END
   ENTRY ("m0006_unread_from.sql")
-#embed "../../migrations/m0006_unread_from.sql"
+#embed "../../migrations/sqlite/m0006_unread_from.sql"
   END
   ENTRY ("m0007_withheld.sql")
-#embed "../../migrations/m0007_withheld.sql"
+#embed "../../migrations/sqlite/m0007_withheld.sql"
   END
   ENTRY ("m0008_key_kinds.sql")
-#embed "../../migrations/m0008_key_kinds.sql"
+#embed "../../migrations/sqlite/m0008_key_kinds.sql"
   END
   ENTRY ("m0009_traceparent.sql")
-#embed "../../migrations/m0009_traceparent.sql"
+#embed "../../migrations/sqlite/m0009_traceparent.sql"
   END
   ENTRY ("m0010_restore.sql")
-#embed "../../migrations/m0010_restore.sql"
+#embed "../../migrations/sqlite/m0010_restore.sql"
   END
   ENTRY ("m0011_seen.sql")
-#embed "../../migrations/m0011_seen.sql"
+#embed "../../migrations/sqlite/m0011_seen.sql"
   END
   ENTRY ("m0012_in_parts.sql")
-#embed "../../migrations/m0012_in_parts.sql"
+#embed "../../migrations/sqlite/m0012_in_parts.sql"
   END
   ENTRY ("m0013_import.sql")
-#embed "../../migrations/m0013_import.sql"
+#embed "../../migrations/sqlite/m0013_import.sql"
   END
   ENTRY ("m0014_unsuccessful.sql")
-#embed "../../migrations/m0014_unsuccessful.sql"
+#embed "../../migrations/sqlite/m0014_unsuccessful.sql"
   END
   ENTRY ("m0015_retained.sql")
-#embed "../../migrations/m0015_retained.sql"
+#embed "../../migrations/sqlite/m0015_retained.sql"
   END
   ENTRY ("m0016_left.sql")
-#embed "../../migrations/m0016_left.sql"
+#embed "../../migrations/sqlite/m0016_left.sql"
   END
   ENTRY ("m0017_parts_under_key.sql")
-#embed "../../migrations/m0017_parts_under_key.sql"
+#embed "../../migrations/sqlite/m0017_parts_under_key.sql"
   END
 
   ENTRY ("p0001_init.sql")

@@ -1,4 +1,4 @@
-"""Compares docs/schema.sql with what migrations/*.sql make: tables, columns in their order, checks, indexes and triggers. Comments
+"""Compares docs/schema.sql with what migrations/sqlite/*.sql make: tables, columns in their order, checks, indexes and triggers. Comments
 may differ, since a migration's stay as they were when it was released."""
 import glob
 import os
@@ -52,7 +52,7 @@ def read(path):
 
 
 def main():
-    migrations = [read(path) for path in sorted(glob.glob(os.path.join(ROOT, "migrations", "*.sql")))]
+    migrations = [read(path) for path in sorted(glob.glob(os.path.join(ROOT, "migrations", "sqlite", "*.sql")))]
     text = read(os.path.join(ROOT, "docs", "schema.sql"))
     real = described(migrations)
     wrong = differences(described([text]), real)

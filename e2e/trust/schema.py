@@ -1,4 +1,4 @@
-"""The questions that the scripts ask a database file directly, in SQL; they follow migrations/*.sql.
+"""The questions that the scripts ask a database file directly, in SQL; they follow migrations/sqlite/*.sql.
 
 Only for files that no server has open, or with a read-only connection.
 """

@@ -1,7 +1,7 @@
 import CEmbedded
 import SQLEngine
 
-/// The schema's history, embedded in the program from the folder migrations/: forward only. A test compares the two.
+/// The schema's history, embedded in the program from the folder migrations/sqlite/: forward only. A test compares the two.
 enum Migrations {
     /// "Camp" in ASCII: marks a SQLite file as Campanile's.
     static let applicationID: Int32 = 0x4361_6D70
