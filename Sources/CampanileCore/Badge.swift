@@ -6,7 +6,7 @@ public struct Badge: Hashable, Sendable {
     public let unreadCount: Int64
     /// Grows in the transaction that changes `count` or `unreadCount`, and in no other. 0: nothing ever changed.
     public let version: Int64
-    /// When `version` last grew; nil for a user of whom nothing is known.
+    /// The time at which `version` last grew; nil for a user of whom nothing is known.
     public let updatedAt: Timestamp?
 
     public init(count: Int64, unreadCount: Int64, version: Int64, updatedAt: Timestamp?) {
@@ -57,7 +57,7 @@ package struct InboxState: Equatable, Sendable {
         return max(0, countable(policy) - uncounted)
     }
 
-    /// What the badge counts when nothing is left out.
+    /// Returns what the badge counts when nothing is left out.
     private func countable(_ policy: BadgePolicy) -> Int64 {
         switch policy {
         case .unread: unreadCount
@@ -69,7 +69,7 @@ package struct InboxState: Equatable, Sendable {
         Badge(count: count(policy), unreadCount: unreadCount, version: version, updatedAt: updatedAt)
     }
 
-    /// Whether a notification counts as newer than the last clearing.
+    /// Returns whether a notification counts as newer than the last clearing.
     private func isSinceCleared(_ id: UUIDv7) -> Bool {
         guard let clearedID else { return true }
         return id > clearedID
@@ -149,14 +149,14 @@ package struct InboxState: Equatable, Sendable {
         self = restamped(now: now)
     }
 
-    /// The same state for another policy, which leaves nothing out.
+    /// Returns the state for another policy, which leaves nothing out.
     package func adopting(_ policy: BadgePolicy, from old: BadgePolicy, now: Timestamp) -> InboxState {
         var state = self
         state.uncounted = 0
         return state.count(policy) == count(old) ? state : state.restamped(now: now)
     }
 
-    /// The same state under its next version.
+    /// Returns the state under its next version.
     package func restamped(now: Timestamp) -> InboxState {
         var state = self
         state.version = max(version + 1, now.milliseconds)

@@ -7,13 +7,13 @@ public enum DevicePlatform: String, CaseIterable, Sendable {
 public enum DeviceProvider: String, CaseIterable, Sendable {
     case apns, fcm
 
-    /// Where pushes for a platform go unless the app says otherwise.
+    /// Chooses the provider to which pushes for a platform go unless the app says otherwise.
     public init(defaultFor platform: DevicePlatform) {
         self = platform == .ios ? .apns : .fcm
     }
 }
 
-/// Which of Apple's two services knows the token: the build's, not the server's (Apple, "Sending notification requests").
+/// The one of Apple's two services that knows the token: the build's, not the server's (Apple, "Sending notification requests").
 public enum DeviceEnvironment: String, CaseIterable, Sendable {
     case production, sandbox
 }
@@ -41,7 +41,7 @@ public struct DeviceToken: Hashable, Sendable {
         self.lastRegisteredAt = lastRegisteredAt
     }
 
-    /// The same device, registered at another time.
+    /// Returns the device as registered at another time.
     package func registered(at time: Timestamp) -> DeviceToken {
         DeviceToken(
             token: token, platform: platform, provider: provider, environment: environment, appVersion: appVersion,
@@ -55,7 +55,7 @@ public struct DeviceToken: Hashable, Sendable {
     }
 }
 
-/// Where a push goes.
+/// The device that a push goes to.
 package struct PushDevice: Sendable {
     package let token: String
     package let platform: DevicePlatform
@@ -72,7 +72,7 @@ package struct PushDevice: Sendable {
     }
 }
 
-/// How much an alert on iOS insists (Apple, "UNNotificationInterruptionLevel").
+/// The level at which an alert on iOS interrupts (Apple, "UNNotificationInterruptionLevel").
 package enum InterruptionLevel: String, Sendable, CaseIterable {
     case passive, active
     case timeSensitive = "time-sensitive"

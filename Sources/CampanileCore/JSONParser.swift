@@ -1,4 +1,4 @@
-/// Why a text is not JSON: a sentence for its sender.
+/// The reason why a text is not JSON: a sentence for its sender.
 public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertible {
     /// Bytes from the start of the text.
     public let offset: Int

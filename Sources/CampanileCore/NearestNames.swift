@@ -10,7 +10,7 @@ package func nearestNames(to name: String, among candidates: [String]) -> [Strin
         .map(\.candidate)
 }
 
-/// How nearly names are like a given one, which may be long, and is taken apart only once.
+/// A measure of how nearly names are like a given one, which may be long, and is taken apart only once.
 package struct NameLikeness {
     private let name: String
     private let plain: [Unicode.Scalar]
@@ -39,7 +39,7 @@ private func plainName(_ name: String) -> [Unicode.Scalar] {
     name.lowercased().unicodeScalars.filter { $0 != "_" && $0 != "-" }.map(\.self)
 }
 
-/// How many scalars must be inserted, removed or replaced, or neighbours swapped, to make one text of the other
+/// Counts the scalars that must be inserted, removed or replaced, or the neighbours swapped, to make one text of the other
 /// (optimal string alignment); nil for more than `limit`. Both begin at index 0.
 package func editDistance<Letters: RandomAccessCollection>(_ left: Letters, _ right: Letters, atMost limit: Int) -> Int?
 where Letters.Element == Unicode.Scalar, Letters.Index == Int {

@@ -22,8 +22,8 @@ package enum PayloadLimit {
         return build(alert.with(title: shortened(alert.title, by: excess), body: body))
     }
 
-    /// Whether this alert fits for every device with its whole title, even if only an ellipsis is left of its body. Checked when a
-    /// notification is created: later is too late to tell the producer.
+    /// Returns whether this alert fits for every device with its whole title, even if only an ellipsis is left of its body.
+    /// Checked when a notification is created: later is too late to tell the producer.
     /// - Parameter isMutable: whether the app's alerts carry `mutable-content`.
     package static func fits(_ alert: PushAlert, isMutable: Bool = false) -> Bool {
         // Twice the bytes for escapes, and more than the fixed parts ever take: this judges most alerts without

@@ -73,7 +73,7 @@ package struct PushAlert: Sendable {
 }
 
 extension PushAlert {
-    /// The same alert with other words.
+    /// Returns a copy of the alert with other words.
     func with(title: String, body: String) -> PushAlert {
         PushAlert(
             notificationID: notificationID, title: title, body: body, category: category, deepLink: deepLink,
@@ -90,7 +90,7 @@ extension PushAlert {
 
 /// The form of clearings and alerts, from the configuration.
 package struct PayloadOptions: Sendable {
-    /// Whether a clearing wakes the app (`content-available: 1`), so that it can tidy up its notifications.
+    /// True if a clearing wakes the app (`content-available: 1`), so that it can tidy up its notifications.
     package let contentAvailable: Bool
     /// `apns-topic` of each app that names one.
     package let topics: [String: String]

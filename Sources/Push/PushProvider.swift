@@ -14,7 +14,7 @@ package struct PushAnswer: Sendable {
     package let status: Int?
     /// The provider's own reason, such as `BadDeviceToken`; or ours, if there was no answer.
     package let reason: String?
-    /// Whether it is `unprocessed` because its `notAfter` had passed, which says nothing of the provider.
+    /// True if it is `unprocessed` because its `notAfter` had passed, which says nothing of the provider.
     package let isExpired: Bool
 
     package init(outcome: PushOutcome, status: Int?, reason: String?, isExpired: Bool = false) {

@@ -51,7 +51,7 @@ package final class PushProviders: Sendable {
     private let logger: Logger
     let state = Mutex(State())
 
-    /// How long replaced or closing connections may wait for their last answers.
+    /// The longest that replaced or closing connections may wait for their last answers.
     private static let drainLimit = TimeAmount.seconds(20)
     private static let shutDownLimit = TimeAmount.seconds(5)
 
@@ -76,7 +76,7 @@ package final class PushProviders: Sendable {
         state.withLock { $0.apps[app]?.provider(kind) } ?? sandbox
     }
 
-    /// Whether such pushes of an app go to the sandbox.
+    /// Returns whether such pushes of an app go to the sandbox.
     package func isSandbox(app: String, kind: DeviceProvider) -> Bool {
         state.withLock { $0.apps[app]?.provider(kind) } == nil
     }

@@ -109,7 +109,7 @@ package final class PushSimulator: Sendable {
 
     /// Replaces all rules by these; an empty list ends all faults.
     package func setFaults(_ rules: [FaultRule]) { core.setFaults(rules) }
-    /// The same from JSON, as in the control calls.
+    /// Replaces all rules by those of a JSON text, as the control calls do.
     package func setFaults(json: String) throws {
         core.setFaults(try FaultRule.list(try JSONValue(parsing: Array(json.utf8))))
     }

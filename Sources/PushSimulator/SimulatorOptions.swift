@@ -34,7 +34,7 @@ package struct SimulatorOptions: Sendable {
     package var authority: SimulatedAuthority?
     /// The concurrent streams of a connection after its first good provider token; before, it is 1.
     package var streamLimit = 1_000
-    /// Whether to refuse an unknown token instead of making a phone for it.
+    /// True to refuse an unknown token instead of making a phone for it.
     package var knownTokensOnly = false
     /// The seed of the faults' chances: the same seed and the same requests give the same faults.
     package var seed: UInt64 = 1

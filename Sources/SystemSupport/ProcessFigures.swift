@@ -1,6 +1,6 @@
 import Glibc
 
-/// What the system says of this process. What it doesn't say is nil.
+/// The figures that the system gives of this process; nil where it gives none.
 package struct ProcessFigures: Sendable {
     package let residentBytes: Int?
     package let cpuNanoseconds: UInt64

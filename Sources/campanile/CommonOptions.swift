@@ -20,7 +20,7 @@ struct CommonOptions: ParsableArguments {
         return configuration
     }
 
-    /// The same with other flags.
+    /// Loads the settings of a command other than `serve`, with other flags.
     func loadForOneCommand(_ flags: Configuration.Flags) throws -> Configuration {
         var flags = flags
         flags.isForOneCommand = true

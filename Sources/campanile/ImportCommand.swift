@@ -63,7 +63,7 @@ struct ImportSource: ParsableArguments {
 }
 
 extension ImportReport {
-    /// What was done, for people.
+    /// Says what was done, for people.
     fileprivate func lines(_ kind: DatabaseImport.Kind, isDryRun: Bool) -> [String] {
         guard mistakeCount == 0 else {
             let shown = mistakeCount > mistakes.count ? " The first \(mistakes.count) are above." : ""

@@ -5,12 +5,12 @@ import Synchronization
 final class ProgressLine: Sendable {
     private struct Line: Equatable, Sendable {
         var work = ""
-        /// Nil: how far it is can't be said.
+        /// The hundredths that are done; nil when how far it is can't be said.
         var percent: Int?
     }
 
     private let isTerminal = isatty(STDERR_FILENO) != 0
-    /// What is on the line; nil: nothing is.
+    /// The line that is shown; nil when there is none.
     private let shown = Mutex<Line?>(nil)
 
     /// - Parameter done: `all` while the end can't be foreseen.

@@ -21,7 +21,7 @@ struct UserTokenClaims {
         expiresAt = json?["exp"]?.seconds
     }
 
-    /// Whether this token's page was made before the other token's.
+    /// Returns whether this token's page was made before the other token's.
     func isOlder(than other: UserTokenClaims) -> Bool {
         if let issuedAt, let others = other.issuedAt { return issuedAt < others }
         // Two users' tokens may have different lifetimes.
@@ -71,7 +71,7 @@ final class CallUser: Sendable {
         }
     }
 
-    /// Whether the user has left meanwhile.
+    /// Returns whether the user has left meanwhile.
     func isGone(_ departures: Departures) -> Bool {
         began.withLock { $0.map { departures.has($0.user, leftSince: $0.moment) } ?? false }
     }

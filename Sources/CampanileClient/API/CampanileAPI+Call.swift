@@ -127,7 +127,7 @@ extension ClientFailure {
             ?? ClientFailure(.unreadable, status: answer.status)
     }
 
-    /// Whether the same call may succeed later.
+    /// True if the same call may succeed later.
     var mayPass: Bool {
         switch kind {
         case .offline, .unreachable: true

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// Why a call, or the loading of a page, failed, with a message for the user and whether to offer Retry.
+/// The reason why a call, or the loading of a page, failed, with a message for the user and whether to offer Retry.
 ///
 /// A cancellation is no failure: `ClientFailure(error)` is nil for it. A web view's load that was stopped, or replaced
 /// by another, ends with `URLError.cancelled`, -999.
@@ -64,7 +64,7 @@ public struct ClientFailure: Error, Hashable, Sendable {
         }
     }
 
-    /// Whether a retry may work.
+    /// True if a retry may work.
     public var offersRetry: Bool {
         switch kind {
         case .offline, .unreachable, .unavailable, .insecure, .unreadable, .unknown: true

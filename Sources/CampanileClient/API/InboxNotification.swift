@@ -12,7 +12,7 @@ public struct InboxNotification: Hashable, Sendable, Identifiable {
     /// The producer's own values.
     public let data: [String: JSONValue]
     public let createdAt: Date
-    /// When it was read; nil while it is unread.
+    /// The time at which it was read; nil while it is unread.
     public let readAt: Date?
 
     public var isRead: Bool { readAt != nil }
@@ -47,7 +47,7 @@ public struct InboxPage: Hashable, Sendable {
     }
 }
 
-/// Which notifications a list has.
+/// The choice of notifications for a list.
 public enum InboxFilter: String, Sendable {
     case all, unread, read
 }

@@ -1,6 +1,6 @@
 public import Foundation
 
-/// How often to repeat a call after a lost network or a failing server, and how long to wait before each.
+/// The number of times that a call is repeated after a lost network or a failing server, and the wait before each.
 ///
 /// The wait doubles each time, less up to half at random, so that the clients of a recovering server don't all come at
 /// once. A wait that the server asks for, with `Retry-After` or a stream's `retry`, is kept, up to a day, plus up to

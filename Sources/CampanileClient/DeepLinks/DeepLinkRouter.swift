@@ -88,7 +88,7 @@ public struct DeepLinkRouter<Coordinator: DeepLinkCoordinator>: Sendable {
 public struct DeepLinkChain<Coordinator: DeepLinkCoordinator>: Sendable {
     public let link: String
     public let destinations: [any DeepLinkDestination<Coordinator>]
-    /// Why it doesn't lead to the link's screen, or which part of the link it ignored; nil if it leads there.
+    /// The reason why it doesn't lead to the link's screen, or the part of the link that it ignored; nil if it leads there.
     public let problem: DeepLinkError?
 
     /// Shows the screens one above the other.

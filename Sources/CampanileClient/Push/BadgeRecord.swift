@@ -21,17 +21,17 @@ struct BadgeRecord: Codable, Equatable {
     var owner = Owner.unknown
     /// Grows with every change of the owner: answers to earlier requests belong to another user.
     var session = 0
-    /// Whether the server knows the device as the owner's. Before that, its pushes are the former user's.
+    /// True once the server knows the device as the owner's. Before that, its pushes are the former user's.
     var isRegistered = false
-    /// Whether the server has answered the owner since. Pushes under way before that are older, so from then on a push
-    /// may set the number.
+    /// True once the server has answered the owner since. Pushes under way before that are older, so from then on a push may set
+    /// the number.
     var isConfirmed = false
     var count = 0
     /// The newest version seen; 0 for none.
     var version: Int64 = 0
-    /// Whether this version's number was cleared here, and so doesn't come back.
+    /// True if this version's number was cleared here, and so doesn't come back.
     var isCleared = false
-    /// Whether the server doesn't know of the clearing yet.
+    /// True while the server doesn't know of the clearing yet.
     var owesClearing = false
 
     init() {}

@@ -84,7 +84,7 @@ public final class BadgeStore: Sendable {
         return true
     }
 
-    /// Whether the user has signed out and nobody has signed in since.
+    /// True if the user has signed out and nobody has signed in since.
     var isSignedOut: Bool { record.owner == .nobody }
 
     /// Changes with the user.

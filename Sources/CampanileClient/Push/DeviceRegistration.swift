@@ -16,7 +16,7 @@ public actor DeviceRegistration {
     /// The user of the last registration.
     private var user: UserTokenClaims.User?
     private var last: Task<Void, Never>?
-    /// Whether the user has signed out in this launch and nobody has signed in since.
+    /// True if the user has signed out in this launch and nobody has signed in since.
     private var isVacant = false
     /// The store whose number the registration changes.
     private var badge: BadgeStore?
@@ -52,7 +52,7 @@ public actor DeviceRegistration {
     /// - Parameter token: from `didRegisterForRemoteNotificationsWithDeviceToken`.
     public func register(_ token: Data) async throws { try await register(DeviceRegistration.hexadecimal(token)) }
 
-    /// The same for a text token, such as Firebase's (`provider`).
+    /// Registers a text token, such as Firebase's (`provider`), in the same way.
     public func register(_ token: String) async throws {
         storage.write(DeviceRegistration.key, token)
         api.deviceToken = token
@@ -79,7 +79,7 @@ public actor DeviceRegistration {
         try await registerAgain()
     }
 
-    /// Whether a sign-out here didn't reach the server, and nobody has signed in since.
+    /// True if a sign-out here didn't reach the server, and nobody has signed in since.
     var isLeft: Bool { storage.read(DeviceRegistration.leftKey) != nil }
 
     /// Call it when the app comes to the foreground: registers if the last attempt failed, for example at a launch

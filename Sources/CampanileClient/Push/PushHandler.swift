@@ -1,7 +1,7 @@
 /// The screens that a push can open. The app's coordinator or scene delegate implements it.
 @MainActor
 public protocol PushScreens: AnyObject {
-    /// Whether the user is looking at the inbox now.
+    /// True while the user is looking at the inbox.
     var isShowingInbox: Bool { get }
     /// Shows the inbox: selects the notifications tab, or opens the inbox's page where there is no such tab.
     /// - Returns: false if nothing is shown; the number then stays.

@@ -11,7 +11,7 @@ public struct PushPayload: Hashable, Sendable {
     /// The number for the icon; nil in an alert while the number is 0, because no alert carries a 0.
     public var badge: Int64?
     public var badgeVersion: Int64?
-    /// Whether the user sees it.
+    /// True if the user sees it.
     public var isAlert: Bool
 
     public init(

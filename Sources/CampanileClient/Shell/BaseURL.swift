@@ -5,7 +5,7 @@ public import Foundation
 public struct BaseURL: Hashable, Sendable {
     public let url: URL
 
-    /// Why a text isn't a base URL.
+    /// The reason why a text isn't a base URL.
     public struct Mistake: Error, Hashable, Sendable, CustomStringConvertible {
         public let description: String
     }

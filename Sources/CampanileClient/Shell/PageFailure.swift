@@ -1,7 +1,7 @@
 import Foundation
 
 extension ClientFailure {
-    /// Why a page couldn't be loaded, from the web view's result.
+    /// Makes the failure of a page that couldn't be loaded, from the web view's result.
     /// - Parameters:
     ///   - status: the answer's; nil when there was none.
     ///   - code: a network error's, such as -999; nil when there was none.

@@ -44,7 +44,7 @@ public struct ResourcePath: Hashable, Sendable, ExpressibleByStringLiteral {
         return ids(of: page)?[String(name.dropFirst())]
     }
 
-    /// Whether the page is exactly this one.
+    /// Returns whether the page is exactly this one.
     func isWhole(_ page: URL?) -> Bool {
         ids(of: page) != nil && ResourcePath.segments(of: page)?.count == segments.count
     }

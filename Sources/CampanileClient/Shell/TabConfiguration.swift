@@ -12,7 +12,7 @@ public struct TabConfiguration: Hashable, Sendable {
         /// from iOS 18 on in the versions after 1.3.0-beta, it is ignored.
         public let selectedIcon: String?
         public let path: String
-        /// Whether this is the notifications tab, which carries the badge.
+        /// True if this is the notifications tab, which carries the badge.
         public let isNotifications: Bool
 
         public var id: String { path }

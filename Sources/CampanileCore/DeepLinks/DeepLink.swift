@@ -15,14 +15,14 @@ public struct DeepLink: Sendable {
         public let key: ExactText
         /// Empty if the key has no value.
         public let value: String
-        /// Whether both are UTF-8, as whatever a screen declares is. What isn't is shown with U+FFFD in it.
+        /// True if both are UTF-8, as whatever a screen declares is. What isn't is shown with U+FFFD in it.
         public let isText: Bool
     }
 
     /// The bytes of a link at most, in UTF-8.
     public static let maximumBytes = 2_048
 
-    /// Why a text is no deep link: the end of a sentence that begins with the name of the field.
+    /// The reason why a text is no deep link: the end of a sentence that begins with the name of the field.
     public struct Mistake: Error, Hashable, Sendable {
         public let sentence: String
 
@@ -42,7 +42,7 @@ public struct DeepLink: Sendable {
 
     // MARK: - What is refused
 
-    /// What can be said of the text as it stands.
+    /// Checks what can be told of the text as it stands.
     private static func checkForm(_ text: String) throws(Mistake) {
         let bytes = text.utf8
         guard !bytes.isEmpty else { throw Mistake("must not be empty.") }

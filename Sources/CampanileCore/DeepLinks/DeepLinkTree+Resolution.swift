@@ -40,7 +40,7 @@ extension DeepLinkTree {
         case boolean(Bool)
     }
 
-    /// Why a link names no screen.
+    /// The reason why a link names no screen.
     public enum Mistake: Error, Hashable, Sendable {
         /// No node is called so.
         /// - Parameters:

@@ -3,7 +3,7 @@
 /// A server reads it from its configuration, a client from `GET /deep_links` (``init(json:)``).
 public struct DeepLinkTree: Hashable, Sendable {
     public let nodes: [Node]
-    /// Whether any screen asks for a version of the app.
+    /// True if any screen asks for a version of the app.
     public let requiresVersions: Bool
 
     public init(_ nodes: [Node] = []) {
@@ -61,7 +61,7 @@ public struct DeepLinkTree: Hashable, Sendable {
 
         public let key: String
         public let kind: Kind
-        /// Whether a link without it is refused.
+        /// True if a link without it is refused.
         public let isRequired: Bool
 
         public init(_ key: String, _ kind: Kind = .string, isRequired: Bool = false) {
@@ -94,7 +94,7 @@ public struct DeepLinkTree: Hashable, Sendable {
 }
 
 extension DeepLinkTree.MinimumVersion {
-    /// Whether an app is new enough. One that told no version, or one that can't be read, counts as older.
+    /// Returns whether an app is new enough. One that told no version, or one that can't be read, counts as older.
     public func isMet(by version: String?, on platform: DevicePlatform) -> Bool {
         guard let minimum = platform == .ios ? ios : android else { return true }
         guard let version = version.flatMap({ AppVersion($0) }) else { return false }

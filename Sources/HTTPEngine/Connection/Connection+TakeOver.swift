@@ -32,9 +32,8 @@ extension Connection {
         return .NO
     }
 
-    /// Whether the library has read more than the requests that it has shown. It doesn't say how much it read, but the
-    /// kernel knows how much came and how much is unread. After a chunked request the answer is unknown, and the engine
-    /// refuses nothing.
+    /// True if the library has read more than the requests that it has shown. It doesn't say how much it read, but the kernel
+    /// knows how much came and how much is unread. After a chunked request the answer is unknown, and the engine refuses nothing.
     private var libraryHoldsMore: Bool {
         guard let requestBytes else { return false }
         // `tcpi_bytes_received` of Linux's tcp_info; the C library's struct lacks it.

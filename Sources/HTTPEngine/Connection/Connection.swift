@@ -19,7 +19,7 @@ final class Connection: @unchecked Sendable {
 
     /// Place in the connection table.
     var slot = 0
-    /// Whether the application has the socket. Then the engine must not shut it down.
+    /// True once the application has the socket. Then the engine must not shut it down.
     var isTaken = false
     var request: Request
     var current = CurrentRequest()

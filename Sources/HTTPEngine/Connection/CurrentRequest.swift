@@ -6,22 +6,22 @@ struct CurrentRequest {
     enum Progress { case none, requestLine, body, handling, answered }
 
     var progress = Progress.none
-    /// Whether the request's work was started in a task.
+    /// True once the request's work was started in a task.
     var hasWork = false
-    /// Whether the library's present call allows the connection to be suspended.
+    /// True if the library's present call allows the connection to be suspended.
     var maySuspend = MicroHTTPD075.maySuspendAtOnce
     /// A fault of the request line; the engine answers it when the head is complete.
     var refusal: Refusal?
-    /// Where the library keeps the request target and how long it is: see HeadReader.
+    /// The address and the length of the request target where the library keeps it: see HeadReader.
     var targetAddress: UInt = 0
     var targetLength = 0
-    /// Where the head ends in the library's buffer, and the size of its header section: for the trailers.
+    /// The end of the head in the library's buffer, and the size of its header section: for the trailers.
     var headEnd: UInt = 0
     var headerBytes = 0
     var expectedBody = 0
     var isChunked = false
     /// The status of an answer that the library doesn't write; 0 without one.
     var takenStatus: UInt16 = 0
-    /// Whether the application has been told that the request is over. The rest of a refused body comes after that.
+    /// True once the application has been told that the request is over. The rest of a refused body comes after that.
     var isReported = false
 }

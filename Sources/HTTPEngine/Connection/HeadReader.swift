@@ -15,15 +15,15 @@ struct HeadReader {
     let request: Request
     private let headAddress: UInt
     private let headSize: Int
-    /// Where the head begins in the request's storage.
+    /// The offset at which the head begins in the request's storage.
     private let headOffset: Int
-    /// Where the next field's name must begin.
+    /// The address at which the next field's name must begin.
     private var cursor: UInt
     private let addressesTell: Bool
 
-    /// What the head says.
+    /// A head as it was read.
     struct Head {
-        /// Why the request is refused.
+        /// The reason why the request is refused.
         var refusal: Refusal?
         /// The announced length of the body; 0 without a Content-Length.
         var contentLength: UInt64 = 0

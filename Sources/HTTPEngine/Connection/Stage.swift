@@ -13,13 +13,13 @@ enum Stage: UInt64 {
     /// The request was refused, and the rest of its body is read away.
     case refused = 4
 
-    /// Whether the library waits for bytes of the client.
+    /// True while the library waits for bytes of the client.
     var readsFromClient: Bool { self == .waiting || self == .receiving || self == .refused }
 
-    /// Whether the client has still to hear something of a request.
+    /// True while the client has still to hear something of a request.
     var isOwedAnswer: Bool { self != .waiting && self != .refused }
 
-    /// Whether a connection has overstayed.
+    /// Returns whether a connection has overstayed.
     /// - Parameters:
     ///   - since: when the stage began, monotonic nanoseconds.
     ///   - now: the same clock.

@@ -16,7 +16,7 @@ struct Suspension {
         case aborted
     }
 
-    /// What the daemon's thread is to do.
+    /// An instruction to the daemon's thread.
     enum Decision {
         case answer(Response)
         /// Parts of the work, to be run before anything else.
@@ -27,7 +27,7 @@ struct Suspension {
         case refuse
     }
 
-    /// Where a part of the work is to run.
+    /// The place where a part of the work is to run.
     enum Place {
         /// On the daemon's thread, which checks for parts before it suspends.
         case here

@@ -10,12 +10,12 @@ struct TrailerReader {
     /// Fields of head and trailers that are still allowed, and their bytes.
     private var fieldsLeft: Int
     private let bytesLeft: Int
-    /// Where the section begins, and where the next field's name must begin; 0 before the first.
+    /// The addresses at which the section begins, and at which the next field's name must begin; 0 before the first.
     private var start: UInt = 0
     private var cursor: UInt = 0
     private var refusal: Refusal?
 
-    /// Why a request is refused for its trailers, if it has any.
+    /// Returns the reason why a request is refused for its trailers, if it has any.
     static func refusal(_ connection: Connection) -> Refusal? {
         var reader = TrailerReader(connection)
         withUnsafeMutablePointer(to: &reader) { reader in

@@ -13,7 +13,7 @@ final class Backlog {
     private var offset = 0
     /// Bytes in all.
     private(set) var count = 0
-    /// When the kernel last took something, on the loop's clock.
+    /// The time at which the kernel last took something, on the loop's clock.
     var progressAt: UInt64
     /// The deadline for closing the stream; 0 before `finish`.
     var end: UInt64 = 0

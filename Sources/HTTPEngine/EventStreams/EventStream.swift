@@ -17,7 +17,7 @@ extension EventStreamOwner {
     package func eventStreamDrained(_ stream: EventStream) {}
 }
 
-/// Why a stream ended.
+/// The reason why a stream ended.
 package enum EventStreamEnd: Sendable {
     /// The client hung up, vanished, or sent more than it may.
     case clientGone
@@ -66,7 +66,7 @@ package final class EventStream: @unchecked Sendable {
         lastWrite = streams.now
     }
 
-    /// Whether it accepts bytes: until `finish`, or until it ends.
+    /// True while it accepts bytes: until `finish`, or until it ends.
     package var isOpen: Bool { state == .open }
 
     /// Bytes that the kernel hasn't taken yet; 0 as long as the client keeps up.

@@ -1,9 +1,9 @@
-/// How much of everything one stream may use. All sizes are bytes, all times nanoseconds.
+/// The limits of one stream. All sizes are bytes, all times nanoseconds.
 package struct StreamLimits: Sendable {
     /// Bytes kept for a stream when the kernel takes no more. A stream that needs more is cut as too slow.
     package var pendingBytes = 64 * 1_024
-    /// How long pending bytes may wait without any going out, before the stream is cut as too slow. The kernel gives up
-    /// a client that acknowledges nothing after the same time.
+    /// The longest that pending bytes may wait without any going out, before the stream is cut as too slow. The kernel gives up a
+    /// client that acknowledges nothing after the same time.
     package var stall: UInt64 = 30_000_000_000
     /// The longest silence before a heartbeat. A heartbeat comes at random after three quarters to all of it, to the
     /// second, so that streams written to together don't beat together.

@@ -67,7 +67,7 @@ package final class StreamLoop: Sendable {
     /// The loop's counts. From any thread.
     package var statistics: StreamStatistics { streams.counts.statistics }
 
-    /// Whether this is the loop's thread.
+    /// True on the loop's thread.
     package var isCurrent: Bool { streams.isCurrent }
 
     /// The time at which this turn of the loop began. On the loop's thread only.

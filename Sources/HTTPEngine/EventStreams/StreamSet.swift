@@ -40,7 +40,7 @@ final class StreamSet: @unchecked Sendable {
 
     var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
-    /// Whether an error of a socket says nothing about the client.
+    /// Returns whether an error of a socket says nothing about the client.
     static func isPassing(_ code: Int32) -> Bool {
         code == EAGAIN || code == EINTR || code == ENOBUFS || code == ENOMEM
     }

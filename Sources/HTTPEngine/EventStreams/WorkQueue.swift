@@ -6,7 +6,7 @@ import Synchronization
 final class WorkQueue: Sendable {
     private struct State {
         var work: [@Sendable () -> Void] = []
-        /// Whether the loop waits, or is about to, and must be woken.
+        /// True while the loop waits, or is about to, and must be woken.
         var isAsleep = false
         var isClosed = false
 

@@ -18,7 +18,7 @@ package struct ResponseBytes: @unchecked Sendable {
         /// The number of bytes used. Through a pointer, because the property itself is checked at run time.
         var used: UnsafeMutablePointer<Int> { withUnsafeMutablePointerToHeader { $0 } }
 
-        /// Where the bytes begin. Valid as long as the object lives.
+        /// The address of the bytes. Valid as long as the object lives.
         var base: UnsafeMutableRawPointer { withUnsafeMutablePointerToElements { UnsafeMutableRawPointer($0) } }
     }
 

@@ -2,14 +2,14 @@ import Glibc
 
 /// Comparisons and scans over raw bytes that allocate nothing.
 extension UnsafeRawBufferPointer {
-    /// Whether the bytes are exactly the literal's.
+    /// Returns whether the bytes are exactly the literal's.
     @inline(__always)
     func equals(_ literal: StaticString) -> Bool {
         guard count == literal.utf8CodeUnitCount, let base = baseAddress else { return literal.utf8CodeUnitCount == count }
         return memcmp(base, literal.utf8Start, count) == 0
     }
 
-    /// Whether the bytes equal the literal, ignoring the case of ASCII letters. The literal is in lower case.
+    /// Returns whether the bytes equal the literal, ignoring the case of ASCII letters. The literal is in lower case.
     func equalsIgnoringCase(_ lowercase: StaticString) -> Bool {
         guard count == lowercase.utf8CodeUnitCount else { return false }
         for index in 0..<count where self[index].lowercasedASCII != lowercase.utf8Start[index] { return false }

@@ -23,14 +23,14 @@ enum FieldSyntax {
         return !bytes.isEmpty
     }
 
-    /// Whether the bytes are a token.
+    /// Returns whether the bytes are a token.
     static func isToken(_ bytes: UnsafeRawBufferPointer) -> Bool {
         let table = tokenTable.utf8Start
         for byte in bytes where byte >= 0x80 || table[Int(byte)] == 0x20 { return false }
         return !bytes.isEmpty
     }
 
-    /// Whether a field value holds no control character but the tab (RFC 9110, section 5.5).
+    /// Returns whether a field value holds no control character but the tab (RFC 9110, section 5.5).
     ///
     /// Eight bytes at a time, because a bearer token is some hundred bytes long and this runs for every request: a
     /// byte below a space or equal to DEL leaves a bit in `suspects`. Only then is each byte looked at.
@@ -60,8 +60,8 @@ enum FieldSyntax {
         (byte < 0x20 && byte != 0x09) || byte == 0x7F
     }
 
-    /// Whether a value is an unambiguous Content-Length: 1 to 19 digits, nothing else (RFC 9112, section 6.3). 19
-    /// digits always fit a signed 64-bit integer or are far over every limit.
+    /// Reads an unambiguous Content-Length: 1 to 19 digits, nothing else (RFC 9112, section 6.3). 19 digits always fit a signed
+    /// 64-bit integer or are far over every limit.
     /// - Returns: the length, or nil.
     static func contentLength(_ bytes: UnsafeRawBufferPointer) -> UInt64? {
         guard (1...19).contains(bytes.count) else { return nil }
@@ -73,8 +73,8 @@ enum FieldSyntax {
         return value
     }
 
-    /// Whether a value is a host with an optional port (RFC 9112, section 3.2): the characters of a registered name,
-    /// an address or a bracketed IPv6 address, then `:` and digits. An empty value is allowed.
+    /// Returns whether a value is a host with an optional port (RFC 9112, section 3.2): the characters of a registered name, an
+    /// address or a bracketed IPv6 address, then `:` and digits. An empty value is allowed.
     static func isHost(_ bytes: UnsafeRawBufferPointer) -> Bool {
         var index = 0
         if bytes.first == UInt8(ascii: "[") {

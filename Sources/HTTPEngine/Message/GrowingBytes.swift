@@ -9,7 +9,7 @@ struct GrowingBytes {
     /// The appended bytes, in place. Valid until the next append.
     var bytes: UnsafeRawBufferPointer { UnsafeRawBufferPointer(start: base, count: count) }
 
-    /// The same, to be changed in place.
+    /// The appended bytes, to be changed in place. Valid until the next append.
     var mutableBytes: UnsafeMutableRawBufferPointer { UnsafeMutableRawBufferPointer(start: base, count: count) }
 
     /// Makes room for that many bytes in all.

@@ -95,7 +95,7 @@ extension IPAddress: CustomStringConvertible {
 
 /// All addresses that begin with the same bits (CIDR, RFC 4632). An IPv6 network, even `::/0`, holds no IPv4 address.
 package struct IPNetwork: Hashable, Sendable {
-    /// Why a text isn't a network.
+    /// The reason why a text isn't a network.
     package enum Mistake: Error, Hashable {
         case malformed
         /// The address has bits beyond the prefix: the network that holds it, and the address alone.

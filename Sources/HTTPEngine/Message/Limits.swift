@@ -1,4 +1,4 @@
-/// How much of everything one client may use. All sizes are bytes, all times nanoseconds.
+/// The limits of one client. All sizes are bytes, all times nanoseconds.
 ///
 /// The deadlines are absolute: the library's own timeout measures only inactivity, so a client that sends one byte a
 /// second could hold a connection for ever.
@@ -17,7 +17,7 @@ package struct Limits: Sendable {
     package var requestDeadline: UInt64 = 15_000_000_000
     /// From the connection's start, or the last answer, to the end of the next request line.
     package var idleDeadline: UInt64 = 75_000_000_000
-    /// How long a draining server waits for the first request of an accepted connection.
+    /// The time for which a draining server waits for the first request of an accepted connection.
     package var firstRequestGrace: UInt64 = 1_000_000_000
     /// From the answer until the client has taken its last byte.
     package var responseDeadline: UInt64 = 60_000_000_000
@@ -33,8 +33,8 @@ package struct Limits: Sendable {
     package init() {}
 }
 
-/// Why the engine refuses a request before the application sees it. The application renders the answer;
-/// the connection closes after it.
+/// The reason why the engine refuses a request before the application sees it. The application renders the answer; the connection
+/// closes after it.
 package enum Refusal: Error, Sendable {
     /// 400. The reason is a sentence for the client that repeats nothing of its request.
     case malformed(StaticString)

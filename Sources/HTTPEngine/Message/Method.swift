@@ -41,7 +41,7 @@ package enum Method: Hashable, Sendable {
         }
     }
 
-    /// Whether a request means the same when it is repeated (RFC 9110, section 9.2.2).
+    /// True if a request means the same when it is repeated (RFC 9110, section 9.2.2).
     var isIdempotent: Bool {
         switch self {
         case .get, .head, .put, .delete, .options: true

@@ -73,10 +73,10 @@ package final class Request: @unchecked Sendable {
 extension Request {
     package var method: Method { contents.pointee.method }
 
-    /// Whether the client speaks HTTP/1.0.
+    /// True if the client speaks HTTP/1.0.
     package var isHTTP10: Bool { contents.pointee.isHTTP10 }
 
-    /// When the request line was complete, monotonic nanoseconds.
+    /// The time at which the request line was complete, in monotonic nanoseconds.
     package var receivedAt: UInt64 { contents.pointee.receivedAt }
 
     /// The address of the connection's other end: the client's, or that of the proxy in front.
@@ -173,7 +173,7 @@ extension Request {
         return found ?? nil
     }
 
-    /// Whether the query has a name, with any value.
+    /// Returns whether the query has a name, with any value.
     package func hasQuery(_ name: StaticString) -> Bool {
         let wanted = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
         var isFound = false

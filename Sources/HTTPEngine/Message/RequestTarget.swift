@@ -103,7 +103,7 @@ enum PercentCoding {
         return (high << 4 | low, 3)
     }
 
-    /// Whether the decoded bytes equal the literal.
+    /// Returns whether the decoded bytes equal the literal.
     static func equals(_ bytes: UnsafeRawBufferPointer, _ literal: UnsafeRawBufferPointer) -> Bool {
         // An escape is longer than its byte, so with equal lengths the raw bytes are equal, or they differ for good.
         if bytes.count <= literal.count {

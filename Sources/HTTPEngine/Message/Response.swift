@@ -45,7 +45,7 @@ package struct Response: Sendable {
     package var body: Body
     /// One more header field, after the list: for code that wraps every answer without growing the list.
     package var lastHeader: Header?
-    /// Whether the connection ends with this answer.
+    /// True if the connection ends with this answer.
     package var closesConnection = false
 
     package init(status: UInt16, headers: [Header] = [], body: Body = .empty) {

@@ -83,7 +83,7 @@ final class Path: Sendable {
         return (names + ["OPTIONS"]).joined(separator: ", ")
     }
 
-    /// Whether the path matches.
+    /// Returns whether the path matches.
     /// - Parameters:
     ///   - offset: the path's beginning in the request's storage.
     ///   - parameters: receives the segments of the braces.

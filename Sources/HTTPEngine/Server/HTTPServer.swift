@@ -3,7 +3,7 @@ import Glibc
 import Synchronization
 import SystemSupport
 
-/// How a server listens.
+/// The options with which a server listens.
 package struct HTTPServerOptions: Sendable {
     /// The address to listen on.
     package var host: String
@@ -38,7 +38,7 @@ package struct HTTPServerOptions: Sendable {
     }
 }
 
-/// Why a server didn't start.
+/// The reason why a server didn't start.
 package enum HTTPServerError: Error, CustomStringConvertible {
     case unknownHost(String, reason: String)
     case cannotListen(host: String, port: UInt16, code: Int32)
@@ -61,7 +61,7 @@ package enum HTTPServerError: Error, CustomStringConvertible {
 
 /// An HTTP/1.1 server over libmicrohttpd.
 package final class HTTPServer: Sendable {
-    /// What exists between start and stop.
+    /// The resources that exist between start and stop.
     private struct Running: @unchecked Sendable {
         // Sendable: the daemon's pointer is only handed to functions of the library that any thread may call.
         let daemon: OpaquePointer

@@ -73,7 +73,7 @@ final class Listener: Sendable {
         return getsockopt(descriptor, SOL_SOCKET, name, &value, &length) == 0 ? value : nil
     }
 
-    /// Where a socket listens.
+    /// Returns the host and the port on which a socket listens.
     private static func address(of descriptor: Int32) -> (host: String, port: UInt16) {
         var storage = sockaddr_storage()
         var length = socklen_t(MemoryLayout<sockaddr_storage>.size)

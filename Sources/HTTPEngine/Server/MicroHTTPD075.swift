@@ -36,10 +36,10 @@ import Glibc
 enum MicroHTTPD075 {
     static let loaded = String(cString: MHD_get_version())
 
-    /// Whether a version is the tested one.
+    /// Returns whether a version is the tested one.
     static func isTested(_ version: String) -> Bool { version == "0.9.75" }
 
-    /// Whether a version has the parser of 0.9: 1.0.0 has another one.
+    /// Returns whether a version has the parser of 0.9: 1.0.0 has another one.
     static func hasOldParser(_ version: String) -> Bool { version.hasPrefix("0.9.") }
 
     // MARK: The head

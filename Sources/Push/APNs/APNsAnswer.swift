@@ -44,7 +44,7 @@ struct APNsAnswer: Sendable {
     /// The text for people and for the delivery's history.
     var word: String? { status == 200 ? nil : reason ?? "unreadable answer" }
 
-    /// Whether the connection is useless from now on.
+    /// True if the connection is useless from now on.
     var endsConnection: Bool {
         switch reason {
         case "TooManyProviderTokenUpdates", "UnrelatedKeyIdInToken", "Shutdown", "IdleTimeout": true

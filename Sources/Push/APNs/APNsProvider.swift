@@ -5,7 +5,7 @@ import Synchronization
 
 /// Sends to Apple's devices over HTTP/2 with token authentication (Apple, "Sending notification requests to APNs").
 package final class APNsProvider: PushProvider {
-    /// How often one push is sent again at once because the server never processed it.
+    /// The most times that one push is sent again at once because the server never processed it.
     static let resendLimit = 3
 
     private let key: APNsKey

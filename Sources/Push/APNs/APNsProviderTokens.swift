@@ -121,7 +121,7 @@ package final class APNsProviderTokens: Sendable {
         state.withLock { $0.clock.trust() }
     }
 
-    /// Whether no token is being loaded or renewed.
+    /// True while no token is being loaded or renewed.
     var isIdle: Bool { state.withLock { !$0.isWorking } }
 
     // MARK: - The clock of renewals

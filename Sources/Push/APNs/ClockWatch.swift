@@ -22,14 +22,14 @@ struct ClockWatch: Sendable {
         return wall.milliseconds * 1_000_000 - monotonic
     }
 
-    /// How far the wall clock has been moved since it was right, in minutes; nil when it stayed within 5.
+    /// Returns how far the wall clock has been moved since it was right, in minutes; nil when it stayed within 5.
     func jumpMinutes(_ world: World) -> Int64? {
         let jumps = [ClockWatch.offset(world) - trustedOffset, issueOffset - trustedOffset]
         guard let jump = jumps.first(where: { $0.magnitude > APNsProviderTokens.clockMargin.magnitude }) else { return nil }
         return jump / Int64.minutes(1)
     }
 
-    /// Why the provider refuses a token that may not be renewed yet.
+    /// Says why the provider refuses a token that may not be renewed yet.
     func sentence(refused reason: String, age: Int64, key: APNsKey, _ world: World) -> String {
         let now = world.now()
         let said = "APNs answered \(reason)"

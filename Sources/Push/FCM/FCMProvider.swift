@@ -4,7 +4,7 @@ import NIOHPACK
 
 /// Sends through Firebase's HTTP v1 API (Firebase, "projects.messages.send").
 package final class FCMProvider: PushProvider {
-    /// How often one push is sent again at once because the server never processed it.
+    /// The most times that one push is sent again at once because the server never processed it.
     static let resendLimit = 3
 
     private let tokens: FCMAccessTokens

@@ -228,7 +228,7 @@ package final class HTTP2Client: @unchecked Sendable {
 }
 
 extension HTTP2Connection {
-    /// Whether anything on it may run out of time: its opening, a request, a PING.
+    /// True while something on it may run out of time: its opening, a request, a PING.
     fileprivate var isBusy: Bool {
         if case .connecting = phase { return true }
         return streams.count > 0 || pingSentAt != nil

@@ -70,7 +70,7 @@ final class HTTP2Connection: ChannelInboundHandler, @unchecked Sendable {
         return limits.startsWithOneStream && !isProven ? min(limit, 1) : limit
     }
 
-    /// Whether only the number of streams keeps it from taking more.
+    /// True if only the number of streams keeps it from taking more.
     var isFull: Bool {
         guard case .open = phase, isProven || !limits.startsWithOneStream else { return false }
         return streams.count >= min(announcedStreams, limits.streams)

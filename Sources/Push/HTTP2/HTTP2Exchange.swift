@@ -31,7 +31,7 @@ package struct HTTP2Answer: Sendable {
     package let connection: HTTP2ConnectionID
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 package struct HTTP2Failure: Error {
     package enum Kind: Sendable, Equatable {
         /// Never put on a stream.
@@ -64,9 +64,9 @@ package struct HTTP2ConnectionID: Hashable, Sendable {
 final class HTTP2Exchange {
     let request: HTTP2Request
     let completion: @Sendable (HTTP2Result) -> Void
-    /// When the client got it.
+    /// The time at which the client got it.
     let waitingSince: Int64
-    /// When it was put on a stream.
+    /// The time at which it was put on a stream.
     var sentAt: Int64 = 0
     var status: Int?
     var headers = HPACKHeaders()

@@ -2,9 +2,9 @@
 package struct HTTP2Limits: Sendable {
     /// The most requests that wait for a stream; the client refuses the next one.
     package var waitingRequests = 4_096
-    /// How long a request may wait for a stream.
+    /// The longest that a request may wait for a stream.
     package var waiting = Int64.seconds(10)
-    /// How long an answer may take, from when the request was put on a stream.
+    /// The longest that an answer may take, from when the request was put on a stream.
     package var answer = Int64.seconds(20)
     /// The kept bytes of an answer's body. Less than a stream's window of 65,535 bytes, so that only the connection's
     /// window needs refilling.
@@ -15,7 +15,7 @@ package struct HTTP2Limits: Sendable {
     var lastStreamID = Int(Int32.max)
     /// The most connections to one host at once.
     package var connections = 4
-    /// How long all connections must be full before another one opens.
+    /// The time for which all connections must be full before another one opens.
     package var fullness = Int64.milliseconds(250)
     /// The time for TCP, TLS and the server's first SETTINGS together.
     package var connecting = Int64.seconds(10)
@@ -32,9 +32,8 @@ package struct HTTP2Limits: Sendable {
     package init() {}
 }
 
-/// How long to wait before the next attempt to connect, by the number of attempts that failed in a row: at once, then
-/// half a second, doubled up to 30 s, and up to a quarter more at random, so that many servers don't reconnect
-/// together.
+/// The wait before the next attempt to connect, by the number of attempts that failed in a row: at once, then half a second,
+/// doubled up to 30 s, and up to a quarter more at random, so that many servers don't reconnect together.
 enum ConnectBackoff {
     static func nanoseconds(failures: Int, random: UInt64) -> Int64 {
         guard failures > 1 else { return 0 }

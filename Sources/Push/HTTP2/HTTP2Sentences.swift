@@ -4,7 +4,7 @@ import NIOPosix
 import NIOSSL
 
 extension HTTP2Sentences {
-    /// Why a connection couldn't be made or ended.
+    /// Says why a connection couldn't be made or ended.
     static func connection(_ error: any Error, to endpoint: HTTP2Endpoint) -> String {
         switch error {
         case let error as NIOConnectionError: connecting(error, to: endpoint)

@@ -1,4 +1,4 @@
-/// Why a push can't be sent at the moment.
+/// The reason why a push can't be sent at the moment.
 package struct PushTrouble: Error, Sendable, Equatable {
     package let outcome: PushOutcome
     /// A sentence without secrets.

@@ -57,7 +57,7 @@ enum APNsReason: String, CaseIterable {
     }
 }
 
-/// Why APNs refuses a request.
+/// The reason why APNs refuses a request.
 struct APNsRefusal: Error {
     let status: Int
     let reason: String

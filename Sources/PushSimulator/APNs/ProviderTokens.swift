@@ -8,7 +8,7 @@ package struct TokenRenewal: Sendable {
     package let keyID: String
     /// The token's `iat`: seconds since 1970.
     package let issuedAt: Int64
-    /// When it was first presented: milliseconds since 1970.
+    /// The time at which it was first presented: milliseconds since 1970.
     package let seenAt: Int64
     /// False if it came within 20 minutes of the previous one, and was refused.
     package let isAccepted: Bool
@@ -26,7 +26,7 @@ struct ProviderTokens {
 
     /// One renewal clock per team, not per key.
     private struct Team {
-        /// When the present token came, the first one when it was issued: milliseconds since 1970.
+        /// The time at which the present token came, or at which the first one was issued: milliseconds since 1970.
         var renewedAt: Int64
         /// The newest accepted ones: connections may keep an older token that is still young enough.
         var known: [Int64]

@@ -4,7 +4,7 @@ import Synchronization
 /// Fast mode: counts a push and answers it. Verifies a provider token once, and from then on checks its age; doesn't
 /// read the payload.
 extension SimulatorCore {
-    /// Whether pushes are only counted: in fast mode, without a commanded fault.
+    /// True while pushes are only counted: in fast mode, without a commanded fault.
     var isCounting: Bool { options.isFast && !hasFaults.load(ordering: .relaxed) }
 
     /// - Returns: nil when the request needs the full judgement: one for a token, or one with a fault.

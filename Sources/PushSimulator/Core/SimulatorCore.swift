@@ -34,7 +34,7 @@ final class SimulatorCore: Sendable {
     let options: SimulatorOptions
     let projects: Set<String>
     let state: Mutex<State>
-    /// Whether any rule is active: read with every frame of fast mode, without the lock.
+    /// True while any rule is active. Fast mode reads it with every frame, without the lock.
     let hasFaults = Atomic(false)
 
     /// - Throws: when a credential can't be read.
@@ -212,7 +212,7 @@ final class SimulatorCore: Sendable {
 }
 
 extension FaultAction {
-    /// Whether the request gets an answer despite the fault.
+    /// True if the request gets an answer despite the fault.
     var leavesAnswer: Bool {
         switch self {
         case .refusedStream, .silence, .halfOpen, .close, .resetStream: false
@@ -221,7 +221,7 @@ extension FaultAction {
         }
     }
 
-    /// Whether the phone gets the push despite the fault.
+    /// True if the phone gets the push despite the fault.
     var leavesPush: Bool {
         switch self {
         case .status(_, _, _, _, let isApplied), .silence(let isApplied), .halfOpen(let isApplied),

@@ -24,7 +24,7 @@ enum FCMErrorCode: String, CaseIterable {
     }
 }
 
-/// Why FCM refuses a request.
+/// The reason why FCM refuses a request.
 struct FCMRefusal: Error {
     struct Violation {
         let field: String

@@ -4,8 +4,7 @@ import CampanileCore
 struct FCMPush {
     let project: String
     let token: String
-    /// Whether no phone gets it: it only asks for validation, or is for a topic, whose subscribers the simulator
-    /// doesn't know.
+    /// True if no phone gets it: it only asks for validation, or is for a topic, whose subscribers the simulator doesn't know.
     let isForNobody: Bool
     let message: JSONValue
 

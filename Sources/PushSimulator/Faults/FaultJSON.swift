@@ -1,7 +1,7 @@
 package import CampanileCore
 import Foundation
 
-/// Why a list of faults can't be read: a sentence.
+/// The reason why a list of faults can't be read: a sentence.
 package struct FaultSyntaxError: Error, CustomStringConvertible {
     package let description: String
 

@@ -9,7 +9,7 @@ struct PageRequest {
     let path: String
     let query: [String: String]
     let body: [UInt8]
-    /// Whether a page of another origin sent it.
+    /// True if a page of another origin sent it.
     let isForeign: Bool
 }
 

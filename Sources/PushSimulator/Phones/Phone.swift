@@ -29,7 +29,7 @@ package struct Phone: Sendable {
     /// The bundle id or the Firebase project; nil until its first push.
     package internal(set) var app: String?
     package internal(set) var isOnline = true
-    /// When the token died, in milliseconds since 1970; nil while it is valid.
+    /// The time at which the token died, in milliseconds since 1970; nil while it is valid.
     package internal(set) var goneSince: Int64?
     /// The icon's number; 0 is an icon without one.
     package internal(set) var badge: Int64 = 0
@@ -39,7 +39,7 @@ package struct Phone: Sendable {
     package internal(set) var badgeVersion: Int64?
     /// Pushes that set the icon although their `badgeVersion` was smaller than an earlier one's.
     package internal(set) var olderBadges = 0
-    /// How often the app was woken in the background.
+    /// The number of times that the app was woken in the background.
     package internal(set) var wakes = 0
     /// Pushes that reached the phone.
     package internal(set) var received = 0

@@ -36,13 +36,13 @@ struct PhonePush: Sendable {
     var badgeVersion: Int64?
     /// True if the app's notification service extension sees it first (`mutable-content`, alerts only).
     var isMutable = false
-    /// Whether it wakes the app in the background.
+    /// True if it wakes the app in the background.
     var wakesApp = false
     /// The key of the pushes that it replaces: in the notification centre, and (Android) among those that wait for the
     /// phone.
     var collapseID: ExactText?
     var tag: ExactText?
-    /// When the service drops it if the phone is off: milliseconds since 1970; nil if it isn't kept at all.
+    /// The time at which the service drops it if the phone is off: milliseconds since 1970; nil if it isn't kept at all.
     var keptUntil: Int64?
 
     var kind: PushKind {
@@ -53,7 +53,7 @@ struct PhonePush: Sendable {
 }
 
 extension PhonePush {
-    /// How long APNs and FCM keep a push by default and at most: four weeks for Google, 30 days for Apple.
+    /// The time for which APNs and FCM keep a push by default and at most: four weeks for Google, 30 days for Apple.
     static let appleDays: Int64 = 30
     static let googleSeconds: Int64 = 2_419_200
 

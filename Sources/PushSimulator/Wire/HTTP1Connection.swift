@@ -12,9 +12,9 @@ final class HTTP1Connection: ChannelInboundHandler {
     private var facts: ConnectionFacts
     /// The request that is arriving or waits for its answer.
     private var request = SimulatedRequest()
-    /// Whether the connection continues after the present answer.
+    /// True if the connection continues after the present answer.
     private var isKeptAlive = true
-    /// Whether no further request gets an answer, even one that has arrived.
+    /// True if no further request gets an answer, even one that has arrived.
     private var isDone = false
     /// The push accepted with the present request, until the answer is out.
     private var acceptedID: String?

@@ -22,7 +22,7 @@ final class ProtocolChooser: ChannelInboundHandler, RemovableChannelHandler {
     /// The beginning of every HTTP/2 connection (RFC 9113 section 3.4), and of no HTTP/1.1 request.
     private static let preface = Array("PRI * HTTP/2.0".utf8)
 
-    /// Whether ALPN must have agreed on HTTP/2.
+    /// True if ALPN must have agreed on HTTP/2.
     private let isStrict: Bool
     private let speak: Speaker
     private var waiting = ByteBuffer()

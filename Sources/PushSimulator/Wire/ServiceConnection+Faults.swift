@@ -59,7 +59,7 @@ extension ServiceConnection {
 
     // MARK: - GOAWAY
 
-    /// How long clients may continue after a GOAWAY that promises answers to everything sent.
+    /// The time for which clients may continue after a GOAWAY that promises answers to everything sent.
     private static let drainMilliseconds = 50
 
     private func goAway(_ last: FaultAction.LastStream, reason: String, present: HTTP2StreamID) {

@@ -13,7 +13,7 @@ final class ServiceConnection: ChannelInboundHandler {
         var request = SimulatedRequest()
         /// Bytes received since the stream's window was last refilled.
         var consumed = 0
-        /// Whether it has been judged, so that it has its answer or won't get one.
+        /// True once it has been judged, so that it has its answer or won't get one.
         var isJudged = false
         /// The push accepted with it, until the answer is out.
         var acceptedID: String?

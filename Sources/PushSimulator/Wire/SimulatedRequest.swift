@@ -43,7 +43,7 @@ struct ConnectionFacts {
     var keyID: String?
     /// The end of the refusals after renewing too often (milliseconds since 1970).
     var unusableUntil: Int64?
-    /// Whether a valid provider token or access token came: APNs then allows more than one stream.
+    /// True once a valid provider token or access token came: APNs then allows more than one stream.
     var isTrusted = false
     /// Fast mode: the last valid `authorization`, and when it is to be checked again (milliseconds since 1970).
     var goodAuthorization = (text: "", until: Int64.min)
