@@ -1,7 +1,7 @@
 import CampanileCore
 import HTTPEngine
 
-/// Which web pages may call: those of the server's own origin, and those of the origins in the configuration (WHATWG Fetch,
+/// The web pages that may call: those of the server's own origin, and those of the origins in the configuration (WHATWG Fetch,
 /// section 3.2).
 struct AllowedOrigins: Sendable {
     let rule: OriginRule
@@ -42,7 +42,7 @@ struct AllowedOrigins: Sendable {
         return response
     }
 
-    /// Whether another site's page has the browser load this as if it were a picture: that sends no Origin.
+    /// Returns whether another site's page has the browser load this as if it were a picture: that sends no Origin.
     private static func isEmbedded(_ request: Request) -> Bool {
         guard request.header("origin") == nil, let site = request.header("sec-fetch-site") else { return false }
         return site != "same-origin" && site != "none"

@@ -81,7 +81,8 @@ private struct UserAgentText<Bytes: RandomAccessCollection> where Bytes.Element 
 
     // MARK: The app's own product
 
-    /// Where a configured mark stands; else before Hotwire's words, and what a plain HTTP client begins with.
+    /// Reads the product where a configured mark stands; else before Hotwire's words, or at the beginning of a plain HTTP
+    /// client's text.
     func product(markedBy marks: [[UInt8]]) -> (name: String, version: String?)? {
         for mark in marks {
             if let place = first(mark), let product = product(at: place, mark) { return product }

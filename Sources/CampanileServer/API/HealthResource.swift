@@ -26,7 +26,7 @@ final class HealthResource: Sendable {
     private let logger: Logger
     private let isDraining = Atomic<Bool>(false)
     private let proof = Mutex<Proof?>(nil)
-    /// When to look whether a damaged database is sound again; nil: it isn't damaged.
+    /// The time at which to look whether a damaged database is sound again; nil while it isn't damaged.
     private let nextCheck = Mutex<Timestamp?>(nil)
     /// The reasons that were logged since it was ready last, each once.
     private let told = Mutex<Set<String>>([])
@@ -120,7 +120,7 @@ final class HealthResource: Sendable {
         }
     }
 
-    /// Why nothing can be written now, if that is so.
+    /// Returns the reason why nothing can be written now, if that is so.
     private func writeProblem() async -> String? {
         let now = world.now()
         let current = proof.withLock { proof in

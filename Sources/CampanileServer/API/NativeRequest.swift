@@ -1,8 +1,8 @@
 import Glibc
 import HTTPEngine
 
-/// Which requests come from the app itself and not from a browser: the User-Agent says `Hotwire Native` or `Turbo Native`
-/// (turbo-rails, `hotwire_native_app?`), or one of the configured words.
+/// The rule that tells which requests come from the app itself and not from a browser: the User-Agent says `Hotwire Native` or
+/// `Turbo Native` (turbo-rails, `hotwire_native_app?`), or one of the configured words.
 struct NativeRequests: Sendable {
     /// Texts that mark a User-Agent wherever they stand in it.
     let configured: [[UInt8]]
@@ -45,7 +45,7 @@ extension Request {
 }
 
 extension UnsafeRawBufferPointer {
-    /// Whether the bytes stand in these somewhere, in one piece.
+    /// Returns whether the bytes stand in these somewhere, in one piece.
     fileprivate func contains(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard let first = bytes.first, let start = baseAddress, let wanted = bytes.baseAddress else { return true }
         var position = 0

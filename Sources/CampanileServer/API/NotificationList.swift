@@ -6,7 +6,7 @@ struct NotificationList: Sendable {
     let database: Store
     let inboxes: Inboxes
     let nativeRequests: NativeRequests
-    /// Whether a native list clears the badge: `badge.clear_on_native_list`.
+    /// True if a native list clears the badge: `badge.clear_on_native_list`.
     let clearsOnNativeList: Bool
 
     func get(_ request: Request, _ user: User) throws -> Answer {
@@ -33,7 +33,7 @@ struct NotificationList: Sendable {
         return .later { try await database.snapshot { try page(filter, user, badge: nil, in: $0) } }
     }
 
-    /// Whether the user sees the inbox in the app: the first page of a native list that isn't only prepared.
+    /// Returns whether the user sees the inbox in the app: the first page of a native list that isn't only prepared.
     private func isOpening(_ request: Request, _ filter: NotificationFilter) -> Bool {
         clearsOnNativeList && request.method == .get && filter.before == nil && nativeRequests.isNative(request)
             && !NativeRequests.isPrefetch(request)

@@ -6,7 +6,7 @@ import SystemSupport
 /// The signing secret of a server that was given none: 32 random bytes in a file beside the database that only its owner
 /// can read. Made once, so that tokens outlive a restart.
 package enum LocalSecret {
-    /// What its name ends with, after the database's.
+    /// The end of its name, after the database's.
     static let suffix = ".jwt_secret"
 
     package static func path(besideDatabase database: String) -> String {
@@ -26,7 +26,7 @@ package enum LocalSecret {
         return try write(secret, to: path) ? (Secret(secret), true) : (try read(path), false)
     }
 
-    /// What became of a copy.
+    /// The outcome of a copy.
     enum Copy: Sendable {
         /// There is none to copy: the secret is in the configuration.
         case none

@@ -5,7 +5,7 @@ enum WebScheme: String, CaseIterable, Sendable {
     case https, http
 }
 
-/// Which pages may connect: those of our own host, and those of the configured origins. A script's request across origins
+/// The pages that may connect: those of our own host, and those of the configured origins. A script's request across origins
 /// carries its Origin (WHATWG Fetch), so that one without is a native client's, or something that a page only embeds.
 struct OriginRule: Sendable {
     private let allowed: Set<ExactText>
@@ -25,10 +25,10 @@ struct OriginRule: Sendable {
         return names(origin) || isSameOrigin(origin, scheme, headers)
     }
 
-    /// Whether the configuration names this origin.
+    /// Returns whether the configuration names this origin.
     func names(_ origin: String) -> Bool { allowed.contains(OriginRule.normal(origin)) }
 
-    /// Whether the configuration names none.
+    /// True if the configuration names none.
     var isEmpty: Bool { allowed.isEmpty }
 
     /// `scheme://Host`. TLS ends before us, so the scheme is what a trusted proxy says it was, or either if none says.

@@ -4,7 +4,7 @@ enum Principal: Sendable {
     case `operator`(Operator)
 }
 
-/// How much of the server's state a caller may see. The names of apps and of providers' hosts are for their operators.
+/// The part of the server's state that a caller may see. The names of apps and of providers' hosts are for their operators.
 package enum Insight: Sendable, Equatable {
     case none
     /// The state of one app, and what concerns no app in particular.

@@ -3,21 +3,21 @@ import HTTPEngine
 
 /// The user of a stream.
 package struct StreamUser: Sendable {
-    /// Where the token stood.
+    /// The place where the token stood.
     enum Source: Sendable { case header, query, cookie }
 
     let user: User
     let source: Source
 
-    /// Whether a client whose token has ended may come back with a newer one by itself: a browser sends the cookie it has
-    /// then, and every other token is as old as the page that holds it.
+    /// True if a client whose token has ended may come back with a newer one by itself: a browser sends the cookie it has then,
+    /// and every other token is as old as the page that holds it.
     var mayHaveNewerToken: Bool { source == .cookie }
 }
 
 /// The client that opens a stream, if it could be identified.
 package enum StreamIdentity: Sendable {
     case user(StreamUser)
-    /// Why the user is unknown.
+    /// The reason why the user is unknown.
     case nobody(ClientError)
 
     /// - Throws: the `ClientError`.

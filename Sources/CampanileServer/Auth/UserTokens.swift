@@ -85,7 +85,7 @@ struct VerifiedUserToken: Sendable {
     let life: TokenLife
 }
 
-/// Why a user token is refused: a sentence for its sender.
+/// The reason why a user token is refused: a sentence for its sender.
 struct UserTokenError: Error, Sendable {
     let sentence: String
     init(_ sentence: String) { self.sentence = sentence }

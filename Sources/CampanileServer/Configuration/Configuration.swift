@@ -17,9 +17,9 @@ package struct Configuration: Sendable, Equatable {
     package var port = 3001
     /// The SQLite file.
     package var database = "data/campanile.sqlite"
-    /// Whether the server copies the database's log into its file. Another program may: one that replicates the log.
+    /// True if the server copies the database's log into its file. Another program may: one that replicates the log.
     package var databaseCheckpoints = true
-    /// How long a read of a PostgreSQL database may take, its wait for a connection among that.
+    /// The longest that a read of a PostgreSQL database may take, its wait for a connection among that.
     package var databaseReadMilliseconds: Int64 = 2_000
     package var jwt = JWT()
     /// Texts that mark a User-Agent as native if it contains them, beside `Hotwire Native` and `Turbo Native`.
@@ -38,10 +38,10 @@ package struct Configuration: Sendable, Equatable {
     package var deepLinks = DeepLinkTree()
     /// The defaults for the notifications of a category, by name.
     package var categories: [ExactText: NotificationCategory] = [:]
-    /// Whether to refuse an undeclared category.
+    /// True to refuse an undeclared category.
     package var categoriesOnly = false
     package var pathConfiguration = PathConfiguration()
-    /// Whether to serve the console's pages.
+    /// True to serve the console's pages.
     package var console = false
     package var metrics = Metrics()
     /// The least level of the log's lines.
@@ -83,15 +83,15 @@ package struct Configuration: Sendable, Equatable {
 
     package struct Badge: Sendable, Equatable {
         package var policy = BadgePolicy.unread
-        /// Whether reading on one device sends the new number to the others.
+        /// True if reading on one device sends the new number to the others.
         package var syncOnRead = true
-        /// Whether a clearing push to iOS carries `content-available`.
+        /// True if a clearing push to iOS carries `content-available`.
         package var contentAvailable = true
-        /// Whether Android devices get badge pushes, as data-only messages.
+        /// True if Android devices get badge pushes, as data-only messages.
         package var androidData = false
-        /// Whether to hold a 0 back while unread notifications remain: iOS empties its notification centre at 0.
+        /// True to hold a 0 back while unread notifications remain: iOS empties its notification centre at 0.
         package var neverZeroWhileOthersRemain = false
-        /// Whether a native app's first page of the list clears the badge.
+        /// True if a native app's first page of the list clears the badge.
         package var clearOnNativeList = true
 
         package init() {}
@@ -189,7 +189,7 @@ package struct Configuration: Sendable, Equatable {
         package var secretKeyBase: Secret?
         /// The name of a user's stream; `{user_id}` stands for the user's id, `{app}` for the user's app.
         package var streamName = "notifications:{user_id}"
-        /// Whether to accept a connection without a user token; it may subscribe to signed streams only.
+        /// True to accept a connection without a user token; it may subscribe to signed streams only.
         package var signedStreamsOnly = false
 
         package init() {}
@@ -231,7 +231,7 @@ package struct Configuration: Sendable, Equatable {
             package var icon: String?
             package var selectedIcon: String?
             package var path: String
-            /// Whether it shows the inbox.
+            /// True if it shows the inbox.
             package var isNotifications = false
         }
 
@@ -268,11 +268,11 @@ package struct Configuration: Sendable, Equatable {
         package init() {}
     }
 
-    /// How long what is kept.
+    /// The times and the numbers for which things are kept.
     package struct Retention: Sendable, Equatable {
         /// The age at which a notification goes; nil: never.
         package var notificationsMilliseconds: Int64?
-        /// How many notifications an inbox keeps, the newest; nil: all.
+        /// The number of notifications that an inbox keeps, the newest; nil keeps all.
         package var perInbox: Int?
         /// The age of a notification at which its settled deliveries go.
         package var deliveriesMilliseconds: Int64 = 30 * 24 * 3_600_000
@@ -298,7 +298,7 @@ package struct Configuration: Sendable, Equatable {
         package var host: String?
         package var port: Int?
         package var database: String?
-        /// Whether `database` may be another than that of the file or the environment: somebody has typed it for one command.
+        /// True if `database` may be another than that of the file or the environment: somebody has typed it for one command.
         package var isForOneCommand = false
         /// Replaces `apns.url` of every app that has `apns`.
         package var apnsURL: String?

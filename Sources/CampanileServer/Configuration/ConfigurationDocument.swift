@@ -22,7 +22,7 @@ struct WrittenValue: Sendable {
             case outside
         }
 
-        /// Whether YAML reads this as null.
+        /// True if YAML reads this as null.
         var isNull: Bool { style == .plain && ["", "~", "null", "Null", "NULL"].contains(text) }
     }
 
@@ -35,7 +35,7 @@ struct WrittenValue: Sendable {
     let content: Content
     let origin: ConfigurationProblems.Origin
 
-    /// Whether this is an empty value: `key:` with nothing after it.
+    /// True if this is an empty value: `key:` with nothing after it.
     var isNull: Bool {
         if case .scalar(let scalar) = content { scalar.isNull } else { false }
     }

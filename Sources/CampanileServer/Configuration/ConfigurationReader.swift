@@ -102,7 +102,7 @@ final class ConfigurationReader {
         return "there is no setting \(quotedForMessage(key))\(place)\(meant.map { "; did you mean \($0)?" } ?? "")"
     }
 
-    /// Why an unread variable is a mistake; nil if it may be another program's.
+    /// Says why an unread variable is a mistake; nil if it may be another program's.
     private func sentence(variable name: String) -> String? {
         let no = "there is no such setting"
         // Without the prefix, which would make all short names look alike.

@@ -143,7 +143,7 @@ final class ConfigurationSection {
         entry(key).map { map($0.value, named: name(key)) } ?? []
     }
 
-    /// Whether the name of an entry is valid.
+    /// Checks the name of an entry.
     func check(_ entry: WrittenValue.Entry, _ type: SettingType<String>, named name: String) -> Bool {
         let scalar = WrittenValue.Scalar(text: entry.key, style: .quoted)
         return self.scalar(WrittenValue(content: .scalar(scalar), origin: entry.origin), type, named: name) != nil
@@ -156,7 +156,7 @@ final class ConfigurationSection {
         return entries.first { $0.key == key }
     }
 
-    /// Whether `key` has a value: a name without one, above lines that are commented out, doesn't.
+    /// Returns whether `key` has a value: a name without one, above lines that are commented out, doesn't.
     func isWritten(_ key: String) -> Bool {
         entry(key).map { !$0.value.isNull } ?? false
     }

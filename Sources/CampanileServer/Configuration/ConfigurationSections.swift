@@ -272,7 +272,7 @@ private func contains(_ data: Data, _ text: String) -> Bool {
     data.range(of: Data(text.utf8)) != nil
 }
 
-/// Whether this is a JSON object (RFC 8259) that has all of these members.
+/// Returns whether this is a JSON object (RFC 8259) that has all of these members.
 private func isJSONObject(_ data: Data, with members: [String]) -> Bool {
     guard let object = try? JSONValue(parsing: Array(data)) else { return false }
     return members.allSatisfy { object[$0] != nil }

@@ -307,7 +307,7 @@ private func isHost(_ text: String) -> Bool {
         }
 }
 
-/// Whether YAML 1.2 (section 10.3.2) reads a plain scalar as a boolean.
+/// Returns whether YAML 1.2 (section 10.3.2) reads a plain scalar as a boolean.
 func isYAMLBoolean(_ text: String) -> Bool {
     ["true", "True", "TRUE", "false", "False", "FALSE"].contains(text)
 }

@@ -4,8 +4,8 @@ import SQLEngine
 /// Switches that weaken the program, for measurements and for the controls of tests. The default weakens nothing. They aren't settings:
 /// only environment variables change them.
 package struct UnsafeOptions: Sendable {
-    /// When a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for measurements and for
-    /// the controls of the power-loss test.
+    /// The moment at which a commit is on the disk. Anything but `full` can lose what was acknowledged, and is there for
+    /// measurements and for the controls of the power-loss test.
     package enum Durability: String, Sendable {
         case full, normal, off
 

@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// Which devices may be pushed to, and whose they are.
+/// The devices that may be pushed to, and their users.
 struct DeviceRegistry: Sendable {
     let database: Store
     let badgePushes: BadgePushes
@@ -98,7 +98,7 @@ struct DeviceRegistry: Sendable {
         return moves ? .moved : .renewed
     }
 
-    /// What becomes of an import's registration that isn't newer than what is known; nil: it is newer.
+    /// Returns what becomes of an import's registration that isn't newer than what is known; nil when it is newer.
     /// - Parameter known: when the device was registered last; nil: it isn't there.
     func stays(
         _ device: DeviceToken, _ known: Timestamp?, app: String, in reading: StoreReading

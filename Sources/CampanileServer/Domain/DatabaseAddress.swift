@@ -1,11 +1,11 @@
-/// Where the database is, as a setting says it: the path of a SQLite file, or a URI of PostgreSQL.
+/// The place of the database, as a setting says it: the path of a SQLite file, or a URI of PostgreSQL.
 package enum DatabaseAddress {
     private static let schemes = ["postgres://", "postgresql://"]
 
     package static func isPostgres(_ text: String) -> Bool { schemes.contains { text.hasPrefix($0) } }
 
-    /// Why the text is neither of the two, after what names the setting; nil if it may be one. No full stop. It doesn't repeat the
-    /// text: what was meant for an address holds a password, and would be made a file's name, which everybody prints.
+    /// Says why the text is neither of the two, after what names the setting; nil if it may be one. No full stop. It doesn't
+    /// repeat the text: what was meant for an address holds a password, and would be made a file's name, which everybody prints.
     package static func mistake(_ text: String) -> String? {
         if let hosts = hosts(text) { return hosts.allSatisfy(isHost) ? nil : malformed }
         // A path, whatever its folders are called.
@@ -39,7 +39,7 @@ package enum DatabaseAddress {
         return first.firstIndex(of: ":").map { text[$0...].contains("@") } == true
     }
 
-    /// Whether a URI has a password in it, before the host or as a parameter.
+    /// Returns whether a URI has a password in it, before the host or as a parameter.
     package static func holdsPassword(_ text: String) -> Bool {
         guard let rest = afterScheme(text) else { return false }
         let query = rest.split(separator: "?", maxSplits: 1).dropFirst().first ?? ""
@@ -65,7 +65,7 @@ package enum DatabaseAddress {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Why a program is refused that gets such a URI as an argument, after what names the argument. No full stop.
+    /// The reason why a program is refused that gets such a URI as an argument, after what names the argument. No full stop.
     package static let passwordRefusal =
         "holds a password, which everybody on the machine can read in the list of processes; write the address without it, and "
         + "give the password in CAMPANILE_DATABASE (with the whole address), in PGPASSWORD or in ~/.pgpass"
@@ -76,7 +76,8 @@ package enum DatabaseAddress {
         return "postgres://" + (place(text) ?? "…")
     }
 
-    /// Whether two settings name the same database, as far as one can tell without asking: user, password and parameters may differ.
+    /// Returns whether two settings name the same database, as far as one can tell without asking: user, password and parameters
+    /// may differ.
     static func areSame(_ first: String, _ second: String) -> Bool {
         isPostgres(first) == isPostgres(second) && describe(first) == describe(second)
     }
@@ -102,7 +103,7 @@ package enum DatabaseAddress {
         place.prefix { $0 != "/" && $0 != "?" }.split(separator: ",", omittingEmptySubsequences: false)
     }
 
-    /// Whether it has no more than a port behind it. A password would stand there if the @ were forgotten.
+    /// Returns whether a host has no more than a port behind it. A password would stand there if the @ were forgotten.
     private static func isHost(_ host: Substring) -> Bool {
         // An IPv6 address stands in brackets.
         let end = host.first == "[" ? host.firstIndex(of: "]") : nil

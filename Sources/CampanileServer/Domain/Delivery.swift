@@ -5,7 +5,7 @@ package enum DeliveryState: String, CaseIterable, Sendable {
     case owed, sending, accepted, superseded, withheld, gone, rejected, failed
 }
 
-/// Why a delivery went another way than it was meant.
+/// The reason why a delivery went another way than it was meant.
 enum DeliveryReason: String, CaseIterable, Sendable {
     /// It was withheld: the app is too old for the screen of its deep link.
     case appVersion = "app_version"
@@ -31,7 +31,7 @@ struct Delivery: Sendable {
     let inbox: InboxID
     let attempts: Int64
     let trace: TraceParent?
-    /// When its notification was created; nil when that was deleted meanwhile.
+    /// The time at which its notification was created; nil when that was deleted meanwhile.
     let createdAt: Timestamp?
 }
 
@@ -61,8 +61,8 @@ struct DuePlace: Sendable {
 }
 
 extension UUIDv7 {
-    /// When a notification was created of which only deliveries are left. Its id may be ahead of the clock, which was set back
-    /// or follows a restore; but all that became of it came after it.
+    /// Returns the time at which a notification was created of which only deliveries are left. Its id may be ahead of the clock,
+    /// which was set back or follows a restore; but all that became of it came after it.
     func created(before later: Timestamp?...) -> Timestamp {
         later.compactMap(\.self).reduce(Timestamp(milliseconds: milliseconds), min)
     }
@@ -75,7 +75,7 @@ struct DeliveryFilter: Sendable {
     var state: String?
     /// The delivery's own, or the provider's word in its last answer; nil: any.
     var reason: String?
-    /// Whose they are; nil: any notification's.
+    /// The notification that they are of; nil for any.
     var notification: UUIDv7?
     /// The last one of the page before.
     var before = DeliveryKey.beyondAll
@@ -87,11 +87,11 @@ struct DeliveryFilter: Sendable {
 /// A delivery as an operator sees it.
 struct OperatedDelivery: Sendable {
     let notificationID: UUIDv7
-    /// When the notification was created; as near as can be told once that was deleted.
+    /// The time at which the notification was created; as near as can be told once that was deleted.
     let createdAt: Timestamp
     let userID: String
     let report: DeliveryReport
-    /// Why nothing was owed to anybody; then there is no delivery but this row that says so.
+    /// The reason why nothing was owed to anybody; then there is no delivery but this row that says so.
     let nothingOwed: NothingOwed?
 }
 
@@ -105,7 +105,7 @@ struct DeliveryReport: Sendable {
     let state: DeliveryState
     let attempts: Int64
     let reason: DeliveryReason?
-    /// When the next attempt may be; nil for one that is in flight or settled.
+    /// The time of the next attempt at the earliest; nil for one that is in flight or settled.
     let dueAt: Timestamp?
     let settledAt: Timestamp?
     /// A JSON array as text.

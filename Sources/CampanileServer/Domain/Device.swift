@@ -10,7 +10,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var attempted: Bool
     var badgeDueAt: Timestamp?
     var badgeAttempts: Int64
-    /// When the delivery worker should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
+    /// The time at which the delivery worker should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
     private(set) var dueAt: Timestamp?
     /// The lease (`ShardLeases`) under which a push to the device is in flight; 0: none is.
     var lease: Int64
@@ -18,7 +18,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var sending: UUIDv7?
     /// The provider accepts no push to the device before this time, which may be over; nil while a push is in flight.
     var busyUntil: Timestamp?
-    /// When the app last said that the token is its own. Each registration has another time than the one before.
+    /// The time at which the app last said that the token is its own. Each registration has another time than the one before.
     let lastRegisteredAt: Timestamp
 
     var isInFlight: Bool { lease != 0 }
@@ -35,13 +35,13 @@ struct DeviceSchedule: Sendable, Equatable {
 /// A device as an operator sees it.
 struct DeviceReport: Sendable {
     let device: DeviceToken
-    /// When it last registered or named itself.
+    /// The time at which it last registered or named itself.
     let seenAt: Timestamp
     /// The number that it was last told; nil: nobody knows what it shows.
     let toldCount: Int64?
     let toldAt: Timestamp?
     let isInFlight: Bool
-    /// When the next push may go; nil while one is in flight, and when nothing is owed.
+    /// The time from which on the next push may go; nil while one is in flight, and when nothing is owed.
     let dueAt: Timestamp?
 }
 

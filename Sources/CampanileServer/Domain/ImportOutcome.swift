@@ -1,4 +1,4 @@
-/// What becomes of a record that is imported.
+/// The outcome of a record that is imported.
 package enum ImportOutcome: String, CaseIterable, Sendable {
     /// It is new here.
     case made
@@ -8,7 +8,7 @@ package enum ImportOutcome: String, CaseIterable, Sendable {
     case left
     /// A device that was here, with an older registration.
     case renewed
-    /// The same, of another user's.
+    /// A device of another user that was here, with an older registration.
     case moved
     /// A device staler than the fifty that its user has.
     case surplus

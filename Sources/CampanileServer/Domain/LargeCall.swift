@@ -21,7 +21,7 @@ struct LargeCall: Sendable {
     let id: Int64
     let new: NewNotification
     let app: String
-    /// Nil: its answer isn't kept.
+    /// The key under which its answer is kept; nil when it isn't kept.
     let key: IdempotencyKey?
     /// The node that has it under way; nil: nobody, or the one server of a SQLite file.
     var node: UUIDv7?

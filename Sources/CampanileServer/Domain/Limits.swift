@@ -48,13 +48,14 @@ package enum Limits {
     /// Larger `data` goes into another table, so that 50 rows without it stay on few pages of the database.
     static let dataInRowBytes = 256
 
-    /// How far ahead of the clock a restored database goes on with ids, versions and sequences: more than any clock is wrong.
+    /// The time by which a restored database goes on ahead of the clock with ids, versions and sequences: more than any clock is
+    /// wrong.
     static let restoreAheadMilliseconds: Int64 = 24 * 3_600_000
 
     // What is kept
     static let idempotencyKeyMilliseconds: Int64 = 24 * 3_600_000
     static let toldMilliseconds: Int64 = 24 * 3_600_000
-    /// How often it is noted that a device named itself.
+    /// The time after which it is noted again that a device named itself.
     static let seenMilliseconds: Int64 = 24 * 3_600_000
     static let sandboxPushes = 1_000
     static let rememberedTokens = 65_536
@@ -72,9 +73,9 @@ package enum Limits {
     static let streamThreads = 4
     /// Descriptors kept for the database, the log and the pushes.
     static let otherDescriptors = 256
-    /// How long events are kept for clients that reconnect.
+    /// The time for which events are kept for clients that reconnect.
     static let eventMilliseconds: Int64 = 24 * 3_600_000
-    /// How long an inbox's events are recorded after one of its streams opened, so that clients that reconnect within
+    /// The time for which an inbox's events are recorded after one of its streams opened, so that clients that reconnect within
     /// the day that events are kept find them.
     static let recordingMilliseconds: Int64 = 2 * 24 * 3_600_000
     /// Events, and bytes of their data, sent in one go.
@@ -95,7 +96,7 @@ package enum Limits {
     /// A stream token opens streams for so long.
     static let streamTokenMilliseconds: Int64 = 60_000
     static let streamLifetimeMilliseconds: ClosedRange<Int64> = 1_800_000...3_600_000
-    /// How long clients wait before they reconnect: by themselves, and at most after the server has ended their stream.
+    /// The time that clients wait before they reconnect: by themselves, and at most after the server has ended their stream.
     static let streamRetryMilliseconds: Int64 = 2_000
     static let streamReturnMilliseconds: Int64 = 5_000
     /// For so many seconds after another process wrote, streams that open meanwhile are held against the revocations.
@@ -156,21 +157,21 @@ package enum Limits {
     // A node of a cluster
     /// The shards that device tokens are dealt to. The database has a row for each.
     static let shards = 256
-    /// How often a node says that it lives, and after how long a silence the others no longer count on it.
+    /// The time between two signs of a node's life, and the silence after which the others no longer count on it.
     static let nodeBeatMilliseconds: Int64 = 1_500
     static let nodeSilenceMilliseconds: Int64 = 7_000
     /// After so long a time without an answer of the database a node begins anew to watch the others.
     static let observationGapMilliseconds: Int64 = 4_000
     /// For how long a silent node is still listed.
     static let nodeMemoryMilliseconds: Int64 = 3_600_000
-    /// How long a node has a shard after a beat, and how much earlier it stops claiming and sending.
+    /// The time for which a node has a shard after a beat, and how much earlier it stops claiming and sending.
     static let shardLeaseMilliseconds: Int64 = 7_000
     static let shardMarginMilliseconds: Int64 = 2_000
-    /// How long after it stopped claiming of a shard a node gives it away: until then it may send what it had claimed.
+    /// The time that a node keeps a shard after it stopped claiming of it: until then it may send what it had claimed.
     static let shardLeavingMilliseconds: Int64 = 5_000
-    /// How long what the last owner of a shard had in flight is left alone: an answer takes 20 s at most.
+    /// The time for which what the last owner of a shard had in flight is left alone: an answer takes 20 s at most.
     static let takeoverMilliseconds: Int64 = 20_000
-    /// How far the clocks of a node and of its database may be apart before `campanile doctor` finds it.
+    /// The most that the clocks of a node and of its database may be apart before `campanile doctor` finds it.
     static let clockDifferenceMilliseconds: Int64 = 5_000
     /// Rows of a table, and bytes of their JSON, that `campanile move` writes in one transaction.
     static let movedRows = 2_000
@@ -238,7 +239,7 @@ package enum Limits {
     static let readerCacheKibibytes: Int32 = 32 * 1_024
     static let writerCacheKibibytes: Int32 = 24 * 1_024
     static let walAutocheckpointPages = 6_000
-    /// How long a statement waits for a program that replicates the log (`database_checkpoints: false`).
+    /// The longest that a statement waits for a program that replicates the log (`database_checkpoints: false`).
     static let replicatedBusyMilliseconds: Int32 = 5_000
 
     // The program's own log
@@ -276,7 +277,7 @@ package enum Limits {
     package static let printedMistakes = 100
     /// Records that one transaction writes at most, and the time after which it begins no further one: beside a server, and alone.
     static let importedPerTransaction = 500
-    /// The same beside the nodes of a cluster.
+    /// Records that one transaction writes at most beside the nodes of a cluster.
     static let importedBesideNodes = 50
     static let importTurnMilliseconds: Int64 = 5
     static let importAloneMilliseconds: Int64 = 100

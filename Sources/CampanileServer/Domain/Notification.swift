@@ -48,7 +48,7 @@ package struct PushRequestOptions: Sendable {
 }
 
 extension PushRequestOptions {
-    /// Whether an alert is owed to the devices at all.
+    /// Returns whether an alert is owed to the devices at all.
     func isOwed(at now: Timestamp) -> Bool {
         guard push else { return false }
         guard let expiresAt else { return true }
@@ -72,7 +72,7 @@ package struct NewNotification: Sendable {
     package let userIDs: [String]
     package let content: NotificationContent
     package let push: PushRequestOptions
-    /// Whether `user_ids` was given, which decides the shape of the answer.
+    /// True if `user_ids` was given, which decides the shape of the answer.
     package let isForMany: Bool
     /// The producer's trace, if it named one.
     package var trace: TraceParent?

@@ -1,13 +1,12 @@
 package import CampanileCore
 
-/// What the notifications of one app are held to, when they are created and when they are pushed, beside the limits that all
-/// have.
+/// The rules for the notifications of one app, when they are created and when they are pushed, beside the limits that all have.
 package struct NotificationRules: Sendable {
     /// The app's screens. Empty: any well-formed deep link passes.
     let deepLinks: DeepLinkTree
     /// The defaults that a category gives to its notifications.
     let categories: [ExactText: NotificationCategory]
-    /// Whether a category that isn't declared is refused.
+    /// True if a category that isn't declared is refused.
     let categoriesOnly: Bool
     /// True if alerts to iOS carry `mutable-content`.
     let mutableContent: Bool
@@ -22,7 +21,7 @@ package struct NotificationRules: Sendable {
         self.mutableContent = mutableContent
     }
 
-    /// Why a deep link can't be taken: the codes, and sentences that begin with the field.
+    /// Says why a deep link can't be taken: the codes, and sentences that begin with the field.
     func mistakes(inDeepLink text: String) -> [(code: FieldError.Code, sentence: String)] {
         let link: DeepLink
         do throws(DeepLink.Mistake) {
@@ -43,7 +42,7 @@ package struct NotificationRules: Sendable {
     /// The declaration of a category, if there is one.
     func category(_ name: String?) -> NotificationCategory? { name.flatMap { categories[ExactText($0)] } }
 
-    /// Why a category can't be taken; nil when it can.
+    /// Says why a category can't be taken; nil when it can.
     func mistake(inCategory name: String) -> String? {
         guard categoriesOnly, categories[ExactText(name)] == nil else { return nil }
         let names = categories.keys.map(\.text)
@@ -114,7 +113,7 @@ package struct PerApp<Value: Sendable>: Sendable {
         others = make("")
     }
 
-    /// The same for every app.
+    /// Gives every app the same value.
     package init(all value: Value) {
         named = [:]
         others = value
@@ -126,7 +125,7 @@ package struct PerApp<Value: Sendable>: Sendable {
 // MARK: - For people
 
 extension NotificationRules {
-    /// Why a deep link is refused; empty when it isn't.
+    /// Says why a deep link is refused; empty when it isn't.
     package func sentences(aboutDeepLink text: String) -> [String] { mistakes(inDeepLink: text).map(\.sentence) }
 
     /// The screens that a deep link names, parents first and a line each, and the values it carries.

@@ -17,7 +17,7 @@ extension Secret: Equatable {
     /// differ. Their lengths are not hidden.
     package static func == (left: Secret, right: Secret) -> Bool { left.isToken(Array(right.exposed.utf8)) }
 
-    /// The same for what somebody presents.
+    /// Compares what somebody presents, in the same way.
     func isToken(_ presented: [UInt8]) -> Bool {
         let own = Array(exposed.utf8)
         guard own.count == presented.count else { return false }

@@ -7,7 +7,7 @@ package struct ServerNode: Sendable {
     /// The host's name, for people.
     package let name: String
     package let version: String
-    /// Where it serves: host and port.
+    /// The address at which it serves: host and port.
     package let address: String
 
     package init(id: UUIDv7, name: String, version: String, address: String) {
@@ -22,12 +22,12 @@ package struct ServerNode: Sendable {
 package struct NodeReport: Sendable {
     package let node: ServerNode
     package let startedAt: Timestamp
-    /// When it was last heard of, and how long ago, both by the database's clock.
+    /// The time at which it was last heard of, and the time since, both by the database's clock.
     package let seenAt: Timestamp
     package let silentMilliseconds: Int64
     /// The shards of device tokens whose pushes it sends.
     package let shards: Int
 
-    /// Whether the others count on it.
+    /// True while the others count on it.
     package var isAlive: Bool { silentMilliseconds < Limits.nodeSilenceMilliseconds }
 }

@@ -2,7 +2,7 @@ import CampanileCore
 
 /// The pattern of a user's stream name: a text with a place for the user's id and, if wanted, one for the app.
 struct StreamNamePattern: Sendable, Equatable {
-    /// Why a text isn't a pattern: a sentence for the operator.
+    /// The reason why a text isn't a pattern: a sentence for the operator.
     struct Mistake: Error, Equatable {
         let sentence: String
     }

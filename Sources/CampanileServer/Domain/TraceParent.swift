@@ -1,6 +1,6 @@
 import CampanileCore
 
-/// Where a request belongs in a trace that others make: W3C Trace Context's `traceparent`
+/// The place of a request in a trace that others make: W3C Trace Context's `traceparent`
 /// (https://www.w3.org/TR/trace-context/#traceparent-header). The server adds no span of its own to it.
 package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// 55 characters of the version 00.
@@ -28,7 +28,7 @@ package struct TraceParent: Hashable, Sendable, CustomStringConvertible {
     /// The place of the trace's id in a valid value.
     static let traceIDBytes = 3..<35
 
-    /// Whether a value is one: version, trace, parent and flags in small hexadecimal digits, with neither id all zeros.
+    /// Returns whether a value is one: version, trace, parent and flags in small hexadecimal digits, with neither id all zeros.
     static func isValid(_ bytes: UnsafeRawBufferPointer) -> Bool {
         guard bytes.count >= 55 else { return false }
         for index in 0..<55 {

@@ -66,7 +66,7 @@ package final class Operator: Sendable {
     }
 }
 
-/// When a token was issued and when it ends.
+/// The times at which a token was issued and at which it ends.
 struct TokenLife: Hashable, Sendable {
     /// Nil when the token doesn't say: a revocation then takes it for older than itself.
     let issuedAt: Timestamp?
@@ -75,7 +75,7 @@ struct TokenLife: Hashable, Sendable {
     /// The life of a user whom no token named: without end.
     static let endless = TokenLife(issuedAt: nil, expiresAt: Timestamp(milliseconds: .max))
 
-    /// Whether a revocation of everything issued before a moment ends the token.
+    /// Returns whether a revocation of everything issued before a moment ends the token.
     func isRevoked(by notBefore: Timestamp?) -> Bool {
         guard let notBefore else { return false }
         return issuedAt.map { $0 < notBefore } ?? true

@@ -6,7 +6,7 @@ struct CSVRecord {
 
     private(set) var fields: [Field] = []
     private(set) var mistake: ImportMistake?
-    /// Whether a quote that nothing closes swallowed the rest of the file.
+    /// True if a quote that nothing closes swallowed the rest of the file.
     private(set) var isEndless = false
     /// The line breaks in it, its own end included.
     private(set) var lines = 0
@@ -14,7 +14,7 @@ struct CSVRecord {
     private var bytes: [UInt8] = []
     private var hasQuotes = false
 
-    /// Whether it is an empty line.
+    /// True if it is an empty line.
     var isBlank: Bool { fields.count == 1 && fields[0].isEmpty && !hasQuotes }
 
     func text(_ field: Field) -> ArraySlice<UInt8> { bytes[field] }
@@ -90,7 +90,7 @@ struct CSVRecord {
         if mistake == nil { mistake = reason }
     }
 
-    /// What follows can't be told from the record's text.
+    /// Ends the reading: what follows can't be told from the record's text.
     mutating func giveUp(_ sentence: String) {
         isEndless = true
         mistake = ImportMistake(sentence + " The lines behind it were not looked at.")

@@ -2,10 +2,10 @@ import CampanileCore
 import SQLEngine
 import SystemSupport
 
-/// What is made of the records of a file.
+/// The work on the records of a file: how they are checked and written.
 protocol RecordImport: Sendable {
     associatedtype Entry: Sendable
-    /// What the writes of one transaction share.
+    /// The state that the writes of one transaction share.
     associatedtype Batch
 
     /// The names that a record may have, and those that the header of a CSV file must have.
@@ -14,10 +14,10 @@ protocol RecordImport: Sendable {
 
     /// - Throws: `ClientError` with every mistake of the record.
     func parse(_ members: [JSONValue.Member], number: Int, now: Timestamp) throws -> Entry
-    /// What writing would make of it.
+    /// Returns what writing would make of it.
     func outcome(of entry: Entry, in reading: StoreReading) throws -> ImportOutcome
 
-    /// What an entry looks at and changes.
+    /// Names what an entry looks at and changes.
     func hints(_ entry: Entry) -> [StoreHint]
 
     func begin(in transaction: StoreTransaction) throws -> Batch
@@ -26,7 +26,7 @@ protocol RecordImport: Sendable {
     func end(_ batch: Batch, in transaction: StoreTransaction) throws
 }
 
-/// What an import found and did.
+/// The findings and the results of an import.
 package struct ImportReport: Sendable {
     package struct Mistake: Hashable, Sendable {
         package let line: Int
@@ -40,7 +40,7 @@ package struct ImportReport: Sendable {
     package internal(set) var mistakes: [Mistake] = []
     package internal(set) var mistakeCount = 0
     package internal(set) var faultyRecords = 0
-    /// Whether it was stopped before the end.
+    /// True if it was stopped before the end.
     package internal(set) var isStopped = false
 
     package subscript(outcome: ImportOutcome) -> Int { counts[outcome, default: 0] }
@@ -58,17 +58,17 @@ package struct ImportReport: Sendable {
 
 /// Imports a file: all of it is checked before anything is written, and then written in small transactions.
 struct FileImport<Import: RecordImport>: Sendable {
-    /// How far it is: bytes of a part, and all of them.
+    /// Reports how far it is: bytes of a part, and all of them.
     typealias Progress = @Sendable (_ part: ImportPart, _ done: Int, _ all: Int) -> Void
 
     let work: Import
     let database: Store
     let world: World
-    /// Whether no server works on the database.
+    /// True if no server works on the database.
     let isAlone: Bool
     /// Reports the progress.
     let progress: Progress
-    /// Whether it was asked to stop.
+    /// Returns whether it was asked to stop.
     let isStopped: @Sendable () -> Bool
 
     /// - Parameter isDryRun: only checks, and says what writing would do.
@@ -197,7 +197,7 @@ private struct GrowingLog {
         limit = max(File.size(self.path) ?? 0, Limits.importLogBytes) + Limits.importLogBytes
     }
 
-    /// Whether it has grown much since the last time that it had.
+    /// Returns whether it has grown much since the last time that it had.
     mutating func hasGrown() -> Bool {
         guard let size = File.size(path), size > limit else { return false }
         limit = size + Limits.importLogBytes

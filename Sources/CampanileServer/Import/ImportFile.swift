@@ -87,7 +87,7 @@ final class ImportFile {
     }
 }
 
-/// How the records of a file are written.
+/// The form in which the records of a file are written.
 enum ImportFormat: Sendable {
     /// RFC 4180, with a header.
     case csv

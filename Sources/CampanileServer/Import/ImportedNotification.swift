@@ -8,7 +8,7 @@ struct ImportedNotification: Sendable {
     static let required = ["user_id", "title", "created_at", "external_id"]
 
     let userID: String
-    /// What the other system calls it: a second run finds it by that.
+    /// The other system's name for it: a second run finds it by that.
     let externalID: String
     let notification: Notification
 
@@ -42,7 +42,7 @@ struct ImportedDevice: Sendable {
 
     let userID: String
     let device: DeviceToken
-    /// Nil: the file doesn't say.
+    /// The environment that the file gives; nil when it doesn't say.
     let environment: DeviceEnvironment?
 
     /// - Throws: `ClientError` with every mistake.

@@ -9,7 +9,7 @@ struct ImportRecord {
     let content: Result<[JSONValue.Member], ImportMistake>
 }
 
-/// What is wrong with a line, as a sentence.
+/// A sentence that says what is wrong with a line.
 struct ImportMistake: Error, Hashable {
     let sentence: String
 

@@ -73,7 +73,7 @@ package struct BadgeAudit: Sendable {
         self.unreadable = unreadable
     }
 
-    /// How an inbox is named where it may be unreadable.
+    /// Names an inbox, even one that may be unreadable.
     static func name(of id: InboxID, in reading: StoreReading) -> String {
         guard let owner = try? reading.inboxes.owner(id) else { return "inbox \(id.rawValue)" }
         return "the inbox of \(owner.userID) in \(owner.app)"

@@ -1,8 +1,8 @@
 import CampanileCore
 import Synchronization
 
-/// Which keys have a request under way in this process. Their answers stand in the database, and how far calls for many users are. Of
-/// two requests to two nodes at once the second fails to store its answer, and gets the first's.
+/// The keys that have a request under way in this process. Their answers stand in the database, and how far calls for many users
+/// are. Of two requests to two nodes at once the second fails to store its answer, and gets the first's.
 final class Idempotency: Sendable {
     private struct Key: Hashable {
         let producer: APIKeyID

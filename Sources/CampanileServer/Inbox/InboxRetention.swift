@@ -7,11 +7,11 @@ import SystemSupport
 /// Looks beside the readers, and deletes in small transactions with pauses between. So nobody waits for it, and the
 /// badge pushes go little by little.
 struct InboxRetention: Sendable {
-    /// What a run did.
+    /// The results of a run.
     struct Outcome: Sendable {
         /// Notifications.
         var deleted = 0
-        /// How long the statements of each transaction took.
+        /// The times that the statements of each transaction took.
         var nanoseconds: [Int64] = []
 
         /// The time that no more than one in a hundred transactions exceeded, and the longest; for the log.
@@ -27,7 +27,7 @@ struct InboxRetention: Sendable {
     let inboxes: Inboxes
     /// The age of a notification that goes; nil: none is too old.
     let ageMilliseconds: Int64?
-    /// How many notifications an inbox keeps; nil: all.
+    /// The number of notifications that an inbox keeps; nil keeps all.
     let perInbox: Int?
     let pause: Duration
 

@@ -42,8 +42,8 @@ struct Inboxes: Sendable {
         case open
     }
 
-    /// Whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening),
-    /// or if the acting device is told a new one.
+    /// Returns whether a visit needs a write: only if the badge is not 0 or a device was told another number (for an opening), or
+    /// if the acting device is told a new one.
     func needsAcknowledging(
         _ visit: Visit, _ user: User, device: String?, in reading: StoreReading
     ) throws -> Bool {
@@ -72,8 +72,8 @@ struct Inboxes: Sendable {
         }
     }
 
-    /// The same for a read that must succeed even if the database can't be written: the badge stays, no device counts
-    /// as told, and the clearing waits for the next opening.
+    /// Does the same for a read that must succeed even if the database can't be written: the badge stays, no device counts as
+    /// told, and the clearing waits for the next opening.
     /// - Returns: nil when nothing was written. When nobody knows, the badge as it is then.
     func acknowledgeIfWritable(_ visit: Visit, _ user: User, device: String?) async throws -> Badge? {
         do {
@@ -187,7 +187,7 @@ struct Inboxes: Sendable {
         var upTo: UUIDv7?
         /// Up to here it is done.
         var through: UUIDv7?
-        /// When it began: the time at which all of them were read.
+        /// The time at which it began, and at which all of them were read.
         var readAt: Timestamp?
         var updated = 0
         var badge = Badge.none

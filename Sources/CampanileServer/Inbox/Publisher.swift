@@ -95,11 +95,11 @@ package struct Publisher: Sendable {
 
     /// Some of the users have their notification, and keep it.
     struct PartlyCreated: Error {
-        /// Nil: the client is gone.
+        /// The database's error; nil when the client is gone.
         let cause: SQLError?
     }
 
-    /// How a call stands after one of its transactions.
+    /// The state of a call after one of its transactions.
     private enum Step: Sendable {
         case ended(IdempotentAnswer, isReplay: Bool)
         case begun(made: Int)
@@ -320,7 +320,7 @@ package struct Publisher: Sendable {
 }
 
 extension DeviceSchedule {
-    /// Whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
+    /// Returns whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
     fileprivate func isFree(at now: Timestamp) -> Bool {
         !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
     }

@@ -3,8 +3,8 @@ import Glibc
 package import Logging
 import Synchronization
 
-/// Where log lines go: gathered in memory and written together, so that a line a request costs a copy and not a system
-/// call. What was gathered is written after a tenth of a second, when it has grown, or at once for what is urgent.
+/// A log whose lines are gathered in memory and written together, so that a line a request costs a copy and not a system call.
+/// What was gathered is written after a tenth of a second, when it has grown, or at once for what is urgent.
 package final class LogSink: Sendable {
     package enum Format: Sendable {
         /// For people at a terminal.
@@ -43,7 +43,7 @@ package final class LogSink: Sendable {
         set { levelIndex.store(Self.place(of: newValue), ordering: .relaxed) }
     }
 
-    /// Whether the lines of requests are written, whose level is `info`.
+    /// True if the lines of requests are written, whose level is `info`.
     var takesRequests: Bool { levelIndex.load(ordering: .relaxed) <= Self.requestPlace }
 
     private static let requestPlace = place(of: .info)

@@ -6,7 +6,7 @@ extension ServerMetrics {
     struct LaneFigures: Sendable {
         let lane: Lane
         var report = LaneReport()
-        /// Nil: nothing is owed, or the database can't say.
+        /// The alerts that are owed; nil when there are none, or when the database can't say.
         var owed: OwedAlerts.Tally?
 
         mutating func add(_ other: LaneReport?, _ tally: OwedAlerts.Tally?) {

@@ -1,13 +1,13 @@
 import CampanileCore
 
-/// How the server does with one app: what its operators see first.
+/// The state of one app on the server, which its operators see first.
 struct Overview: Sendable {
     /// The app's pushes to one provider.
     struct Provider: Sendable {
         let provider: DeviceProvider
         let isSandboxed: Bool
         let report: LaneReport
-        /// Nil: the database can't say.
+        /// The alerts that are owed; nil when the database can't say.
         let owed: OwedAlerts.Tally?
         let answers: [LastHour.Answers?]
     }

@@ -2,7 +2,7 @@ import HTTPEngine
 import SystemSupport
 import Synchronization
 
-/// How many requests were answered, with what status and in what time, by route and method. Each thread of the HTTP engine
+/// Counts of the requests that were answered, with their statuses and times, by route and method. Each thread of the HTTP engine
 /// counts in memory of its own, so counting takes no lock and no other thread's cache line; whoever asks gets the sums.
 final class RequestCounts: Sendable {
     /// The requests of one route and method.
@@ -19,7 +19,8 @@ final class RequestCounts: Sendable {
     private static let routes = 64
     /// By `Method.code`. One of the client's own invention could be anything.
     private static let methods = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "_OTHER"]
-    /// What the program and the HTTP library answer with. 0: the client left before there was an answer.
+    /// The statuses that the program and the HTTP library answer with. 0 stands for a client that left before there was an
+    /// answer.
     static let statuses = [
         0, 101, 200, 201, 204, 302, 304, 400, 401, 403, 404, 405, 409, 413, 414, 415, 422, 426, 429, 431, 500, 501, 503, 505,
     ]

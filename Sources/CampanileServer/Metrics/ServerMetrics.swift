@@ -3,9 +3,9 @@ import HTTPEngine
 import SQLEngine
 import SystemSupport
 
-/// What a server tells of itself to those who watch it. Counters count from its start.
+/// The figures that a server tells of itself to those who watch it. Counters count from its start.
 struct ServerMetrics: Sendable {
-    /// Nil: requests aren't counted.
+    /// The counts of requests; nil when they aren't counted.
     let requests: RequestCounts?
     let database: Store
     let deliveryWorker: DeliveryWorker
@@ -14,9 +14,9 @@ struct ServerMetrics: Sendable {
     let realtime: Realtime
     /// The lanes that the configuration has credentials for: they are shown from the start.
     let configuredLanes: Set<Lane>
-    /// Whether the sandbox takes the pushes of a lane.
+    /// Tells whether the sandbox takes the pushes of a lane.
     let isSandboxed: @Sendable (Lane) -> Bool
-    /// When the newest of the server's own backups was begun, if there is one; nil: it makes none.
+    /// Gives the time at which the newest of the server's own backups was begun, if there is one; nil when it makes none.
     let newestBackup: (@Sendable (_ now: Timestamp) -> Timestamp?)?
     let startedAt: Timestamp
     let world: World

@@ -55,8 +55,8 @@ final class CableStreams: CableAuthority {
 }
 
 extension [Realtime.Shard] {
-    /// Where all of a user's subscriptions on the cable are: what happens is read once for them, and they share the frames that
-    /// are made of it.
+    /// Returns the shard of all of a user's subscriptions on the cable: what happens is read once for them, and they share the
+    /// frames that are made of it.
     func home(of user: UserKey) -> Realtime.Shard { self[Int(UInt(bitPattern: user.hashValue) % UInt(count))] }
 }
 

@@ -11,8 +11,7 @@ enum StreamKind: Int, CaseIterable, Sendable {
     /// Everything that happens, the badge with it.
     case notifications
 
-    /// Whether the newest batches contain everything in older ones, so that a subscriber without those needs only
-    /// these.
+    /// True if the newest batches contain everything in older ones, so that a subscriber without those needs only these.
     var isAbsolute: Bool { self != .notifications }
 }
 
@@ -45,11 +44,11 @@ final class EventBatch: @unchecked Sendable {
         bytes = messages.reduce(0) { $0 + $1.data.count + 64 }
     }
 
-    /// The same as server-sent events: made once, sent to thousands.
+    /// The messages as server-sent events: made once, sent to thousands.
     private(set) lazy var eventStream = StreamBytes(ServerSentEvents.text(kind, messages))
 }
 
-/// Why the server ends a stream.
+/// The reason why the server ends a stream.
 enum StreamEnd: Sendable {
     /// The token that opened it has ended.
     case expired

@@ -19,7 +19,7 @@ struct EventFeed: Sendable {
         var badge: Badge
         /// The events since then.
         var messages: [StreamMessage] = []
-        /// Whether there are more events than one batch takes.
+        /// True if there are more events than one batch takes.
         var hasMore = false
 
         /// The badge for a stream of badges.
@@ -36,7 +36,7 @@ struct EventFeed: Sendable {
         try look(inbox, after: position, limit: Limits.eventsPerLook, bytes: Limits.bytesPerLook, in: reading)
     }
 
-    /// The same without a limit, and from the same snapshot a new subscriber's first batch, so that its events continue
+    /// Reads what is new without a limit, and from the same snapshot a new subscriber's first batch, so that its events continue
     /// where that ends.
     /// - Parameter lastEventID: the last event that the client has seen; nil for a new client.
     func join(

@@ -60,7 +60,8 @@ final class Hub: @unchecked Sendable {
     private var unread: Set<InboxID> = []
     private var poll = Poll.none
     private var revocationsSeen = Timestamp(milliseconds: 0)
-    /// How often revocations are still to be looked at: a stream may open while its user's tokens are being revoked.
+    /// The number of times that revocations are still to be looked at: a stream may open while its user's tokens are being
+    /// revoked.
     private var revocationLooks = 0
     private var isLookingAtRevocations = false
     /// Passes revocations on to the cable.
@@ -121,7 +122,7 @@ final class Hub: @unchecked Sendable {
         return true
     }
 
-    /// Whether new streams are refused.
+    /// True while new streams are refused.
     var isEnding: Bool { calls.withLock { $0.isEnding } }
 
     func perform(_ work: @escaping @Sendable () -> Void) { loop.perform(work) }
@@ -424,7 +425,8 @@ extension Hub {
         }
     }
 
-    /// When one inbox can't be read the others wait for the next tick: each would wait for as long as the database may take to answer.
+    /// Lets the others wait for the next tick when one inbox can't be read: each would wait for as long as the database may take
+    /// to answer.
     private func postpone(_ inbox: InboxID, _ error: any Error) {
         unread.insert(inbox)
         while let other = due.popFirst() {

@@ -56,10 +56,10 @@ final class Realtime: Sendable {
         max(16, descriptors - HTTPServer.affordableConnections(descriptors: descriptors) - Limits.otherDescriptors)
     }
 
-    /// Where the next stream belongs.
+    /// Returns the shard to which the next stream belongs.
     func nextShard() -> Shard { wheel.next() }
 
-    /// Whether new streams are refused.
+    /// True while new streams are refused.
     var isEnding: Bool { shards.contains { $0.hub.isEnding } }
 
     func start() { for shard in shards { shard.loop.start() } }

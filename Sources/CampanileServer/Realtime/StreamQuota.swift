@@ -35,7 +35,7 @@ final class StreamQuota: Sendable {
         self.total = total
     }
 
-    /// Who has a stream open.
+    /// The users who have a stream open.
     var users: Set<UserKey> { taken.withLock { Set($0.byUser.keys) } }
 
     var takenCount: Int { taken.withLock { $0.total } }

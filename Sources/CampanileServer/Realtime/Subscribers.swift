@@ -17,8 +17,8 @@ struct Subscribers {
         if kind == .notifications, subscriberSets[kind.rawValue].isEmpty { position.sequence = nil }
     }
 
-    /// Whether the inbox has come further than what they were told. A version that is less than the one told is news too, and so is a
-    /// sequence, where each inbox has its own.
+    /// Returns whether the inbox has come further than what they were told. A version that is less than the one told is news too,
+    /// and so is a sequence, where each inbox has its own.
     func isBehind(_ present: InboxPosition) -> Bool {
         guard present.version == position.version, let told = position.sequence else {
             return present.version != position.version

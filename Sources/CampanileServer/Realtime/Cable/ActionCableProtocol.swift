@@ -5,7 +5,7 @@ struct CableUser: Sendable, Equatable {
     let user: UserKey
     /// The life of the token; the connection doesn't outlive it.
     let life: TokenLife
-    /// Whether the token came in a cookie: then the browser may have a newer one by now, and may come back at once.
+    /// True if the token came in a cookie: then the browser may have a newer one by now, and may come back at once.
     let tokenCameInCookie: Bool
 }
 
@@ -32,7 +32,7 @@ enum ActionCableAction: Equatable {
 struct ActionCableProtocol {
     private struct Subscription {
         let identifier: [UInt8]
-        /// Nil: confirmed, but its stream is none of ours and carries nothing.
+        /// The stream that it carries; nil when it is confirmed, but its stream is none of ours and carries nothing.
         let listening: (number: Int, stream: CableStream)?
     }
 
@@ -153,8 +153,8 @@ struct ActionCableProtocol {
         return bytes > Limits.cableIdentifiersBytes ? .identifiers : nil
     }
 
-    /// The same for a stream: whatever happens in it is said once for each identifier, with the identifier, and the client
-    /// may write that in as many ways as it likes.
+    /// The limit that another subscription to a stream would exceed: whatever happens in it is said once for each identifier,
+    /// with the identifier, and the client may write that in as many ways as it likes.
     private func limit(beforeAdding identifier: [UInt8], to stream: CableStream) -> CableLimit? {
         let others = subscriptions.filter { $0.listening?.stream == stream }
         if others.count >= Limits.cableSubscriptionsPerStream { return .subscriptionsOfStream }

@@ -8,7 +8,7 @@ enum CableCommand: Equatable {
     case unsubscribe(identifier: [UInt8])
     case message(identifier: [UInt8])
 
-    /// Why a text is no command: for the log.
+    /// The reason why a text is no command: for the log.
     struct Mistake: Error, Equatable {
         let sentence: String
     }

@@ -214,15 +214,15 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
         context?.close(mode: .output, promise: nil)
     }
 
-    /// Whether the socket has taken most of what was sent. What was only gathered so far is no sign of a slow reader.
+    /// True if the socket has taken most of what was sent. What was only gathered so far is no sign of a slow reader.
     private var isWritable: Bool {
         guard let channel = context?.channel else { return false }
         if !channel.isWritable { flush() }
         return channel.isWritable
     }
 
-    /// Whether the client doesn't read. A socket may be full at this very moment because the client takes much, or for long
-    /// because it takes it slowly: neither is a reason to cut it off.
+    /// Returns whether the client doesn't read. A socket may be full at this very moment because the client takes much, or for
+    /// long because it takes it slowly: neither is a reason to cut it off.
     private func isStuck() -> Bool {
         guard !isWritable else {
             lag = nil
@@ -258,8 +258,8 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
 
     // MARK: - What the client sends
 
-    /// What comes is answered when it is its turn, and nothing more is read until then. Only what a client leaves that hangs up
-    /// NIO would read to its end, and let everybody wait: so it is closed.
+    /// Takes what comes, to be answered when it is its turn; nothing more is read until then. Only what a client leaves that
+    /// hangs up NIO would read to its end, and let everybody wait: so it is closed.
     private func receive(_ change: (inout CableInbox) -> Void) {
         let wasEmpty = inbox.isEmpty
         change(&inbox)

@@ -15,11 +15,11 @@ struct CableInbox {
     private var (frames, bytes) = (0, 0)
     /// That came while something waited for its turn.
     private var unasked = 0
-    /// Whether it did its last: it closes, or broke the protocol. What it sends after that is not read.
+    /// True once it did its last: it closes, or broke the protocol. What it sends after that is not read.
     private(set) var isDone = false
 
     var isEmpty: Bool { acts.isEmpty }
-    /// Whether more came than one read brings, although nothing is read while something waits.
+    /// True if more came than one read brings, although nothing is read while something waits.
     var isUnasked: Bool { unasked > Limits.cableReadBytes }
 
     /// The client may send as much again.

@@ -23,8 +23,8 @@ enum CableLimit: Hashable, CaseIterable {
     }
 }
 
-/// What the cable writes into the log about what clients do. Clients decide how often that happens, so each thing is told
-/// once a minute at most, with how often it happened since.
+/// The lines that the cable writes into the log about what clients do. Clients decide how often that happens, so each thing is
+/// told once a minute at most, with how often it happened since.
 final class CableLog: Sendable {
     private enum Matter: Hashable {
         case limit(CableLimit)
@@ -50,7 +50,7 @@ final class CableLog: Sendable {
         self.now = now
     }
 
-    /// Why something a client said had no effect.
+    /// Says why something a client said had no effect.
     func noEffect(_ sentence: String) {
         logger.debug("A cable command had no effect.", metadata: ["reason": "\(sentence)"])
     }

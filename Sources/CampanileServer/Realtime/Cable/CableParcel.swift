@@ -5,7 +5,7 @@ final class CableParcel: @unchecked Sendable {
     /// The batches that the hub left, and that the cable's thread has not taken yet.
     struct Mail {
         private(set) var batch: [EventBatch] = []
-        /// Why nothing follows.
+        /// The reason why nothing follows.
         private(set) var end: StreamEnd?
 
         var isEmpty: Bool { batch.isEmpty && end == nil }
@@ -40,11 +40,11 @@ final class CableParcel: @unchecked Sendable {
     }
 
     var mail = Mail()
-    /// Whether it waits for a turn.
+    /// True while it waits for a turn.
     var isQueued = false
-    /// Whether it waits for its socket to take more.
+    /// True while it waits for its socket to take more.
     var isStalled = false
-    /// Why nothing follows what is in hand.
+    /// The reason why nothing follows what is in hand.
     private(set) var end: StreamEnd?
     private var hand = Line<EventBatch>()
     /// Of the first in hand, the message that is sent next.

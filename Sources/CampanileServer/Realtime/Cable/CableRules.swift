@@ -1,7 +1,7 @@
 /// The settings of all cable connections.
 final class CableRules: Sendable {
     let pattern: StreamNamePattern
-    /// Whether a connection without a user token is welcome; it may subscribe to signed streams only.
+    /// True if a connection without a user token is welcome; it may subscribe to signed streams only.
     let signedStreamsOnly: Bool
     let log: CableLog
     private let key: SignedStreamName.Key?

@@ -6,7 +6,7 @@ import FoundationEssentials
 import Foundation
 #endif
 
-/// Why a request is not upgraded.
+/// The reason why a request is not upgraded.
 enum CableRefusal: Error, Hashable {
     /// It doesn't ask for a WebSocket.
     case notWebSocket
@@ -33,8 +33,8 @@ struct CableUpgrade: Sendable, Equatable {
 
     /// The value of Sec-WebSocket-Accept.
     let acceptKey: String
-    /// Whether the client offered ActionCable's protocol. It is spoken anyway: a client that offered nothing takes it, and
-    /// one that offered others only hangs up by itself (RFC 6455 section 4.1).
+    /// True if the client offered ActionCable's protocol. It is spoken anyway: a client that offered nothing takes it, and one
+    /// that offered others only hangs up by itself (RFC 6455 section 4.1).
     let isSubprotocolOffered: Bool
 
     /// - Parameters:
@@ -72,7 +72,7 @@ struct CableUpgrade: Sendable, Equatable {
         Data(Insecure.SHA1.hash(data: Array("\(key)258EAFA5-E914-47DA-95CA-C5AB0DC85B11".utf8))).base64EncodedString()
     }
 
-    /// Whether a list of tokens (RFC 9110 section 5.6.1), which may be spread over several lines, holds one.
+    /// Returns whether a list of tokens (RFC 9110 section 5.6.1), which may be spread over several lines, holds one.
     private static func list(_ lines: [String], holds token: String, isCaseSensitive: Bool = false) -> Bool {
         lines.contains { line in
             line.split(separator: ",").contains { element in

@@ -45,7 +45,7 @@ enum SignedStreamName {
     /// The name with its signature, byte for byte what Rails' `MessageVerifier` generates.
     static func sign(_ name: String, key: Key) -> String { signatures(of: name, key: key)[0] }
 
-    /// The same for everything that the application may have made of the key; the first is the one to use.
+    /// Signs the name with everything that the application may have made of the key; the first is the one to use.
     static func signatures(of name: String, key: Key) -> [String] {
         // turbo-rails gives its verifier Ruby's own JSON, which escapes less than Rails' encoder does.
         let payload = Data(JSONValue.string(name).text).base64EncodedString()

@@ -1,7 +1,7 @@
 import NIOCore
 import NIOWebSocket
 
-/// Why a WebSocket is closed (RFC 6455 section 7.4.1 and IANA's registry).
+/// The reason why a WebSocket is closed (RFC 6455 section 7.4.1 and IANA's registry).
 struct WebSocketCloseCode: Hashable, Sendable {
     let rawValue: UInt16
 
@@ -13,7 +13,7 @@ struct WebSocketCloseCode: Hashable, Sendable {
     static let tooBig = WebSocketCloseCode(rawValue: 1_009)
     static let tryAgainLater = WebSocketCloseCode(rawValue: 1_013)
 
-    /// Whether a peer may send it: 1004 to 1006 and 1015 never stand on the wire, and up to 2999 only what is registered.
+    /// True if a peer may send it: 1004 to 1006 and 1015 never stand on the wire, and up to 2999 only what is registered.
     var mayBeSent: Bool {
         switch rawValue {
         case 1_000...1_003, 1_007...1_014, 3_000...4_999: true

@@ -1,8 +1,8 @@
 import NIOCore
 import NIOWebSocket
 
-/// What the rules of RFC 6455 make of a client's frames, beyond what NIO's decoder checks. The decoder leaves to its user
-/// whatever an extension could change; we have none.
+/// The rules of RFC 6455 for a client's frames, beyond what NIO's decoder checks. The decoder leaves to its user whatever an
+/// extension could change; we have none.
 struct WebSocketReceiver {
     enum Event: Equatable {
         /// A part of a message, or an unrequested pong.
@@ -18,7 +18,7 @@ struct WebSocketReceiver {
     /// The connection has failed (RFC 6455 section 7.1.7).
     struct Failure: Error, Equatable {
         let code: WebSocketCloseCode
-        /// Which of our own limits the client passed, for its close frame and the log. Nil where the code says it all.
+        /// The limit of our own that the client passed, for its close frame and the log. Nil where the code says it all.
         var reason: String?
     }
 
@@ -76,8 +76,8 @@ struct WebSocketReceiver {
     }
 }
 
-/// Whether bytes that come in parts are UTF-8 (RFC 3629 section 4: no overlong forms, no surrogates, nothing over
-/// U+10FFFF), as early as it can be known.
+/// A check that bytes that come in parts are UTF-8 (RFC 3629 section 4: no overlong forms, no surrogates, nothing over U+10FFFF),
+/// as early as it can be known.
 struct UTF8Check: Equatable {
     /// Continuation bytes that the character still needs.
     private var missing: UInt8 = 0
@@ -85,7 +85,7 @@ struct UTF8Check: Equatable {
     private var lowest: UInt8 = 0x80
     private var highest: UInt8 = 0xBF
 
-    /// Whether the last character is whole.
+    /// True if the last character is whole.
     var isComplete: Bool { missing == 0 }
 
     /// - Returns: false when the text can no longer become UTF-8.
