@@ -22,7 +22,8 @@ let packed: [LinkerSetting] = [
         .when(platforms: [.linux]))
 ]
 
-/// What only the server needs: an app that uses CampanileClient switches the trait off, and none of these packages is fetched.
+/// A product that only the server needs: an app that uses CampanileClient switches the trait off, and none of these packages is
+/// fetched.
 func server(_ name: String, _ package: String) -> Target.Dependency {
     .product(name: name, package: package, condition: .when(traits: ["Server"]))
 }

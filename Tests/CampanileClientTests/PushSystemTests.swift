@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileClient
 
-/// What `start`, `signOutOfDevice` and `signedInOnDevice` ask of iOS.
+/// The calls that `start`, `signOutOfDevice` and `signedInOnDevice` make of iOS.
 @Suite("A device's pushes and iOS")
 @MainActor
 struct PushSystemTests {

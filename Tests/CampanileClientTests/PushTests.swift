@@ -11,7 +11,7 @@ private final class Screens: PushScreens {
     var shown: [String] = [] {
         didSet { story.withLock { $0.append("screen") } }
     }
-    /// What happened, in order: screens, and the server's answers.
+    /// The events in their order: screens, and the server's answers.
     let story = Locked<[String]>([])
 
     func showInbox() -> Bool {

@@ -11,7 +11,7 @@ final class SocketServer: Sendable {
     struct Connection: Sendable {
         let descriptor: Int32
 
-        /// What the client sends, to the end of the head; empty once it is gone.
+        /// Reads what the client sends, to the end of the head; empty once it is gone.
         func head() -> String {
             var bytes: [UInt8] = []
             var byte: UInt8 = 0

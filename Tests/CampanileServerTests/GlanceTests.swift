@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What `campanile stats` prints.
+/// The lines that `campanile stats` prints.
 @Suite struct GlanceTests {
     private func lines(_ fixture: Fixture) throws -> [String] {
         try Glance(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines

@@ -42,7 +42,7 @@ struct HealthCommandTests {
         deinit { close(descriptor) }
     }
 
-    /// What the check says. It waits in a thread of its own: the server under test needs the tests' threads.
+    /// Returns what the check says. It waits in a thread of its own: the server under test needs the tests' threads.
     private func check(
         _ host: String = "127.0.0.1", port: UInt16, isReadiness: Bool = false, token: Secret? = nil, seconds: Int = 30
     ) async -> String {

@@ -39,7 +39,7 @@ import Yams
     private static let apple: Set<String> = ["UIKit", "UserNotifications"]
     private static let foundation: Set<String> = ["Foundation", "FoundationEssentials"]
 
-    /// Who may import what, beside the system's modules.
+    /// The modules that each target may import, beside the system's.
     static let allowed: [String: Set<String>] = [
         "Sources/SystemSupport": [],
         "Sources/HTTPEngine": ["CMicroHTTPD", "SystemSupport"],
@@ -129,8 +129,8 @@ import Yams
         }
     }
 
-    /// What of the language and its library needs a system newer than iOS 16, if the line has some. The compiler here can't tell:
-    /// Linux has all of it.
+    /// Finds what of the language and its library needs a system newer than iOS 16, if the line has some. The compiler here can't
+    /// tell: Linux has all of it.
     static func newerThanIOS16(_ line: String) -> String? {
         let names = [
             #"\b(Mutex|Atomic|InlineArray|Span|RawSpan|MutableSpan|UTF8Span|UInt128|Int128)\b"#, #"\bTask\.immediate\b"#,

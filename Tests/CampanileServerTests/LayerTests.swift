@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// What files use of the folders above their own.
+    /// Returns what files use of the folders above their own.
     static func upward(_ sources: [String: String], layers: [String]) -> [Use] {
         func level(_ folder: String) -> Int { layers.firstIndex(of: folder) ?? layers.count }
         let types = Types(sources)

@@ -81,7 +81,7 @@ struct ProgramTests {
 
     // MARK: Signals
 
-    /// What tools for logs and profiles send, and what a limit of the shell sends when a file is full.
+    /// The signals that tools for logs and profiles send, and those that a limit of the shell sends when a file is full.
     static let stray = [SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGIO, SIGPIPE, SIGXFSZ, SIGWINCH, SIGURG]
 
     @Test(
@@ -106,7 +106,7 @@ struct ProgramTests {
 
     // MARK: Variables that are no settings
 
-    /// What Kubernetes puts into a pod beside Services named `campanile` and `campanile-simulator`.
+    /// The variables that Kubernetes puts into a pod beside Services named `campanile` and `campanile-simulator`.
     static let serviceLinks = [
         "CAMPANILE_PORT": "tcp://10.96.0.17:3001", "CAMPANILE_SERVICE_HOST": "10.96.0.17", "CAMPANILE_SERVICE_PORT": "3001",
         "CAMPANILE_SERVICE_PORT_HTTP": "3001", "CAMPANILE_PORT_3001_TCP": "tcp://10.96.0.17:3001",

@@ -93,7 +93,7 @@ struct IPAddressTests {
         return (try? server.start()) != nil
     }()
 
-    /// What a server knows of a client that asks twice.
+    /// Returns what a server knows of a client that asks twice.
     private static func peers(_ host: String, isIPv6: Bool) async throws -> [String?] {
         let server = echo(host)
         defer { server.stop() }

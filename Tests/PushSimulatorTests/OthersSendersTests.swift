@@ -2,7 +2,7 @@ import CampanileCore
 import PushSimulator
 import Testing
 
-/// What Apple and Google take of senders that aren't Campanile, and `--strict` doesn't.
+/// The pushes that Apple and Google take of senders that aren't Campanile, and that `--strict` doesn't.
 @Suite struct OthersSendersTests {
     private func withBoth(_ body: @escaping (Fixture, _ isStrict: Bool) async throws -> Void) async throws {
         for isStrict in [false, true] {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import Push
 
-/// What Apple checks of provider tokens, by the true time.
+/// Apple's checks of provider tokens, by the true time.
 private struct AppleClock {
     private(set) var renewals: [(iat: Int64, at: Int64)] = []
     private(set) var oldest: Int64 = 0

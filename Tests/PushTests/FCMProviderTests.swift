@@ -22,7 +22,7 @@ import Testing
         }
     }
 
-    /// What Google checks of the exchange.
+    /// Checks what Google checks of the exchange.
     private func check(_ request: ServedRequest, _ hand: HandClock) throws {
         #expect(request.first("content-type") == "application/x-www-form-urlencoded")
         let form = String(decoding: request.body, as: UTF8.self)

@@ -267,7 +267,7 @@ import Testing
             .map { Socket(address: $0[1], state: $0[3], unread: $0[4].suffix(8)) }
     }
 
-    /// Whether the system has nothing left of a socket: one that was closed and not reset stays for a minute.
+    /// Returns whether the system has nothing left of a socket: one that was closed and not reset stays for a minute.
     private static func isGone(_ socket: Socket, to port: Int) throws -> Bool {
         try !sockets(to: port).contains { $0.address == socket.address }
     }

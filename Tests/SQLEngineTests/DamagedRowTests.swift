@@ -1,7 +1,7 @@
 import SQLEngine
 import Testing
 
-/// What only a damaged database holds: NULL where none may be.
+/// Rows that only a damaged database holds: NULL where none may be.
 @Suite("A value that can't be is an error of its call and ends nothing")
 struct DamagedRowTests {
     @Test("each call that gives rows throws it after its closure, with the column and the statement")

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-/// What the writer gathers before it goes to the write-ahead log, seen from other connections.
+/// The pages that the writer gathers before it goes to the write-ahead log, seen from other connections.
 @Suite("The log's buffer", .serialized)  // there is one disk that gets full
 struct LogBufferTests {
     /// Larger than the buffer, so that a transaction goes out in parts, and its pages are read again before its end.

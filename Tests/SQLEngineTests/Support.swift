@@ -157,7 +157,7 @@ func fillDisk() -> () -> Void {
     }
 }
 
-/// What went wrong with each of them, in order; `nil` for those that succeeded.
+/// Returns what went wrong with each of them, in order; `nil` for those that succeeded.
 func failures(_ tasks: [Task<Void, any Error>]) async -> [SQLError?] {
     var result: [SQLError?] = []
     for task in tasks {

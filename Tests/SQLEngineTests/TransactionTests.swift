@@ -3,9 +3,9 @@ import Testing
 
 @testable import SQLEngine
 
-/// What a write registers is done once or not at all, in order, and never before the commit.
+/// The work that a write registers is done once or not at all, in order, and never before the commit.
 @Suite struct TransactionTests {
-    /// What happened, in its order.
+    /// The events in their order.
     private final class Record: Sendable {
         private let lines = Mutex<[String]>([])
 

@@ -194,7 +194,7 @@ package final class PostgresServer: Sendable {
         throw Failed(description: "no free port")
     }
 
-    /// What is to be ended and removed when the process ends.
+    /// The folders to be removed when the process ends, and the processes to be ended.
     private static let folders = Mutex<[String: pid_t?]>([:])
 
     /// Removes what processes left that were killed.

@@ -58,7 +58,7 @@ nonisolated(nonsending) package func lookUntil(_ isSo: () async throws -> Bool) 
     while try await !isSo() { try await Task.sleep(for: .milliseconds(1)) }
 }
 
-/// The same on a thread that may block.
+/// Looks again in the same way, on a thread that may block.
 package func blockUntil(_ isSo: () throws -> Bool) rethrows {
     while try !isSo() { usleep(1_000) }
 }

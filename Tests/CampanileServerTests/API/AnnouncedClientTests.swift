@@ -3,7 +3,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What `GET /client` makes of a User-Agent.
+/// The answer of `GET /client` to a User-Agent.
 @Suite struct AnnouncedClientTests {
     private static let webKit = "Mozilla/5.0 (iPhone; CPU iPhone OS 18_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
     private static let webView =

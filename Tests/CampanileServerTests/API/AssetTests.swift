@@ -3,8 +3,8 @@ import Testing
 
 @testable import CampanileServer
 
-/// What pages load: the files of web/ and the phones, as they lie in the repository. A file that Sources/CEmbedded/files.c or
-/// `Assets` lacks, and one that was changed and isn't embedded anew, is found here.
+/// The files that pages load: the files of web/ and the phones, as they lie in the repository. A file that
+/// Sources/CEmbedded/files.c or `Assets` lacks, and one that was changed and isn't embedded anew, is found here.
 @Suite struct AssetTests {
     private static let web = HouseRulesTests.root.appending(path: "Sources/CampanileServer/web")
     private static let simulator = HouseRulesTests.root.appending(path: "Sources/PushSimulator")

@@ -44,7 +44,7 @@ import Testing
     }
 }
 
-/// What an app's look at the list does to the badge.
+/// The effect of an app's look at the list on the badge.
 @Suite struct NativeListTests {
     private static let app = ["User-Agent": "MyApp Hotwire Native iOS", "X-Device-Token": Fixture.token("a")]
 
@@ -89,7 +89,7 @@ import Testing
     }
 }
 
-/// What stands at the server's own address.
+/// The answer at the server's own address.
 @Suite struct RootTests {
     @Test("the root leads to the console where it is on, and is nothing where it is off", arguments: ["GET", "HEAD"])
     func root(method: String) async throws {

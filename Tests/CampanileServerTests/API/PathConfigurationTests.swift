@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What Hotwire Native apps fetch when they start.
+/// The files that Hotwire Native apps fetch when they start.
 @Suite struct PathConfigurationTests {
     private static let yaml = """
         path_configuration:

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// Who is told how much by `/readyz`, and what a key made with `--operate` may do.
+/// The callers of `/readyz` and how much it tells each, and what a key made with `--operate` may do.
 @Suite struct ReadinessTests {
     private static let token = "a-token-for-the-metrics"
 

@@ -36,7 +36,7 @@ import Testing
         #expect(TraceParent(field) == nil)
     }
 
-    /// What became of a notification created with these fields.
+    /// Returns what became of a notification created with these fields.
     private func delivery(_ server: RunningServer, _ body: String, _ headers: [String: String]) async throws -> JSONValue {
         let producer = try server.producer("trace-\(UUID())")
         let created = try await server.client.post("/notifications", body, as: producer, headers: headers)

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// Who may do what; the whole matrix is e2e/contract/authorization_matrix.py.
+/// The rights of each caller; the whole matrix is e2e/contract/authorization_matrix.py.
 @Suite struct AccessTests {
     @Test("without a credential, with a malformed one and with two there is a 401 that says how to authenticate")
     func credentials() async throws {

@@ -6,7 +6,7 @@ import Testing
 @testable import CampanileServer
 
 @Suite struct TrustedProxyTests {
-    /// What the server takes for the client where 10.0.0.0/8 and ::1 are trusted.
+    /// Returns what the server takes for the client where 10.0.0.0/8 and ::1 are trusted.
     static func reading(_ peer: String, _ lines: [String]) throws -> String? {
         let proxies = TrustedProxies([try IPNetwork("10.0.0.0/8"), try IPNetwork("::1")])
         return proxies.clientAddress(peer: IPAddress(peer.utf8)) { lines }?.description

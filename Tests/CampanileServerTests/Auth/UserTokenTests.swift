@@ -121,7 +121,8 @@ import Testing
         #expect(await refusal(verifier(), token(header: #"{"alg":"HS256","alg":"HS256"}"#)) != nil)
     }
 
-    /// What Foundation's parser takes: RFC 7519 section 4 wants a JSON object, and two readers must not differ about it.
+    /// The texts that Foundation's parser takes: RFC 7519 section 4 wants a JSON object, and two readers must not differ about
+    /// it.
     @Test(
         "claims, a header and a key set are read as requests are: what isn't JSON is refused",
         arguments: [

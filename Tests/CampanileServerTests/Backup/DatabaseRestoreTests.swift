@@ -21,7 +21,7 @@ import Testing
 
     // MARK: - Nothing comes twice
 
-    /// What a server has given out to Alice and Bob.
+    /// The ids, versions and sequences that a server has given out to Alice and Bob.
     private struct GivenOut {
         var ids: [String] = []
         var versions: [Int64] = []

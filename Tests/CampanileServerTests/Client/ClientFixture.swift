@@ -78,7 +78,7 @@ extension RunningServer {
         return url
     }
 
-    /// What a producer does. Returns the notification's id.
+    /// Does what a producer does, and returns the notification's id.
     @discardableResult
     func notify(
         _ title: String, _ deepLink: String? = nil, category: String? = nil, to user: String = "alice", as producer: String

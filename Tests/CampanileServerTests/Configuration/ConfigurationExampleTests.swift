@@ -60,7 +60,7 @@ struct ConfigurationExampleTests {
         return found
     }
 
-    /// What the reader asks for when it reads the full example.
+    /// Returns what the reader asks for when it reads the full example.
     private func known() throws -> (shapes: Set<String>, written: Set<String>, problems: [ConfigurationProblems.Problem]) {
         let document = ConfigurationDocument.parse(try fullExample(), path: "example")
         let reader = ConfigurationReader(document: document, environment: [:])

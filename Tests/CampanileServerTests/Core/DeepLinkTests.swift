@@ -1,7 +1,7 @@
 import CampanileCore
 import Testing
 
-/// What a deep link may look like: contract.md, section 4.
+/// The form of a deep link: contract.md, section 4.
 @Suite struct DeepLinkFormTests {
     @Test(
         "a relative link passes, with or without one leading slash, and stays as it was written",

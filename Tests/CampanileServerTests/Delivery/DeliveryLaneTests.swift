@@ -29,7 +29,7 @@ final class ImmediateProvider: PushProvider {
     }
 }
 
-/// What was logged, a line each: level and message, without what belongs to it.
+/// The log, a line each: level and message, without what belongs to it.
 final class KeptLog: Sendable {
     private let kept = Mutex<[String]>([])
 
@@ -82,7 +82,7 @@ struct ImmediateCourier: Sendable {
         return provider.messages.map(\.summary).sorted()
     }
 
-    /// What the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
+    /// Returns what the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
     func conditions() throws -> [Lane: LaneCondition] {
         let told = Dictionary(uniqueKeysWithValues: deliveryWorker.conditions.map { ($0.lane, $0.condition) })
         let rows = try fixture.store.readBlocking { try $0.laneConditions.all() }

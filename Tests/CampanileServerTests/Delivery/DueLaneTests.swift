@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the delivery worker looks for: which lanes have something due, and when.
+/// The search of the delivery worker: which lanes have something due, and when.
 @Suite struct DueLaneTests {
     @Test("every lane with something due is found once, with its first moment, and none that has a push in flight alone")
     func lanes() async throws {

@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What operators see of the last hour.
+/// The last hour as operators see it.
 @Suite struct LastHourTests {
     private static let start = Timestamp(milliseconds: 1_795_000_020_000)
 

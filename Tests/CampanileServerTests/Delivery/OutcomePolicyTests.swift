@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What follows from an answer: retries and the life of a token.
+/// The consequences of an answer: retries and the life of a token.
 @Suite struct OutcomePolicyTests {
     private static let now: Int64 = 1_795_000_000_000
 

@@ -62,14 +62,14 @@ private struct Workshop {
         await workshop.providers.shutDown()
     }
 
-    /// The same for a test that replaces credentials. What was replaced is drained by a task of its own that nobody can
-    /// wait for and that needs the event loop, so the loop's thread stays until the run is over.
+    /// Does the same for a test that replaces credentials. What was replaced is drained by a task of its own that nobody can wait
+    /// for and that needs the event loop, so the loop's thread stays until the run is over.
     static func useAndLeave(_ body: (Workshop) async throws -> Void) async throws {
         try await body(Workshop())
     }
 }
 
-/// Who takes the pushes of a lane.
+/// The takers of the pushes of a lane.
 @Suite struct ProvidersTests {
     @Test("without credentials every lane is the sandbox's")
     func withoutCredentials() async throws {

@@ -161,6 +161,6 @@ extension RunningServer {
         try await client.get("/notifications/\(id)/deliveries", as: producer).json["deliveries"]?.array ?? []
     }
 
-    /// What a SIGHUP does.
+    /// Does what a SIGHUP does.
     fileprivate func reload() throws { try app.reload(app.configuration) }
 }

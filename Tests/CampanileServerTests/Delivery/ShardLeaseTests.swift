@@ -7,8 +7,8 @@ import Testing
 
 @testable import CampanileServer
 
-/// What a node may claim, send and settle while it has a shard, and what it leaves alone when it doesn't. (The node has
-/// all shards or none.)
+/// The pushes that a node may claim, send and settle while it has a shard, and those that it leaves alone when it doesn't. (The
+/// node has all shards or none.)
 @Suite(.endsIfItHangs) struct ShardLeaseTests {
     /// A fixture whose process is one node among others, and its leases.
     private static func node(claimsAtCreation: Bool = false) throws -> (Fixture, ShardLeases) {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What a lane that stands still does about alerts that have become pointless meanwhile.
+/// The dealings of a lane that stands still with alerts that have become pointless meanwhile.
 @Suite struct StoppedLaneTests {
     /// A parked lane to which many alerts are owed, one of each user; the probe is due.
     private static func parked(_ users: Int) async throws -> (bench: ImmediateCourier, users: [User], ids: [UUIDv7]) {

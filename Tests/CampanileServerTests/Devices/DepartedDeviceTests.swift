@@ -36,7 +36,7 @@ import Testing
         }
     }
 
-    /// What a producer is told of all notifications.
+    /// Returns what a producer is told of all notifications.
     private static func told(_ fixture: Fixture) throws -> Set<String> {
         try Set(
             fixture.ids("SELECT DISTINCT notification_id FROM deliveries").flatMap { id in

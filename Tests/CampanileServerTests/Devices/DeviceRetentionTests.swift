@@ -13,7 +13,7 @@ import Testing
             .run(now: fixture.clock.now)
     }
 
-    /// The same, and in how many transactions: the last one forgets tokens that left.
+    /// Runs it, and counts its transactions: the last one forgets tokens that left.
     private static func counted(_ fixture: Fixture) async throws -> (removed: Int, transactions: UInt64) {
         let before = try fixture.database.writerStatistics.groupSizes.sum
         let removed = try await run(fixture)

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What an imported file is held to: the API's own rules, all mistakes at once, and nothing written before they are mended.
+/// The rules for an imported file: the API's own rules, all mistakes at once, and nothing written before they are mended.
 @Suite("Rules of an import") struct ImportRulesTests {
     private static func notification(_ fields: String) -> String {
         #"{"user_id":"alice","title":"Title","created_at":"2026-01-01T00:00:00Z","external_id":"1""# + fields + "}"

@@ -149,8 +149,8 @@ private struct BadgeWalk {
         leftOut += modelCount - shown
     }
 
-    /// What is too old or too many goes. The number counts the newest; it loses those of them that are gone, and counts no other
-    /// instead.
+    /// Removes what is too old or too many. The number counts the newest; it loses those of them that are gone, and counts no
+    /// other instead.
     private mutating func expire() async throws {
         let counted = Set(countableEntries(policy).map(\.id).sorted().dropFirst(Int(leftOut)))
         let age = Bool.random(using: &chance) ? Int64.random(in: 1...60_000, using: &chance) : nil
@@ -237,7 +237,7 @@ private struct BadgeWalk {
         arrive()
     }
 
-    /// What was sent since the last look reaches the phones.
+    /// Lets the phones get what was sent since the last look.
     private mutating func arrive() {
         defer { fixture.provider.forget() }
         for message in fixture.provider.messages {
@@ -249,7 +249,8 @@ private struct BadgeWalk {
 
     // MARK: Checks
 
-    /// What an audit finds, on a connection that is there: an audit makes two, and after each step that would be most of the work.
+    /// Returns what an audit finds, on a connection that is there: an audit makes two, and after each step that would be most of
+    /// the work.
     func differences() throws -> [BadgeAudit.Difference] {
         try fixture.store.snapshotBlocking { reading in
             let inboxes = try reading.inboxes.ids(after: InboxID(0), limit: Limits.auditedInboxes)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the format asks for; that a parser agrees says e2e/contract/metrics.py.
+/// The demands of the format; that a parser agrees says e2e/contract/metrics.py.
 @Suite struct OpenMetricsTextTests {
     private func text(_ write: (inout OpenMetricsText) -> Void) -> String {
         var text = OpenMetricsText()

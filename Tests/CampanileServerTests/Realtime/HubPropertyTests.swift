@@ -10,7 +10,7 @@ import Testing
 /// A client that keeps a copy of the inbox from nothing but what it is told.
 private final class Replica: Subscriber {
     struct State: Sendable {
-        /// Whether it was read, by notification.
+        /// True for a notification that was read, by its id.
         var entries: [String: Bool] = [:]
         var lastID: Int64 = 0
         var badge: (count: Int64, unread: Int64, version: Int64) = (0, 0, -1)

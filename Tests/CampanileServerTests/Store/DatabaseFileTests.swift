@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What people do with the database's file: other names for it, and taking it away while it is served.
+/// The things that people do with the database's file: other names for it, and taking it away while it is served.
 @Suite struct DatabaseFileTests {
     static let create = #"{"user_id":"alice","title":"T"}"#
 

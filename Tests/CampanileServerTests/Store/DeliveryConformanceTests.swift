@@ -3,7 +3,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the repository of deliveries answers: the same on both stores.
+/// The answers of the repository of deliveries: the same on both stores.
 @Suite(.endsIfItHangs) struct DeliveryConformanceTests {
     private typealias Compare = StoreComparison
 

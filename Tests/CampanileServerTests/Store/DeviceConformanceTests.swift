@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the repositories of devices answer: the same on both stores.
+/// The answers of the repositories of devices: the same on both stores.
 @Suite(.endsIfItHangs) struct DeviceConformanceTests {
     private typealias Compare = StoreComparison
     private static let apple = String(repeating: "ab", count: 32)

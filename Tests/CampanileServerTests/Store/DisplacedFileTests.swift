@@ -8,7 +8,7 @@ import Testing
 
 /// The database's file, or what SQLite keeps beside it, is taken away from a running server.
 @Suite struct DisplacedFileTests {
-    /// What somebody does, and how it is undone where it can be.
+    /// The things that somebody does, and how each is undone where it can be.
     enum Deed: CaseIterable {
         case removed, moved, replaced, folderMoved, linkTurned, logMoved, logRemoved, indexMoved, logReplaced
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the repositories of inboxes, their notifications and events answer: the same on both stores.
+/// The answers of the repositories of inboxes, of their notifications and of their events: the same on both stores.
 @Suite(.endsIfItHangs) struct InboxConformanceTests {
     private typealias Compare = StoreComparison
 

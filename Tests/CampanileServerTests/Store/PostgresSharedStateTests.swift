@@ -8,7 +8,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What was once remembered by one process, on two nodes of one PostgreSQL database.
+/// The state that one process once remembered, on two nodes of one PostgreSQL database.
 @Suite("What nodes must agree on", .endsIfItHangs)
 struct PostgresSharedStateTests {
     private let clock = HandClock()

@@ -6,8 +6,8 @@ import Testing
 @testable import CampanileServer
 @testable import SQLEngine
 
-/// What SQLite makes of every statement of the program, on a database that is filled. A test of the answers can't see that
-/// an index doesn't serve: they are the same without it, only later the more there is.
+/// The plans that SQLite makes for every statement of the program, on a database that is filled. A test of the answers can't see
+/// that an index doesn't serve: they are the same without it, only later the more there is.
 @Suite("Query plans")
 struct QueryPlanTests {
     /// Statements that walk a table or sort, each with the reason why that is no harm.
@@ -158,7 +158,7 @@ struct QueryPlanTests {
 
     // MARK: - How it is done
 
-    /// What only PostgreSQL knows. A statement without any of it that SQLite can't prepare fails the tests.
+    /// The words that only PostgreSQL knows. A statement without any of them that SQLite can't prepare fails the tests.
     private static let onlyPostgres = [
         "FOR UPDATE", "FOR NO KEY UPDATE", "DISTINCT ON", "unnest(", "concat_ws(", "to_regclass(", "node_id", "= ANY (",
         "current_database()", "SET revocations =",

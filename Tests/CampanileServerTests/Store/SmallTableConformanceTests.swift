@@ -5,7 +5,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What the repositories of the small tables answer: the same on both stores.
+/// The answers of the repositories of the small tables: the same on both stores.
 @Suite(.endsIfItHangs) struct SmallTableConformanceTests {
     private typealias Compare = StoreComparison
 

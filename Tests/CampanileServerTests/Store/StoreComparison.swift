@@ -4,7 +4,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// The same calls on both stores, which have to answer the same.
+/// A comparison of two stores, which have to answer the same calls with the same.
 struct StoreComparison {
     /// One of the two, with what it answered.
     final class Side {

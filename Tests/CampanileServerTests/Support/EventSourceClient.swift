@@ -19,7 +19,7 @@ final class EventSourceClient: Sendable {
     let head: String
     private let socket: ClientSocket
     private let events: AsyncThrowingStream<Event, any Error>
-    /// What clients are told to wait, in the order it was told.
+    /// The times that clients are told to wait, in the order in which they are told.
     let retries: Recorder<Int>
 
     /// - Throws: `Broken` when there is no answer.
@@ -134,7 +134,7 @@ final class ClientSocket: Sendable {
     }
 }
 
-/// What a thread notes for a test.
+/// The values that a thread notes for a test.
 final class Recorder<Value: Sendable>: Sendable {
     private let values = Mutex<[Value]>([])
     var all: [Value] { values.withLock { $0 } }

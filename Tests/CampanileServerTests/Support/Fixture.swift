@@ -184,7 +184,7 @@ struct Fixture: Sendable {
         }
     }
 
-    /// What a reader's connection keeps in memory of the database's pages.
+    /// Returns the bytes that a reader's connection keeps in memory of the database's pages.
     func readerCacheBytes() throws -> Int {
         try database.read { connection in
             var (current, highest): (Int32, Int32) = (0, 0)
@@ -219,7 +219,7 @@ struct Fixture: Sendable {
         return try await publisher.publish(new, app: (user ?? alice).app)[0].id
     }
 
-    /// What the delivery worker would claim now, claimed and not sent: the state in which a server may be killed.
+    /// Claims what the delivery worker would claim now, and doesn't send it: the state in which a server may be killed.
     func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
         let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, leases: ShardLeases(alone: lease))
         return try await store.write { transaction in
@@ -229,7 +229,7 @@ struct Fixture: Sendable {
         }
     }
 
-    /// What a start does about the pushes of the start before it.
+    /// Does what a start does about the pushes of the start before it.
     func releaseLeases(resendsUnanswered: Bool = true) async throws -> Int {
         await LeaseRecovery(
             database: store, lease: Fixture.lease, resendsUnanswered: resendsUnanswered,
@@ -244,7 +244,7 @@ struct Fixture: Sendable {
         return asked
     }
 
-    /// What a native app does when it shows the inbox.
+    /// Does what a native app does when it shows the inbox.
     @discardableResult
     func open(_ user: User? = nil, device: Character? = nil) async throws -> Badge? {
         let user = user ?? alice

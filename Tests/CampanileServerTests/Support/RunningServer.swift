@@ -38,7 +38,7 @@ final class RunningServer: Sendable {
         client = HTTPClient(port: app.port)
     }
 
-    /// What an operator does beside it: another connection, as the command line's.
+    /// The commands of an operator beside it, over another connection, as the command line's.
     func operations() throws -> OperatorCommands { try OperatorCommands(configuration, world: world) }
 
     func producer(_ name: String = "tests", app: String = AppName.standard) throws -> String {

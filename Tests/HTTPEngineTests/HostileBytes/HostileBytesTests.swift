@@ -5,18 +5,18 @@ import Testing
 
 @Suite("Hostile bytes", .serialized)
 struct HostileBytesTests {
-    /// What happened to one case.
+    /// The outcome of one case.
     struct Outcome: Sendable {
         var hostile: HostileCase
         var statuses: [Int]
-        /// Who refused it: the engine writes problem documents, the library pages of its own.
+        /// True if the engine refused it: the engine writes problem documents, the library pages of its own.
         var byEngine: Bool
         /// Paths that reached the application, in order.
         var seen: [String]
 
         var reachedApplication: Bool { !seen.isEmpty }
 
-        /// Whether it and the request after it were served.
+        /// True if it and the request after it were served.
         private var wasServed: Bool { statuses == [200, 200] && seen.count == 2 && seen.last == "/next" }
 
         private func wasRefused(with accepted: [Int]) -> Bool {
@@ -34,7 +34,7 @@ struct HostileBytesTests {
 
         var isKnownGap: Bool { if case .knownGap = hostile.expectation { true } else { false } }
 
-        /// Whether RFC 9112 asks to refuse it.
+        /// True if RFC 9112 asks to refuse it.
         var mustBeRefused: Bool {
             switch hostile.expectation {
             case .refused, .knownGap: true
@@ -42,7 +42,7 @@ struct HostileBytesTests {
             }
         }
 
-        /// What is done with it, in words.
+        /// The outcome in words.
         var words: String {
             if reachedApplication { return statuses.first.map { "\($0)" } ?? "served" }
             guard let status = statuses.first else { return "closed" }

@@ -57,7 +57,7 @@ final class Gate: Sendable {
     }
 }
 
-/// What the server said about its requests.
+/// The server's reports of its requests.
 final class Journal: Sendable {
     struct Entry: Equatable, Sendable {
         var method: String
@@ -111,7 +111,7 @@ func withServer<R: Sendable>(
     }
 }
 
-/// The same with clients that block: what they do is done off the pool.
+/// Starts a server in the same way for clients that block: what they do is done off the pool.
 func withServer<R: Sendable>(
     limits: Limits = Limits(), threads: Int = 2, clock: HandClock? = nil, journal: Journal = Journal(),
     handler: @escaping Handler, clients: @escaping @Sendable (HTTPServer) throws -> R
@@ -122,7 +122,7 @@ func withServer<R: Sendable>(
 }
 
 extension Statistics {
-    /// Whether every connection and every request's state was given back exactly once.
+    /// True if every connection and every request's state was given back exactly once.
     var isClean: Bool { connectionsOpen == 0 && requestsBegun == requestsEnded }
 }
 

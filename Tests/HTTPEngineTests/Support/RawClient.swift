@@ -121,7 +121,7 @@ final class RawClient {
         return readToEnd()
     }
 
-    /// Whether the server has closed the connection; waits for it.
+    /// Returns whether the server has closed the connection; waits for it.
     func isClosedByServer() -> Bool {
         repeat { errno = 0 } while receive()
         return pending.isEmpty && errno != EAGAIN

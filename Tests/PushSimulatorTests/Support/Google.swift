@@ -4,7 +4,7 @@ import CryptoExtras
 import Foundation
 import PushSimulator
 
-/// What a sender needs for Google.
+/// The things that a sender needs for Google.
 extension Fixture {
     /// A signed assertion for the token endpoint; what is given replaces what would be right.
     func assertion(

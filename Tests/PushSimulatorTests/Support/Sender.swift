@@ -124,7 +124,7 @@ final class Sender: Sendable {
 
     // MARK: - In
 
-    /// What came in so far.
+    /// Everything that came in so far.
     var seen: State { state.withLock { $0 } }
 
     /// Whoever waits this long waits in vain: the test fails instead of hanging.
@@ -154,7 +154,7 @@ final class Sender: Sendable {
         return state.answers[stream] ?? Answer()
     }
 
-    /// What has come by the time that everything sent so far has been looked at: the server works in order.
+    /// Waits, and returns what has come by the time that everything sent so far has been looked at: the server works in order.
     func settled() async throws -> State {
         let before = state.withLock { $0.pongs }
         write(Frame.bytes(type: 6, stream: 0, payload: [UInt8](repeating: 7, count: 8)))

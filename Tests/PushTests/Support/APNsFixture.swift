@@ -8,7 +8,7 @@ import Synchronization
 /// A store in memory that survives its process, as the database does.
 final class MemoryTokenStore: ProviderTokenStore {
     private let stored = Mutex<[String: [StoredProviderToken]]>([:])
-    /// What was written, in order.
+    /// The tokens that were written, in order.
     private let log = Watched<[[StoredProviderToken]]>([])
 
     var writes: [[StoredProviderToken]] { log.value }

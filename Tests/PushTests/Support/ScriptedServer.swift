@@ -20,7 +20,7 @@ struct ServedRequest: Sendable {
     var token: String { String(first("authorization")?.split(separator: " ").last ?? "") }
 }
 
-/// What the server does when a request is complete.
+/// The server's act when a request is complete.
 enum Reaction: Sendable {
     case answer(Int, headers: [(String, String)] = [], String = "")
     /// The first part of an answer, without its end.
@@ -58,7 +58,7 @@ final class ScriptedServer: Sendable {
     private let channel: any Channel
     private let shared: Shared
 
-    /// What connections and tests share.
+    /// The state that connections and tests share.
     final class Shared: Sendable {
         struct State: Sendable {
             var channels: [Int: any Channel] = [:]

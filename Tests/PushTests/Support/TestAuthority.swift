@@ -49,7 +49,7 @@ struct TestAuthority: Sendable {
         leafKey = try NIOSSLPrivateKey(bytes: Array(keyPEM.utf8), format: .pem)
     }
 
-    /// The same in PEM, for a program that reads files.
+    /// The leaf's certificate and key in PEM, for a program that reads files.
     let leafPEM: String
     let keyPEM: String
 }

@@ -3,7 +3,7 @@ import SystemSupport
 import TestSupport
 import Testing
 
-/// What other transactions do to a lane's.
+/// The effects of other transactions on a lane's.
 @Suite(.endsIfItHangs) struct PostgresConflictTests {
     private let fixture: PostgresFixture
 

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite(.endsIfItHangs) struct PostgresNotificationTests {
-    /// What a listener told.
+    /// The events that a listener told.
     private struct Told: Sendable {
         var events: [PostgresListener.Event] = []
 

@@ -7,7 +7,7 @@ import Glibc
 import NIOCore
 import Synchronization
 
-/// What all senders send: the fields and a body as APNsProvider makes them.
+/// The order that all senders send: the fields and a body as APNsProvider makes them.
 struct Order: Sendable {
     static let inFlight = 500
     let url: String

@@ -38,7 +38,8 @@ final class OwnLoop: Streams, EventStreamOwner, @unchecked Sendable {
     }
 }
 
-/// What any pipeline needs: to notice that the client is gone. No limit of what waits, no heartbeat, no deadline.
+/// The one handler that any pipeline needs: it notices that the client is gone. No limit of what waits, no heartbeat, no
+/// deadline.
 final class Ended: ChannelInboundHandler {
     typealias InboundIn = NIOCore.ByteBuffer
     let streams: NIOStreams

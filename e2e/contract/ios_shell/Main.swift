@@ -31,7 +31,7 @@ public struct WebError: Error, Equatable {
 /// Errors/LoadError.swift.
 public enum LoadError: Error, Equatable { case notPresent, notReady, contentTypeMismatch, invalidResponse }
 
-/// What a delegate is told of a page that failed.
+/// The error that a delegate is told of for a page that failed.
 public typealias PageFailure = HotwireNativeError
 
 /// Errors/HotwireNativeError.swift, `init(turboJSStatusCode:)`.

@@ -81,7 +81,7 @@ final class Phone {
     }
     var topPage: PageViewController? { top as? PageViewController }
 
-    /// What the bar shows of its tabs.
+    /// The tabs as the bar shows them.
     var tabItems: [(image: UIImage?, label: String?, badge: String?)] {
         guard tabBar.tabs.isEmpty else { return tabBar.tabs.map { ($0.image, $0.accessibilityLabel, $0.badgeValue) } }
         let items = tabBar.viewControllers?.compactMap(\.tabBarItem) ?? []

@@ -8,7 +8,7 @@ public enum TurboError: Error, Equatable {
     case http(statusCode: Int)
 }
 
-/// What a delegate is told of a page that failed.
+/// The error that a delegate is told of for a page that failed.
 public typealias PageFailure = any Error
 
 func pageError(status: Int) -> PageFailure { TurboError.http(statusCode: status) }

@@ -1,6 +1,6 @@
 /// One subscription at the hub: leaves its batches for the cable's thread.
 ///
-/// Sendable: the parcel is touched under the turns' lock; what else changes is touched on the cable's thread only.
+/// Sendable: `parcel` is touched under the turns' lock; what else changes is touched on the cable's thread only.
 final class CableSubscriber: Subscriber, @unchecked Sendable {
     let number: Int
     let owner: TurnOwner

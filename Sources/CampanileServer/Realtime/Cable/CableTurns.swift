@@ -12,8 +12,8 @@ enum CableErrand: Sendable {
 /// Runs the connections' work in turns, with breaks for reading sockets and pinging clients, so that one client's much
 /// work doesn't delay the others.
 ///
-/// Sendable: the box, the parcels' mail, the subscribers' parcels and the connections' waiting bytes are touched under
-/// the box's lock; everything else is touched only on the event loop.
+/// Sendable: the box, the subscribers' `parcel`, the `mail` in it and the connections' waiting bytes are touched under the
+/// box's lock; everything else is touched only on the event loop.
 final class CableTurns: @unchecked Sendable {
     enum HubMessage: Sendable {
         case batch(EventBatch)
@@ -181,8 +181,8 @@ final class CableTurns: @unchecked Sendable {
         return 0
     }
 
-    /// So many bytes don't wait any more. A parcel with nothing in it is let go: there are very many subscribers, and mostly they
-    /// hear nothing.
+    /// Takes so many bytes off those that wait. A subscriber to whom nothing is owed keeps no `parcel`: there are very many
+    /// subscribers, and mostly they hear nothing.
     private func settle(_ parcel: CableParcel, of subscriber: CableSubscriber, _ bytes: Int) {
         box.withLock { _ in
             subscriber.connection.waitingBytes -= bytes

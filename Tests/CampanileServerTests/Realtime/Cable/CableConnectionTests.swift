@@ -18,7 +18,7 @@ import Testing
         [.text("{\"type\":\"disconnect\",\"reason\":\"\(reason)\",\"reconnect\":\(reconnect)}"), .close(1_000)]
     }
 
-    /// What the server says when it ends the connection, from a client that answers the close.
+    /// Reads what the server says when it ends the connection, from a client that answers the close.
     static func goodbye(_ client: WebSocketClient) async throws -> [ReceivedFrame] {
         var frames: [ReceivedFrame] = []
         while let frame = try await client.frame() {
@@ -273,7 +273,7 @@ import Testing
         await fixture.stop()
     }
 
-    /// What the slow client finds when it reads at last: less than was told, and then why.
+    /// Checks what the slow client finds when it reads at last: less than was told, and then why.
     private func client(_ slow: WebSocketClient, isSentAwayAfter told: Int64) async throws {
         var frames: Int64 = 0
         while let frame = try await slow.frame() {

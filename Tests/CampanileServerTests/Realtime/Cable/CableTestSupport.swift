@@ -122,7 +122,7 @@ final class WebSocketClient: Sendable {
         }
     }
 
-    /// What comes until the server closes the connection.
+    /// Reads what comes until the server closes the connection.
     func framesUntilEnd() async throws -> [ReceivedFrame] {
         var frames: [ReceivedFrame] = []
         while let frame = try await frame() { frames.append(frame) }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CampanileServer
 
-/// What one client can do to others on the cable's thread, over real sockets.
+/// The harm that one client can do to others on the cable's thread, over real sockets.
 @Suite("The cable's turns", .endsIfItHangs)
 struct CableTurnTests {
     private static func variant(_ number: Int) -> String { "{\"channel\":\"NotificationsChannel\",\"n\":\(number)}" }
