@@ -120,11 +120,11 @@ asan: setup-unit ## The Swift tests under AddressSanitizer and LeakSanitizer, bu
 tsan: setup-unit ## The Swift tests under ThreadSanitizer, built apart
 	@SWIFT="$(SWIFT)" scripts/sanitize.sh thread
 
-lint: setup ## Check openapi.yaml and the page made of it, docs/limits.md, docs/schema.sql, the documents' links and Swift, and the scripts
+lint: setup ## Check openapi.yaml and the page made of it, the documents' limits, docs/schema.sql, the documents' links and Swift, and the scripts
 	@echo "==> lint: openapi.yaml, and the page that is made of it"
 	@$(PYTHON) -m e2e.contract.check_openapi
 	@$(PYTHON) -m e2e.contract.reference_page --check
-	@echo "==> lint: docs/limits.md and docs/schema.sql against the sources; the documents' links"
+	@echo "==> lint: the documents' limits and docs/schema.sql against the sources; the documents' links"
 	@python3 -m e2e.contract.check_limits
 	@python3 -m e2e.contract.check_schema
 	@python3 -m e2e.contract.check_links

@@ -5,7 +5,7 @@ import SQLEngine
 /// Fills a database from a file of another system's, beside a server or without one.
 ///
 /// Without a server it holds the server's lock, and copies the log itself. Beside one it leaves the log to the server: SQLite
-/// allows one process to copy it (docs/operations.md). PostgreSQL has neither lock nor log of ours: without a node it takes larger
+/// allows one process to copy it (docs/runbook.md). PostgreSQL has neither lock nor log of ours: without a node it takes larger
 /// transactions, and pauses between none.
 package struct DatabaseImport: Sendable {
     package enum Kind: Sendable { case devices, notifications }

@@ -31,7 +31,7 @@ struct Startup: Sendable {
         // Seldom: a page that changes with every commit is copied into the file once for all of them.
         options.walAutocheckpointPages = Limits.walAutocheckpointPages
         if !configuration.databaseCheckpoints {
-            // Two programs that copy the log at the same time delay each other, or worse (docs/operations.md). The other one
+            // Two programs that copy the log at the same time delay each other, or worse (docs/runbook.md). The other one
             // locks the database while it copies.
             options.walAutocheckpointPages = .max
             options.busyTimeoutMilliseconds = Limits.replicatedBusyMilliseconds

@@ -1,7 +1,8 @@
-"""Holds docs/limits.md to the sources: every limit stands in its table with its value, and no other does.
+"""Holds the pages that list limits to the sources: every limit stands in one table of one page with its value, and no other does.
 
-A limit is a constant with a plain value in one of SOURCES. A row of the document begins with the constant's name and its
-value as the source computes it: `| \\`titleBytes\\` | 256 | …`. Prints a line a difference; exit code 1 if there is one.
+A limit is a constant with a plain value in one of SOURCES. A section of a page begins with the source of its table, "From `PATH`", and
+a row with the constant's name and its value as the source computes it: `| \\`titleBytes\\` | 256 | …`. One source's limits may stand
+in several sections, as their readers differ. Prints a line a difference; exit code 1 if there is one.
 """
 import ast
 import operator
@@ -10,20 +11,21 @@ import sys
 
 from e2e import ROOT
 
-DOCUMENT = ROOT / "docs/limits.md"
-# Source file, heading of its table in the document, and the type that holds the constants.
-SOURCES = [
-    ("Sources/CampanileServer/Domain/Limits.swift", "## Requests, devices, delivery", "Limits"),
-    ("Sources/HTTPEngine/Message/Limits.swift", "## HTTP", "Limits"),
-    ("Sources/HTTPEngine/EventStreams/StreamLimits.swift", "## Event streams", "StreamLimits"),
-    ("Sources/SQLEngine/Options.swift", "## The database", "DatabaseOptions"),
-    ("Sources/SQLEngine/Postgres/PostgresOptions.swift", "## PostgreSQL", "PostgresOptions"),
-    ("Sources/CampanileServer/Configuration/ConfigurationTypes.swift", "## The configuration file", "ConfigurationLimits"),
-]
+DOCUMENTS = ["docs/limits.md", "docs/capacity.md", "docs/configuration.md"]
+# Source file, and the type that holds the constants.
+SOURCES = {
+    "Sources/CampanileServer/Domain/Limits.swift": "Limits",
+    "Sources/HTTPEngine/Message/Limits.swift": "Limits",
+    "Sources/HTTPEngine/EventStreams/StreamLimits.swift": "StreamLimits",
+    "Sources/SQLEngine/Options.swift": "DatabaseOptions",
+    "Sources/SQLEngine/Postgres/PostgresOptions.swift": "PostgresOptions",
+    "Sources/CampanileServer/Configuration/ConfigurationTypes.swift": "ConfigurationLimits",
+}
 # A text, a switch, a function (the clock of the database) and what follows from others are no limits.
 NO_LIMIT = r"(?!: @Sendable )(?!: \w+ \{)(?! = (?:\"|true$|false$))"
 CONSTANT = re.compile(rf"^    (?:package )?(?:static let|var) (\w+)\b{NO_LIMIT}(?:: [\w.<>]+)? = (.+)$", re.MULTILINE)
 DECLARATION = re.compile(rf"^    (?:\w+ )*(?:let|var) \w+\b{NO_LIMIT}", re.MULTILINE)
+FROM = re.compile(r"\A.*\n\nFrom `([^`]+)`")
 ROW = re.compile(r"^\| `(\w+)` \| ([^|]+?) \|", re.MULTILINE)
 OPERATORS = {ast.Mult: operator.mul, ast.Add: operator.add, ast.Sub: operator.sub, ast.LShift: operator.lshift}
 
@@ -61,25 +63,30 @@ def constants(path, type_name):
     return found
 
 
-def rows(document, heading):
-    if heading not in document:
-        return {}
-    section = document.split(heading, 1)[1].split("\n## ", 1)[0]
-    # What stands behind the value in parentheses is the same for people.
-    return {name: value.split(" (")[0] for name, value in ROW.findall(section)}
+def rows(document):
+    """The source, the name and the value of every row under a heading that names a source."""
+    for section in re.split(r"^##+ ", document, flags=re.MULTILINE)[1:]:
+        source = FROM.search(section)
+        if source:
+            for name, value in ROW.findall(section):
+                # What stands behind the value in parentheses is the same for people.
+                yield source.group(1), name, value.split(" (")[0]
 
 
 def main():
-    document = DOCUMENT.read_text(encoding="utf-8")
+    told = [(page, *row) for page in DOCUMENTS for row in rows((ROOT / page).read_text(encoding="utf-8"))]
     problems, checked = [], 0
-    for path, heading, type_name in SOURCES:
-        source, told = constants(path, type_name), rows(document, heading)
+    for path, type_name in SOURCES.items():
+        source = constants(path, type_name)
         checked += len(source)
         for name, value in source.items():
-            if told.get(name) != value:
-                problems.append(f"docs/limits.md, {heading[3:]}: `{name}` is {value} in {path}, and {told.get(name, 'missing')} here")
-        problems += [
-            f"docs/limits.md, {heading[3:]}: `{name}` is no limit of {path}" for name in told if name not in source]
+            found = [(page, row_value) for page, row_path, row_name, row_value in told if (row_path, row_name) == (path, name)]
+            if len(found) != 1:
+                pages = " and ".join(page for page, _ in found) or "no page"
+                problems.append(f"`{name}` of {path} is to stand once, and stands in {pages}")
+            problems += [f"{page}: `{name}` is {value} in {path}, and {here} here" for page, here in found if here != value]
+        problems += [f"{page}: `{name}` is no limit of {path}" for page, row_path, name, _ in told if row_path == path and name not in source]
+    problems += [f"{page}: `{name}` is from {path}, which this script doesn't read" for page, path, name, _ in told if path not in SOURCES]
     for problem in problems:
         print(problem)
     print(f"check_limits: {checked} limits, {len(problems)} differences")

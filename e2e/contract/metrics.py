@@ -1,7 +1,7 @@
 """/metrics as others read it: by the parser of Prometheus' library for Python, and by Prometheus itself, with every query of the
 Grafana dashboard against what a running server says.
 
-The names, types and units are those of docs/operations.md, and no others.
+The names, types and units are those of docs/watching.md, and no others.
 """
 import contextlib
 import http.client
@@ -23,7 +23,7 @@ from e2e import ROOT
 from e2e.harness import METRICS_TOKEN, HarnessError, children, die_with_parent, free_port, serving, stores, temporary_folder
 
 DASHBOARD = ROOT / "packaging/grafana-dashboard.json"
-DOCUMENT = ROOT / "docs/operations.md"
+DOCUMENT = ROOT / "docs/watching.md"
 USER, DEVICE = "alice-in-the-metrics", "c0ffee" * 10 + "cafe"
 # Whoever puts a user, a token or a path into a label makes the series endless.
 LABELS = {"route", "method", "status", "le", "app", "provider", "kind", "outcome", "condition"}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from e2e.trust import push_faults as faults
 
-ATTEMPTS = 7             # after so many a delivery is given up (docs/limits.md)
+ATTEMPTS = 7             # after so many a delivery is given up (docs/capacity.md)
 ENDING = ("close", "half_open", "goaway")   # end a connection, and with it answers that are still on their way
 ENDING_SECONDS = 2       # from the end to an answer: a slow simulator judges what it has read already
 UNREAD_SECONDS = 20      # from an answer to the end: a starved server may not have read it by then

@@ -1,5 +1,5 @@
-/// Every limit of the program, with its unit; docs/limits.md prints them. (The limits of the HTTP head and body are in
-/// HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`, and a deep link's bytes in CampanileCore's
+/// Every limit of the program, with its unit; docs/limits.md and docs/capacity.md print them. (The limits of the HTTP head and body
+/// are in HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`, and a deep link's bytes in CampanileCore's
 /// `DeepLink`, because apps hold to them too.)
 package enum Limits {
     // What a producer sends

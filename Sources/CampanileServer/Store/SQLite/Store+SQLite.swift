@@ -7,7 +7,7 @@ import SystemSupport
 /// of a newer version is refused with a sentence that helps.
 extension Store {
     /// The options with which a command opens the database. It leaves the log to a server that may run beside it: two
-    /// processes that copy it at the same time delay each other, or worse (docs/operations.md).
+    /// processes that copy it at the same time delay each other, or worse (docs/runbook.md).
     private static let commandOptions: DatabaseOptions = {
         var options = DatabaseOptions()
         options.walAutocheckpointPages = .max
