@@ -1,6 +1,6 @@
-/// Every limit of the program, with its unit; docs/limits.md and docs/capacity.md print them. (The limits of the HTTP head and body
-/// are in HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`, and a deep link's bytes in CampanileCore's
-/// `DeepLink`, because apps hold to them too.)
+/// Every limit of the program, with its unit; docs/limits.md and docs/capacity.md print them. (The limits of the HTTP head and
+/// body are in HTTPEngine's `Limits`, the writer's queue in SQLEngine's `DatabaseOptions`, and a deep link's bytes in
+/// CampanileCore's `DeepLink`, because apps hold to them too.)
 package enum Limits {
     // What a producer sends
     static let userIDBytes = 255
