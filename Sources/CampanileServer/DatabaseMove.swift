@@ -85,16 +85,19 @@ package struct DatabaseMove: Sendable {
     private func move(_ source: MoveSource, to store: Store, _ progress: Progress) throws -> MoveReport {
         guard case .postgres(let database) = store.base else { fatalError("the target is PostgreSQL") }
         let target = MoveTarget(database: database)
-        let counts = try MovedTable.all.map { try source.count($0) }
+        let tables = try MovedTable.names.map {
+            try MovedTable($0, from: source.connection, to: target.columns(of: $0))
+        }
+        let counts = try tables.map { try source.count($0) }
         let state = try source.programState()
         let beginning = try target.begin(source.fingerprint(counts))
         switch beginning {
-        case .ready: try copy(source, to: target, counts.reduce(0, +), progress)
+        case .ready: try copy(tables, of: source, to: target, counts.reduce(0, +), progress)
         // An earlier run may have done everything, and no node written since.
         case .full: guard try target.isDone(state, versions: source.versions()) else { throw notEmpty }
         case .mixed: throw notEmpty
         }
-        if let difference = try firstDifference(target, counts) {
+        if let difference = try firstDifference(target, tables, counts) {
             guard beginning == .ready else { throw notEmpty }
             throw OperatorError(
                 "\(difference), and something else wrote to it. Drop the database, create it again, and move anew.")
@@ -103,11 +106,12 @@ package struct DatabaseMove: Sendable {
         if beginning == .ready {
             // The last moment: whoever asked for a stop gets none after this.
             try progress(.audit, audit.inboxes, audit.inboxes)
-            try target.finish(state, lasts: lasts(of: source))
+            try target.finish(
+                state, lasts: tables.filter(\.givesIDs).map { try ($0.name, $0.lastID(in: source.connection)) })
         }
         let secret = LocalSecret.path(besideDatabase: self.source)
         return MoveReport(
-            source: self.source, target: targetName, rows: Array(zip(MovedTable.all.map(\.name), counts)), audit: audit,
+            source: self.source, target: targetName, rows: Array(zip(MovedTable.names, counts)), audit: audit,
             secret: access(secret, F_OK) == 0 ? secret : nil)
     }
 
@@ -119,8 +123,8 @@ package struct DatabaseMove: Sendable {
 
     /// Counts what is there: once, because it takes long.
     /// - Returns: a sentence without its end about the first table that has more or fewer rows than before.
-    private func firstDifference(_ target: MoveTarget, _ counts: [Int]) throws -> String? {
-        for (table, expected) in zip(MovedTable.all, counts) {
+    private func firstDifference(_ target: MoveTarget, _ tables: [MovedTable], _ counts: [Int]) throws -> String? {
+        for (table, expected) in zip(tables, counts) {
             let found = try target.count(table)
             guard found == expected else {
                 return "\(table.name) has \(found) rows in \(targetName), and \(expected) in \(source)"
@@ -129,19 +133,11 @@ package struct DatabaseMove: Sendable {
         return nil
     }
 
-    /// The greatest id that each table's database has given out.
-    private func lasts(of source: MoveSource) throws -> [String: Int64] {
-        var lasts: [String: Int64] = [:]
-        for table in MovedTable.all {
-            guard let last = table.sequence?.last else { continue }
-            lasts[table.name] = try source.connection.first(last) { $0.int(0) } ?? 0
-        }
-        return lasts
-    }
-
-    private func copy(_ source: MoveSource, to target: MoveTarget, _ all: Int, _ progress: Progress) throws {
+    private func copy(
+        _ tables: [MovedTable], of source: MoveSource, to target: MoveTarget, _ all: Int, _ progress: Progress
+    ) throws {
         var done = 0
-        for table in MovedTable.all {
+        for table in tables {
             let before = try target.reached(table)
             var reached = before?.key
             done += before?.rows ?? 0

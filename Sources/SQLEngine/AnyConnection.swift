@@ -2,26 +2,6 @@
 @usableFromInline
 package typealias SQLValue = SQLBindable & PostgresBindable
 
-/// A statement of both engines. Mostly one literal; two where they say it differently.
-@usableFromInline
-package struct SQLText: ExpressibleByStringLiteral, Sendable {
-    @usableFromInline package let sqlite: StaticString
-    @usableFromInline package let postgres: StaticString
-
-    @inlinable
-    package init(stringLiteral literal: StaticString) {
-        sqlite = literal
-        postgres = literal
-    }
-
-    /// Both take the same arguments, and give the same columns.
-    @inlinable
-    package init(sqlite: StaticString, postgres: StaticString) {
-        self.sqlite = sqlite
-        self.postgres = postgres
-    }
-}
-
 /// A connection of either engine, for statements that are written once. What the engines' own calls say holds here.
 @usableFromInline
 package enum AnyConnection {

@@ -375,7 +375,7 @@ extension Connection {
         _ = csqlite_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
     }
 
-    private func control(_ sql: StaticString) throws {
+    private func control(_ sql: SQL) throws {
         try withControl {
             let statement = try cachedControl(sql)
             defer { release(statement) }

@@ -34,7 +34,7 @@ package struct AnyRow: ~Copyable, SQLRow {
     /// The place of a row in PostgreSQL's result; -1 is a row of SQLite's.
     @usableFromInline let place: Int32
     /// PostgreSQL's statement.
-    @usableFromInline let sql: StaticString
+    @usableFromInline let sql: SQL
     /// The connection, which outlives the row.
     @usableFromInline unowned(unsafe) let owner: AnyObject
 

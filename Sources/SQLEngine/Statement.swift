@@ -3,15 +3,14 @@ import Glibc
 
 /// The calls that a closure makes on its connection.
 ///
-/// SQL is `StaticString` everywhere: the table finds statements by the literal's address, and code can't compose SQL
-/// from strings. Arguments are `$1`, `$2`, … as on PostgreSQL; too many or too few end the program. Every call leaves its
+/// The table finds statements by the address of their text (`SQL`). Arguments are `$1`, `$2`, … as on PostgreSQL; too many or too few end the program. Every call leaves its
 /// statement reset and without arguments, even when it throws.
 extension Connection {
     /// Runs one statement to its end and returns the number of rows that it inserted, changed or deleted itself (not
     /// by triggers or foreign keys).
     @inlinable
     @discardableResult
-    package func run<each B: SQLBindable>(_ sql: StaticString, _ values: repeat each B) throws -> Int {
+    package func run<each B: SQLBindable>(_ sql: SQL, _ values: repeat each B) throws -> Int {
         let statement = try prepared(sql)
         defer { release(statement) }
         try bind(repeat each values, to: statement)
@@ -24,7 +23,7 @@ extension Connection {
     /// The first row, mapped, or `nil` without rows. Runs a statement that writes (RETURNING) to its end.
     @inlinable
     package func first<each B: SQLBindable, T>(
-        _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
+        _ sql: SQL, _ values: repeat each B, map: (borrowing Row) throws -> T
     ) throws -> T? {
         let statement = try prepared(sql)
         var result: T?
@@ -46,7 +45,7 @@ extension Connection {
     /// Gives each row to `body`, in order.
     @inlinable
     package func forEach<each B: SQLBindable>(
-        _ sql: StaticString, _ values: repeat each B, body: (borrowing Row) throws -> Void
+        _ sql: SQL, _ values: repeat each B, body: (borrowing Row) throws -> Void
     ) throws {
         let statement = try prepared(sql)
         do {
@@ -63,7 +62,7 @@ extension Connection {
     /// All rows, mapped.
     @inlinable
     package func all<each B: SQLBindable, T>(
-        _ sql: StaticString, _ values: repeat each B, map: (borrowing Row) throws -> T
+        _ sql: SQL, _ values: repeat each B, map: (borrowing Row) throws -> T
     ) throws -> [T] {
         let statement = try prepared(sql)
         var result: [T] = []
@@ -98,14 +97,14 @@ extension Connection {
 extension Connection {
     /// The statement of this literal, reset and without arguments.
     @usableFromInline
-    func prepared(_ sql: StaticString) throws -> OpaquePointer {
+    func prepared(_ sql: SQL) throws -> OpaquePointer {
         requireOwner()
         if let rollbackCause { throw rollbackCause }
         return try cached(sql)
     }
 
-    private func cached(_ sql: StaticString) throws -> OpaquePointer {
-        let address = UInt(bitPattern: sql.utf8Start)
+    private func cached(_ sql: SQL) throws -> OpaquePointer {
+        let address = sql.address
         guard let known = statements.find(address) else {
             let statement = try prepare(sql, SQLITE_PREPARE_PERSISTENT)
             statements.insert(statement, at: address)
@@ -120,8 +119,8 @@ extension Connection {
 
     /// The same for the engine's own statements, which may begin and end transactions. They have a separate table: the
     /// linker gives equal literals one address, so a closure's COMMIT would find the engine's.
-    func cachedControl(_ sql: StaticString) throws -> OpaquePointer {
-        let address = UInt(bitPattern: sql.utf8Start)
+    func cachedControl(_ sql: SQL) throws -> OpaquePointer {
+        let address = sql.address
         if let known = controls.find(address) { return known }
         let statement = try prepare(sql, SQLITE_PREPARE_PERSISTENT)
         controls.insert(statement, at: address)
@@ -194,7 +193,7 @@ extension Connection {
         throw failure(code, statement)
     }
 
-    private func prepare(_ sql: StaticString, _ flags: Int32) throws -> OpaquePointer {
+    private func prepare(_ sql: SQL, _ flags: Int32) throws -> OpaquePointer {
         try Self.withNumbers(sql) { text in
             // A length that includes the NUL spares SQLite a copy of the text.
             let end = text.baseAddress! + (text.count - 1)
@@ -211,9 +210,9 @@ extension Connection {
     /// it first appears, and `?1` is the first argument wherever it stands (https://www.sqlite.org/lang_expr.html#varparam).
     /// A `$1` in quotes would become one too.
     private static func withNumbers<T>(
-        _ sql: StaticString, _ body: (UnsafeBufferPointer<CChar>) throws -> T
+        _ sql: SQL, _ body: (UnsafeBufferPointer<CChar>) throws -> T
     ) throws -> T {
-        let literal = UnsafeBufferPointer(start: sql.utf8Start, count: sql.utf8CodeUnitCount)
+        let literal = UnsafeBufferPointer(start: sql.start, count: sql.count)
         var text = literal.map { CChar(bitPattern: $0) } + [0]
         for index in literal.indices where literal[index] == UInt8(ascii: "$") {
             if (UInt8(ascii: "1")...UInt8(ascii: "9")).contains(UInt8(bitPattern: text[index + 1])) {

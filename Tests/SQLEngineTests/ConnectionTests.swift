@@ -111,7 +111,7 @@ struct ConnectionTests {
     func manyStatements() throws {
         let fixture = try Fixture()
         // 40 distinct literals: with the table's bound of half its slots it has to grow.
-        let literals: [StaticString] = [
+        let literals: [SQL] = [
             "SELECT 0", "SELECT 1", "SELECT 2", "SELECT 3", "SELECT 4", "SELECT 5", "SELECT 6", "SELECT 7",
             "SELECT 8", "SELECT 9", "SELECT 10", "SELECT 11", "SELECT 12", "SELECT 13", "SELECT 14", "SELECT 15",
             "SELECT 16", "SELECT 17", "SELECT 18", "SELECT 19", "SELECT 20", "SELECT 21", "SELECT 22", "SELECT 23",
@@ -183,7 +183,7 @@ struct ErrorTests {
     func argumentsStaySecret() throws {
         let fixture = try Fixture()
         let secret = "hush-4711"
-        let statements: [StaticString] = [
+        let statements: [SQL] = [
             "SELECT json_extract('{}', ?1)",  // SQLite: JSON path error near 'hush-4711'
             "INSERT INTO things (id) VALUES (?1)",
             "INSERT INTO things (id, name) VALUES (1, ?1), (2, ?1)",

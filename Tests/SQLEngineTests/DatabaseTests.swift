@@ -5,7 +5,7 @@ import Testing
 
 @Suite("A database file")
 struct DatabaseTests {
-    private func pragma(_ database: Database, _ sql: StaticString) throws -> String? {
+    private func pragma(_ database: Database, _ sql: SQL) throws -> String? {
         try database.read { try $0.first(sql) { $0.text(0) } }
     }
 

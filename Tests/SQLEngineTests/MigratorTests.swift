@@ -18,7 +18,7 @@ private func migrator(_ migrations: Migration...) -> Migrator {
 struct MigratorTests {
     private let folder = Folder()
 
-    private func number(_ path: String, _ sql: StaticString) throws -> Int64? {
+    private func number(_ path: String, _ sql: SQL) throws -> Int64? {
         let database = try Database(path: path)
         defer { database.close() }
         return try database.read { try $0.first(sql) { $0.int(0) } }

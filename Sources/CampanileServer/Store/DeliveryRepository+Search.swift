@@ -9,8 +9,7 @@ extension DeliveryRepository {
     static var searchOfState: SQLText {
         SQLText(
             sqlite: """
-                SELECT d.notification_id, d.device_id, ifnull(i.app = $4
-                    AND ($5 IS NULL OR d.reason = $5 OR json_extract(d.answers, '$[#-1].reason') = $5), 0)
+                SELECT d.notification_id, d.device_id, coalesce(i.app = $4 AND ($5 IS NULL OR \(hasReason("$5").sqlite)), false)
                 FROM deliveries d CROSS JOIN inboxes i ON i.id = d.inbox_id
                 WHERE d.state = $3
                     AND (d.state = 'rejected' OR d.state = 'failed' OR d.state = 'gone' OR d.state = 'withheld')
@@ -18,11 +17,7 @@ extension DeliveryRepository {
                 ORDER BY d.notification_id DESC, d.device_id DESC LIMIT $6
                 """,
             postgres: """
-                SELECT d.notification_id, d.device_id, coalesce(i.app = $4
-                    AND ($5 IS NULL OR d.reason = $5 OR EXISTS (
-                        SELECT 1 FROM json_array_elements(d.answers::json) WITH ORDINALITY AS e (value, place)
-                        WHERE e.place = json_array_length(d.answers::json)
-                            AND CASE WHEN position('\\u0000' IN e.value::text) = 0 THEN e.value ->> 'reason' = $5 END)), false)
+                SELECT d.notification_id, d.device_id, coalesce(i.app = $4 AND ($5 IS NULL OR \(hasReason("$5").postgres)), false)
                 FROM unsuccessful_deliveries u
                 JOIN deliveries d ON d.notification_id = u.notification_id AND d.device_id = u.device_id
                 JOIN inboxes i ON i.id = d.inbox_id
@@ -32,30 +27,25 @@ extension DeliveryRepository {
     }
 
     static var searchOfAll: SQLText {
+        """
+        SELECT d.notification_id, d.device_id, coalesce(i.app = $4
+            AND ($5 IS NULL OR CASE WHEN d.device_id = 0 THEN 'none' WHEN p.token IS NULL THEN d.state ELSE 'gone' END = $5)
+            AND ($6 IS NULL OR \(hasReason("$6"))), false)
+        FROM deliveries d \(SQLText(sqlite: "CROSS JOIN", postgres: "JOIN")) inboxes i ON i.id = d.inbox_id
+        LEFT JOIN departed_devices p ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+        WHERE (d.notification_id, d.device_id) < ($1, $2) AND d.notification_id >= $3
+        ORDER BY d.notification_id DESC, d.device_id DESC LIMIT $7
+        """
+    }
+
+    static func hasReason(_ wanted: SQL) -> SQLText {
         SQLText(
-            sqlite: """
-                SELECT d.notification_id, d.device_id, ifnull(i.app = $4
-                    AND ($5 IS NULL OR iif(d.device_id = 0, 'none', iif(p.token IS NULL, d.state, 'gone')) = $5)
-                    AND ($6 IS NULL OR d.reason = $6 OR json_extract(d.answers, '$[#-1].reason') = $6), 0)
-                FROM deliveries d CROSS JOIN inboxes i ON i.id = d.inbox_id
-                LEFT JOIN departed_devices p
-                    ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
-                WHERE (d.notification_id, d.device_id) < ($1, $2) AND d.notification_id >= $3
-                ORDER BY d.notification_id DESC, d.device_id DESC LIMIT $7
-                """,
+            sqlite: "d.reason = \(wanted) OR json_extract(d.answers, '$[#-1].reason') = \(wanted)",
             postgres: """
-                SELECT d.notification_id, d.device_id, coalesce(i.app = $4
-                    AND ($5 IS NULL
-                        OR CASE WHEN d.device_id = 0 THEN 'none' WHEN p.token IS NULL THEN d.state ELSE 'gone' END = $5)
-                    AND ($6 IS NULL OR d.reason = $6 OR EXISTS (
-                        SELECT 1 FROM json_array_elements(d.answers::json) WITH ORDINALITY AS e (value, place)
-                        WHERE e.place = json_array_length(d.answers::json)
-                            AND CASE WHEN position('\\u0000' IN e.value::text) = 0 THEN e.value ->> 'reason' = $6 END)), false)
-                FROM deliveries d JOIN inboxes i ON i.id = d.inbox_id
-                LEFT JOIN departed_devices p
-                    ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
-                WHERE (d.notification_id, d.device_id) < ($1, $2) AND d.notification_id >= $3
-                ORDER BY d.notification_id DESC, d.device_id DESC LIMIT $7
+                d.reason = \(wanted) OR EXISTS (
+                    SELECT 1 FROM json_array_elements(d.answers::json) WITH ORDINALITY AS e (value, place)
+                    WHERE e.place = json_array_length(d.answers::json)
+                        AND CASE WHEN position('\\u0000' IN e.value::text) = 0 THEN e.value ->> 'reason' = \(wanted) END)
                 """)
     }
 }
@@ -68,7 +58,11 @@ extension DeliveryState {
 // MARK: - Rows
 
 extension DueAlert {
-    /// Reads the columns of `DeliveryRepository.nextDue` from `first` on. Returns nil if the first of them is NULL.
+    /// Of `deliveries a`, and `notifications n` if it is still there.
+    static let columns: SQLText =
+        "a.notification_id, a.id, a.inbox_id, a.attempts, \(Notification.columns), a.traceparent"
+
+    /// Reads `columns` from `first` on. Returns nil if the first of them is NULL.
     init?(_ row: borrowing some SQLRow & ~Copyable, from first: Int32) {
         guard let id = row.idOrNil(first) else { return nil }
         self.init(
@@ -80,7 +74,20 @@ extension DueAlert {
 }
 
 extension DeliveryReport {
-    /// Reads a row of `DeliveryRepository.list`.
+    /// Of `tables`.
+    static let columns: SQL = """
+        d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
+        CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END, d.attempts,
+        CASE WHEN p.token IS NULL THEN CASE WHEN t.busy_until > d.due_at THEN t.busy_until ELSE d.due_at END END,
+        coalesce(d.settled_at, p.departed_at), d.answers, d.reason, d.traceparent
+        """
+    /// Deliveries with their devices, and those that left while the delivery was owed.
+    static let tables: SQL = """
+        deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
+        LEFT JOIN departed_devices p ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+        """
+
+    /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             id: row.id(0), token: row.textOrNil(1), platform: row.textOrNil(2), provider: row.textOrNil(3),

@@ -1,6 +1,37 @@
 import CampanileCore
 import SQLEngine
 
+private let nextAlert: SQLText = """
+    SELECT \(DueAlert.columns)
+    FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+    WHERE a.device_id = $1 AND a.due_at <= $2 ORDER BY a.due_at, a.notification_id LIMIT 1
+    """
+/// Of `deliveries o`, without those of devices that left.
+private let isOwedToRange: SQL = """
+    o.due_at IS NOT NULL AND o.device_id BETWEEN $1 AND $2
+        AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
+            OR NOT EXISTS (
+                SELECT 1 FROM deliveries d JOIN departed_devices p ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id
+                WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
+    """
+private let withheldDelivery = ending(
+    "'withheld'",
+    """
+    UPDATE deliveries SET state = 'withheld', reason = $3, due_at = NULL, settled_at = $4
+    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+    """)
+
+/// Ends deliveries that came to nothing, of which PostgreSQL has a table of its own.
+private func ending(_ state: SQL, _ update: SQL) -> SQLText {
+    SQLText(
+        sqlite: update,
+        postgres: """
+            WITH changed AS (\(update) RETURNING notification_id, device_id)
+            INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
+            SELECT \(state), notification_id, device_id FROM changed ON CONFLICT DO NOTHING
+            """)
+}
+
 /// The table `deliveries`. A transaction on PostgreSQL changes the deliveries of a device only while it has the device locked, or the
 /// device is gone.
 struct DeliveryRepository<Access: StoreAccess> {
@@ -42,25 +73,12 @@ struct DeliveryRepository<Access: StoreAccess> {
             SQLText(
                 sqlite: """
                     SELECT t.app, t.provider, count(*), min(o.notification_id), o.device_id, o.due_at
-                    FROM deliveries o CROSS JOIN device_tokens t ON t.id = o.device_id
-                    WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN $1 AND $2
-                        AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
-                            OR NOT EXISTS (
-                                SELECT 1 FROM deliveries d JOIN departed_devices p
-                                    ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id
-                                WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
-                    GROUP BY o.device_id
+                    FROM deliveries o CROSS JOIN device_tokens t ON t.id = o.device_id WHERE \(isOwedToRange) GROUP BY o.device_id
                     """,
                 postgres: """
                     SELECT DISTINCT ON (o.device_id) t.app, t.provider, count(*) OVER (PARTITION BY o.device_id),
                         o.notification_id, o.device_id, o.due_at
-                    FROM deliveries o JOIN device_tokens t ON t.id = o.device_id
-                    WHERE o.due_at IS NOT NULL AND o.device_id BETWEEN $1 AND $2
-                        AND (o.device_id NOT IN (SELECT device_id FROM departed_devices)
-                            OR NOT EXISTS (
-                                SELECT 1 FROM deliveries d JOIN departed_devices p
-                                    ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id
-                                WHERE d.notification_id = o.notification_id AND d.device_id = o.device_id))
+                    FROM deliveries o JOIN device_tokens t ON t.id = o.device_id WHERE \(isOwedToRange)
                     ORDER BY o.device_id, o.notification_id
                     """), devices.lowerBound, devices.upperBound
         ) { row in
@@ -121,13 +139,7 @@ struct DeliveryRepository<Access: StoreAccess> {
     func list(notification: UUIDv7) throws -> [DeliveryReport] {
         try access.connection.all(
             """
-            SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
-                CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END, d.attempts,
-                CASE WHEN p.token IS NULL THEN CASE WHEN t.busy_until > d.due_at THEN t.busy_until ELSE d.due_at END END,
-                coalesce(d.settled_at, p.departed_at), d.answers, d.reason, d.traceparent
-            FROM deliveries d LEFT JOIN device_tokens t ON t.id = d.device_id
-            LEFT JOIN departed_devices p
-                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
+            SELECT \(DeliveryReport.columns) FROM \(DeliveryReport.tables)
             WHERE d.notification_id = $1 AND d.device_id <> 0 ORDER BY d.device_id
             """, notification
         ) { DeliveryReport($0) }
@@ -142,15 +154,9 @@ struct DeliveryRepository<Access: StoreAccess> {
     func find(_ key: DeliveryKey) throws -> OperatedDelivery? {
         try access.connection.first(
             """
-            SELECT d.id, coalesce(d.token, p.token, t.token), t.platform, t.provider, t.environment,
-                CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END, d.attempts,
-                CASE WHEN p.token IS NULL THEN CASE WHEN t.busy_until > d.due_at THEN t.busy_until ELSE d.due_at END END,
-                coalesce(d.settled_at, p.departed_at), d.answers, d.reason, d.traceparent, i.user_id, d.device_id = 0,
-                n.created_at
-            FROM deliveries d JOIN inboxes i ON i.id = d.inbox_id LEFT JOIN device_tokens t ON t.id = d.device_id
+            SELECT \(DeliveryReport.columns), i.user_id, d.device_id = 0, n.created_at
+            FROM \(DeliveryReport.tables) JOIN inboxes i ON i.id = d.inbox_id
             LEFT JOIN notifications n ON n.inbox_id = d.inbox_id AND n.id = d.notification_id
-            LEFT JOIN departed_devices p
-                ON p.device_id = d.device_id AND p.inbox_id = d.inbox_id AND d.settled_at IS NULL
             WHERE d.notification_id = $1 AND d.device_id = $2
             """, key.notification, key.device
         ) { row in
@@ -227,22 +233,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     func nextDue(device: DeviceID) throws -> DueAlert? {
         _ = try access.unit?.device(device)
         return try access.connection.first(
-            SQLText(
-                sqlite: """
-                    SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
-                        n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
-                        iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
-                        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
-                    FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
-                    WHERE a.device_id = $1 AND a.due_at <= $2 ORDER BY a.due_at, a.notification_id LIMIT 1
-                    """,
-                postgres: """
-                    SELECT a.notification_id, a.id, a.inbox_id, a.attempts,
-                        n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link, n.data,
-                        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
-                    FROM deliveries a LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
-                    WHERE a.device_id = $1 AND a.due_at <= $2 ORDER BY a.due_at, a.notification_id LIMIT 1
-                    """), device, access.now
+            nextAlert, device, access.now
         ) { DueAlert($0, from: 0) } ?? nil
     }
 
@@ -268,18 +259,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     /// Ends a delivery that doesn't go to this device.
     func withhold(notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason) throws {
         try access.writing.queue(
-            SQLText(
-                sqlite: """
-                    UPDATE deliveries SET state = 'withheld', reason = $3, due_at = NULL, settled_at = $4
-                    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
-                    """,
-                postgres: """
-                    WITH changed AS (
-                        UPDATE deliveries SET state = 'withheld', reason = $3, due_at = NULL, settled_at = $4
-                        WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL RETURNING notification_id, device_id)
-                    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
-                    SELECT 'withheld', notification_id, device_id FROM changed ON CONFLICT DO NOTHING
-                    """), notification, device, reason.rawValue, access.now)
+            withheldDelivery, notification, device, reason.rawValue, access.now)
         access.unit?.memory.nextDue[device] = nil
     }
 
@@ -322,18 +302,12 @@ extension DeliveryRepository where Access == StoreTransaction {
     /// - Parameter sending: the notification whose alert that is.
     func settleGone(sending: UUIDv7, device: DeviceID, token: String) throws {
         try access.writing.queue(
-            SQLText(
-                sqlite: """
-                    UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
-                    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
-                    """,
-                postgres: """
-                    WITH changed AS (
-                        UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
-                        WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL RETURNING notification_id, device_id)
-                    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
-                    SELECT 'gone', notification_id, device_id FROM changed ON CONFLICT DO NOTHING
-                    """), sending, device, token, access.now)
+            ending(
+                "'gone'",
+                """
+                UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
+                WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+                """), sending, device, token, access.now)
         access.unit?.memory.nextDue[device] = nil
     }
 
@@ -367,25 +341,15 @@ extension DeliveryRepository where Access == StoreTransaction {
     func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws {
         access.unit?.memory.nextDue[departed.device] = nil
         try access.writing.queue(
-            SQLText(
-                sqlite: """
-                    UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
-                    WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
-                        SELECT notification_id FROM deliveries
-                        WHERE device_id = $1 AND due_at IS NOT NULL
-                            AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
-                    """,
-                postgres: """
-                    WITH changed AS (
-                        UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
-                        WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
-                            SELECT notification_id FROM deliveries
-                            WHERE device_id = $1 AND due_at IS NOT NULL
-                                AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
-                        RETURNING notification_id, device_id)
-                    INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
-                    SELECT 'gone', notification_id, device_id FROM changed ON CONFLICT DO NOTHING
-                    """), departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
+            ending(
+                "'gone'",
+                """
+                UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
+                WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
+                    SELECT notification_id FROM deliveries
+                    WHERE device_id = $1 AND due_at IS NOT NULL
+                        AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
+                """), departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
             departed.end.dueAt, departed.end.notification)
     }
 

@@ -2,6 +2,16 @@ import CampanileCore
 import Push
 import SQLEngine
 
+private let schedules: SQL = "SELECT \(DeviceSchedule.columns) FROM device_tokens d"
+private let schedulesOfInbox: SQLText = "\(schedules) WHERE d.inbox_id = $1 ORDER BY d.id"
+private let scheduleOfDevice: SQLText = "\(schedules) WHERE d.id = $1"
+private let devicesOfInbox: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id"
+private let answeredDevice: SQLText = """
+    SELECT \(DeviceSchedule.columns), \(InboxState.counts.of("i")) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
+    WHERE d.id = $1
+    """
+private let storedSchedule: SQLText = "UPDATE device_tokens SET \(DeviceSchedule.stored.set(from: 2)) WHERE id = $1"
+
 /// The table `device_tokens`. A transaction on PostgreSQL locks every device that it reads, after the device's inbox if it needs that.
 struct DeviceTokenRepository<Access: StoreAccess> {
     let access: Access
@@ -60,10 +70,8 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     /// The devices of an inbox, the latest registered first.
     func list(inbox: InboxID) throws -> [DeviceToken] {
         try access.connection.all(
-            """
-            SELECT token, platform, provider, environment, app_version, locale, last_registered_at
-            FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC
-            """, inbox
+            "SELECT \(DeviceToken.columns) FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC",
+            inbox
         ) { DeviceToken($0) }
     }
 
@@ -71,7 +79,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     func reports(inbox: InboxID) throws -> [DeviceReport] {
         try access.connection.all(
             """
-            SELECT token, platform, provider, environment, app_version, locale, last_registered_at,
+            SELECT \(DeviceToken.columns),
                 CASE WHEN seen_at > last_registered_at THEN seen_at ELSE last_registered_at END AS seen, told_count, told_at,
                 lease <> 0, due_at
             FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC
@@ -87,14 +95,10 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID] {
         try access.lock(inbox)
         return try access.connection.all(
-            SQLText(
-                sqlite: """
-                    SELECT id FROM device_tokens WHERE inbox_id = $1
-                    ORDER BY last_registered_at DESC, id DESC LIMIT -1 OFFSET $2
-                    """,
-                postgres: """
-                    SELECT id FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC OFFSET $2
-                    """), inbox, limit
+            """
+            SELECT id FROM device_tokens WHERE inbox_id = $1
+            ORDER BY last_registered_at DESC, id DESC \(SQLText(sqlite: "LIMIT -1", postgres: "")) OFFSET $2
+            """, inbox, limit
         ) { $0.device(0) }
     }
 
@@ -129,36 +133,18 @@ struct DeviceTokenRepository<Access: StoreAccess> {
 
     func schedules(inbox: InboxID) throws -> [DeviceSchedule] {
         if let unit = access.unit { return try unit.devices(of: inbox).map(\.schedule) }
-        return try access.connection.all(
-            """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at
-            FROM device_tokens WHERE inbox_id = $1 ORDER BY id
-            """, inbox
-        ) { DeviceSchedule($0) }
+        return try access.connection.all(schedulesOfInbox, inbox) { DeviceSchedule($0) }
     }
 
     func schedule(_ id: DeviceID) throws -> DeviceSchedule? {
         if let unit = access.unit { return try unit.device(id)?.schedule }
-        return try access.connection.first(
-            """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at
-            FROM device_tokens WHERE id = $1
-            """, id
-        ) { DeviceSchedule($0) }
+        return try access.connection.first(scheduleOfDevice, id) { DeviceSchedule($0) }
     }
 
     /// The devices of an inbox, for alerts.
     func pushable(inbox: InboxID) throws -> [Device] {
         if let unit = access.unit { return try unit.devices(of: inbox).map(\.device) }
-        return try access.connection.all(
-            """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
-            FROM device_tokens WHERE inbox_id = $1 ORDER BY id
-            """, inbox
-        ) { Device($0) }
+        return try access.connection.all(devicesOfInbox, inbox) { Device($0) }
     }
 
     /// The lanes that something is or will be due in, each with its first moment. Costs little, however much is due.
@@ -176,14 +162,9 @@ struct DeviceTokenRepository<Access: StoreAccess> {
             guard let device = try unit.device(id) else { return nil }
             return AnsweredDevice(schedule: device.schedule, badge: try unit.badge(of: device, policy))
         }
-        return try access.connection.first(
-            """
-            SELECT d.id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, unread_count, unread_since_cleared, armed, version, updated_at,
-                uncounted
-            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = $1
-            """, id
-        ) { AnsweredDevice(schedule: DeviceSchedule($0), badge: InboxState(counts: $0, from: 13).badge(policy)) }
+        return try access.connection.first(answeredDevice, id) {
+            AnsweredDevice(schedule: DeviceSchedule($0), badge: InboxState(counts: $0, from: 13).badge(policy))
+        }
     }
 
     /// The devices of a range that wait for a time after one, also those to which nothing is owed.
@@ -287,11 +268,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
     func store(_ schedule: DeviceSchedule) throws {
         guard try access.unit?.gather(schedule) != true else { return }
         try access.writing.queue(
-            """
-            UPDATE device_tokens SET told_count = $2, told_at = $3, attempted = $4, badge_due_at = $5, badge_attempts = $6,
-                due_at = $7, lease = $8, sending_id = $9, busy_until = $10
-            WHERE id = $1
-            """, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
+            storedSchedule, schedule.id, schedule.toldCount, schedule.toldAt, schedule.attempted, schedule.badgeDueAt,
             schedule.badgeAttempts, schedule.dueAt, schedule.lease, schedule.sending, schedule.busyUntil)
     }
 
@@ -340,7 +317,9 @@ extension DeviceTokenRepository where Access == StoreTransaction {
 // MARK: - Rows
 
 extension DeviceToken {
-    /// Reads a row that begins with the columns of `DeviceTokenRepository.list`.
+    static let columns: SQL = "token, platform, provider, environment, app_version, locale, last_registered_at"
+
+    /// Reads a row that begins with `columns`.
     fileprivate init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             token: row.text(0), platform: row.word(1, DevicePlatform.self),
@@ -350,8 +329,14 @@ extension DeviceToken {
 }
 
 extension DeviceSchedule {
-    /// Reads a row that begins with the columns id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts,
-    /// due_at, lease, sending_id, busy_until, last_registered_at.
+    /// What changes of it, in the order in which it is stored.
+    static let stored: SQLColumns = [
+        "told_count", "told_at", "attempted", "badge_due_at", "badge_attempts", "due_at", "lease", "sending_id", "busy_until",
+    ]
+    /// Of `device_tokens d`.
+    static let columns: SQL = "d.id, d.inbox_id, d.platform, \(stored.of("d")), d.last_registered_at"
+
+    /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             id: row.device(0), inbox: row.inbox(1), platform: row.word(2, DevicePlatform.self), toldCount: row.numberOrNil(3),
@@ -362,7 +347,10 @@ extension DeviceSchedule {
 }
 
 extension Device {
-    /// Reads a row with the columns of a schedule, then token, provider, environment and app_version.
+    /// Of `device_tokens d`.
+    static let columns: SQL = "\(DeviceSchedule.columns), d.token, d.provider, d.environment, d.app_version"
+
+    /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         let schedule = DeviceSchedule(row)
         let target = PushDevice(
@@ -373,7 +361,11 @@ extension Device {
 }
 
 extension DueDevice {
-    /// Reads what follows the columns of `device` in its row: the columns of a badge, user_id, the columns of an alert.
+    /// Of `device_tokens d`, `inboxes i`, and the alert that goes first, as `DueAlert.columns` says.
+    static let columns: SQLText =
+        "\(Device.columns), \(InboxState.counts.of("i")), i.user_id, \(DueAlert.columns)"
+
+    /// Reads a row with `columns`, of which `device` is the first.
     init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
         self.init(
             schedule: device.schedule, alert: DueAlert(row, from: 24), app: app, userID: row.text(23), target: device.target,

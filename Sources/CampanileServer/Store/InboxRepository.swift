@@ -1,9 +1,11 @@
 import CampanileCore
 import SQLEngine
 
-/// One place for it: an answer that was sent ahead is found by the literal's address.
-private let badgeQuery: SQLText =
-    "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = $1"
+private let inboxOfID: SQLText = "SELECT \(InboxState.columns.list), listened_until FROM inboxes WHERE id = $1"
+private let inboxOfUser: SQL = """
+    SELECT \(InboxState.columns.list), listened_until, id FROM inboxes WHERE app = $1 AND user_id = $2
+    """
+private let storedState: SQLText = "UPDATE inboxes SET \(InboxState.columns.set(from: 2)) WHERE id = $1"
 
 /// The table `inboxes`: one row per (app, user).
 ///
@@ -28,13 +30,9 @@ struct InboxRepository<Access: StoreAccess> {
             if let unit = access.unit {
                 try unit.inbox(id)?.inbox
             } else {
-                try access.connection.first(
-                    """
-                    SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                        unread_from, listened_until
-                    FROM inboxes WHERE id = $1
-                    """, id
-                ) { Inbox(id: id, state: InboxState($0), listenedUntil: $0.time(9)) }
+                try access.connection.first(inboxOfID, id) {
+                    Inbox(id: id, state: InboxState($0), listenedUntil: $0.time(9))
+                }
             }
         return found ?? Inbox(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
     }
@@ -42,13 +40,14 @@ struct InboxRepository<Access: StoreAccess> {
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge {
         if access.unit != nil { return try state(id).badge(policy) }
-        return try access.connection.first(badgeQuery, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
+        return try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) }
+            ?? .none
     }
 
     /// Says that `badge` will be asked for after the next read, so that PostgreSQL can answer both at once.
     func willReadBadge(_ id: InboxID) throws {
         guard access.unit == nil, case .postgres(let connection) = try access.connection else { return }
-        try connection.sendAhead(badgeQuery.postgres, id)
+        try connection.sendAhead(InboxState.countsOfInbox.postgres, id)
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
@@ -125,13 +124,9 @@ extension InboxRepository where Access == StoreTransaction {
     }
 
     private func making(app: String, userID: String, in connection: Connection) throws -> Inbox {
-        let found = try connection.first(
-            """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                unread_from, listened_until, id
-            FROM inboxes WHERE app = $1 AND user_id = $2
-            """, app, userID
-        ) { Inbox(id: $0.inbox(10), state: InboxState($0), listenedUntil: $0.time(9)) }
+        let found = try connection.first(inboxOfUser, app, userID) {
+            Inbox(id: $0.inbox(10), state: InboxState($0), listenedUntil: $0.time(9))
+        }
         if let found { return found }
         let version = try access.programState.versionsFrom()
         try connection.run("INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
@@ -142,15 +137,11 @@ extension InboxRepository where Access == StoreTransaction {
 
     /// The only place where a badge changes; it tells the database which inbox it was (`BadgeCache`).
     func store(_ state: InboxState, _ id: InboxID) throws {
-        if let unit = access.unit { return try unit.store(state, id) }
         access.changed(id)
-        try access.connection.run(
-            """
-            UPDATE inboxes SET unread_count = $2, unread_since_cleared = $3, armed = $4, cleared_id = $5, newest_id = $6,
-                version = $7, updated_at = $8, unread_from = $9, uncounted = $10
-            WHERE id = $1
-            """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
-            state.version, state.updatedAt, state.unreadFrom, state.uncounted)
+        guard try access.unit?.gather(state, id) != true else { return }
+        try access.writing.queue(
+            storedState, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.version, state.updatedAt,
+            state.uncounted, state.clearedID, state.newestID, state.unreadFrom)
     }
 
     /// Changes the policy: the versions of the inboxes whose number it changes grow, as for any other change.
@@ -172,17 +163,10 @@ extension InboxRepository where Access == StoreTransaction {
     /// The next inboxes in the order of their rows. On PostgreSQL they are locked and not remembered: there may be very many.
     private func states(after last: InboxID) throws -> [(id: InboxID, state: InboxState)] {
         try access.writing.all(
-            SQLText(
-                sqlite: """
-                    SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                        unread_from, id
-                    FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2
-                    """,
-                postgres: """
-                    SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                        unread_from, id
-                    FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2 FOR NO KEY UPDATE
-                    """), last, 500
+            """
+            SELECT \(InboxState.columns.list), id FROM inboxes WHERE id > $1 ORDER BY id LIMIT $2
+            \(SQLText(sqlite: "", postgres: "FOR NO KEY UPDATE"))
+            """, last, 500
         ) { ($0.inbox(9), InboxState($0)) }
     }
 
@@ -195,8 +179,14 @@ extension InboxRepository where Access == StoreTransaction {
 }
 
 extension InboxState {
-    /// Reads a row that begins with the columns unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id,
-    /// newest_id, unread_from.
+    /// What a badge needs.
+    static let counts: SQLColumns = ["unread_count", "unread_since_cleared", "armed", "version", "updated_at", "uncounted"]
+    /// In the order in which they are stored.
+    static let columns = counts + ["cleared_id", "newest_id", "unread_from"]
+    /// One for all: an answer that was sent ahead is found by the statement's address.
+    static let countsOfInbox: SQLText = "SELECT \(counts.list) FROM inboxes WHERE id = $1"
+
+    /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
         self.init(
             unreadCount: row.number(0), unreadSinceCleared: row.number(1), armed: row.bool(2), uncounted: row.number(5),
@@ -204,7 +194,7 @@ extension InboxState {
             updatedAt: row.timeOrNil(4))
     }
 
-    /// Reads the first six of these columns from `first` on: a badge needs no more.
+    /// Reads `counts` from `first` on.
     init(counts row: borrowing some SQLRow & ~Copyable, from first: Int32) {
         self.init(
             unreadCount: row.number(first), unreadSinceCleared: row.number(first + 1), armed: row.bool(first + 2),

@@ -11,18 +11,12 @@ struct LargeCallRepository<Access: StoreAccess> {
     func unfinished() throws -> [LargeCall] {
         let connection = try access.connection
         let calls = try connection.all(
-            SQLText(
-                sqlite: """
-                    SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id,
-                        expires_at, traceparent, api_key_id, key, fingerprint, NULL, false
-                    FROM large_calls ORDER BY id
-                    """,
-                postgres: """
-                    SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id,
-                        expires_at, traceparent, api_key_id, key, fingerprint, node_id,
-                        EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.node_id)
-                    FROM large_calls c ORDER BY id
-                    """)
+            """
+            SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at,
+                traceparent, api_key_id, key, fingerprint,
+                \(SQLText(sqlite: "NULL, false", postgres: "node_id, EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.node_id)"))
+            FROM large_calls c ORDER BY id
+            """
         ) { LargeCall($0) }
         return try calls.map { call in
             var call = call

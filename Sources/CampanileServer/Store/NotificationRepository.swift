@@ -1,6 +1,19 @@
 import CampanileCore
 import SQLEngine
 
+private let notificationOfID: SQLText = """
+    SELECT \(Notification.columns) FROM notifications n WHERE n.inbox_id = $1 AND n.id = $2
+    """
+private let page: SQLText = """
+    SELECT id, created_at, read_at, title, body, category, deep_link, data, \(SQLText(sqlite: "data_aside", postgres: "false"))
+    FROM notifications WHERE inbox_id = $1 AND id < $2
+    """
+private let wholePage: SQLText = "\(page) ORDER BY id DESC LIMIT $3"
+private let filteredPage: SQLText = """
+    \(page) AND id >= $4 AND ($5 = 'all' OR (read_at IS NULL) = ($5 = 'unread')) AND ($6 IS NULL OR category = $6)
+    ORDER BY id DESC LIMIT $3
+    """
+
 /// The tables `notifications` and, in a SQLite file, `notification_data`, which keeps large `data` beside the rows that are listed.
 /// PostgreSQL does so by itself (TOAST).
 struct NotificationRepository<Access: StoreAccess> {
@@ -8,21 +21,7 @@ struct NotificationRepository<Access: StoreAccess> {
 
     func find(_ id: UUIDv7, inbox: InboxID) throws -> Notification? {
         try access.lock(inbox)
-        return try access.connection.first(
-            SQLText(
-                sqlite: """
-                    SELECT created_at, read_at, title, body, category, deep_link,
-                        CASE WHEN data_aside THEN (SELECT d.data FROM notification_data d WHERE d.notification_id = n.id)
-                            ELSE data END,
-                        push, sound, collapse_key, thread_id, expires_at
-                    FROM notifications n WHERE inbox_id = $1 AND id = $2
-                    """,
-                postgres: """
-                    SELECT created_at, read_at, title, body, category, deep_link, data, push, sound, collapse_key, thread_id,
-                        expires_at
-                    FROM notifications WHERE inbox_id = $1 AND id = $2
-                    """), inbox, id
-        ) { Notification($0, id: id, from: 0) }
+        return try access.connection.first(notificationOfID, inbox, id) { Notification($0, id: id, from: 0) }
     }
 
     /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
@@ -76,16 +75,7 @@ struct NotificationRepository<Access: StoreAccess> {
             ) { try visit(NotificationRow(row, data: $0.bytes(0))) }
         }
         if filter.status == .all, filter.category == nil {
-            try connection.forEach(
-                SQLText(
-                    sqlite: """
-                        SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                        FROM notifications WHERE inbox_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
-                        """,
-                    postgres: """
-                        SELECT id, created_at, read_at, title, body, category, deep_link, data, false
-                        FROM notifications WHERE inbox_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
-                        """), inbox, before, limit, body: visitRow)
+            try connection.forEach(wholePage, inbox, before, limit, body: visitRow)
             return nil
         }
         guard let oldest = try oldestMatch(filter.status, inbox: inbox) else { return nil }
@@ -96,21 +86,7 @@ struct NotificationRepository<Access: StoreAccess> {
             """, inbox, before, oldest, Limits.searchedRows - 1
         ) { $0.id(0) }
         try connection.forEach(
-            SQLText(
-                sqlite: """
-                    SELECT id, created_at, read_at, title, body, category, deep_link, data, data_aside
-                    FROM notifications
-                    WHERE inbox_id = $1 AND id < $2 AND id >= $4
-                        AND ($5 = 'all' OR (read_at IS NULL) = ($5 = 'unread')) AND ($6 IS NULL OR category = $6)
-                    ORDER BY id DESC LIMIT $3
-                    """,
-                postgres: """
-                    SELECT id, created_at, read_at, title, body, category, deep_link, data, false
-                    FROM notifications
-                    WHERE inbox_id = $1 AND id < $2 AND id >= $4
-                        AND ($5 = 'all' OR (read_at IS NULL) = ($5 = 'unread')) AND ($6 IS NULL OR category = $6)
-                    ORDER BY id DESC LIMIT $3
-                    """), inbox, before, limit, end ?? oldest, filter.status.rawValue, filter.category, body: visitRow)
+            filteredPage, inbox, before, limit, end ?? oldest, filter.status.rawValue, filter.category, body: visitRow)
         return end
     }
 
@@ -191,7 +167,16 @@ extension NotificationRepository where Access == StoreTransaction {
 }
 
 extension Notification {
-    /// Reads the twelve columns of `NotificationRepository.find` from `first` on.
+    /// Of `notifications n`.
+    static let columns: SQLText = """
+        n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link, \(data),
+        n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at
+        """
+    private static let data = SQLText(
+        sqlite: "iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data)",
+        postgres: "n.data")
+
+    /// Reads `columns` from `first` on.
     init(_ row: borrowing some SQLRow & ~Copyable, id: UUIDv7, from first: Int32) {
         self.init(
             id: id, createdAt: row.time(first), readAt: row.timeOrNil(first + 1),

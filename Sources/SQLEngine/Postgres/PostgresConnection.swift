@@ -205,7 +205,7 @@ extension PostgresConnection {
     private func askForTimeline() throws {
         do {
             // The name of a file of the log begins with it: https://www.postgresql.org/docs/15/functions-admin.html
-            let sql: StaticString = "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
+            let sql: SQL = "SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint"
             timeline = try first(sql) { $0.int(0) } ?? 1
         } catch {
             // What only speaks PostgreSQL's protocol may have no such file.

@@ -14,7 +14,7 @@ struct PostgresPending {
     }
 
     let kind: Kind
-    let sql: StaticString
+    let sql: SQL
     var hasParameters = false
     /// Whether it begins or ends a transaction: its answer tells nobody anything.
     var isControl = false
@@ -25,7 +25,7 @@ struct PostgresPending {
 /// A statement whose answer comes with that to another one, and waits until it is asked for.
 struct PostgresAhead {
     let number: Int
-    let sql: StaticString
+    let sql: SQL
     let arguments: [UInt8]
     let starts: [Int]
     var result: OpaquePointer?
@@ -94,14 +94,14 @@ struct PostgresArguments {
 extension PostgresConnection {
     /// Sends a statement with the present arguments, without waiting.
     @usableFromInline
-    func transmit(_ sql: StaticString) throws {
+    func transmit(_ sql: SQL) throws {
         try requireNoControl(sql)
         try transmit(sql, .statement)
     }
 
     /// Sends a statement with the present arguments for whoever will ask the same.
     @usableFromInline
-    func transmitAhead(_ sql: StaticString) throws {
+    func transmitAhead(_ sql: SQL) throws {
         try transmit(sql)
         dropAhead()
         aheadCount += 1
@@ -110,8 +110,8 @@ extension PostgresConnection {
     }
 
     /// The answer that came ahead to the statement with the present arguments; the caller clears it.
-    private func takeAhead(_ sql: StaticString) -> OpaquePointer? {
-        guard let found = ahead, let result = found.result, found.sql.utf8Start == sql.utf8Start,
+    private func takeAhead(_ sql: SQL) -> OpaquePointer? {
+        guard let found = ahead, let result = found.result, found.sql.address == sql.address,
             found.starts == arguments.starts, found.arguments == arguments.buffer.bytes
         else { return nil }
         ahead = nil
@@ -124,12 +124,12 @@ extension PostgresConnection {
     }
 
     /// Sends one of the engine's own statements, which begin and end transactions, without waiting.
-    func control(_ sql: StaticString, _ kind: PostgresPending.Kind = .statement) throws {
+    func control(_ sql: SQL, _ kind: PostgresPending.Kind = .statement) throws {
         arguments.clear()
         try transmit(sql, kind, isControl: true)
     }
 
-    private func transmit(_ sql: StaticString, _ kind: PostgresPending.Kind, isControl: Bool = false) throws {
+    private func transmit(_ sql: SQL, _ kind: PostgresPending.Kind, isControl: Bool = false) throws {
         guard isOpen else { throw SQLError(code: .connectionLost, sqlState: "08003") }
         guard arguments.buffer.count <= Int(Int32.max) else { throw SQLError(code: .tooBig, sqlState: "54000") }
         let statement = try prepared(sql, isControl: isControl)
@@ -141,8 +141,8 @@ extension PostgresConnection {
     }
 
     /// The statement of this literal: sent to be prepared, if it wasn't.
-    private func prepared(_ sql: StaticString, isControl: Bool) throws -> PostgresStatement {
-        let address = UInt(bitPattern: sql.utf8Start)
+    private func prepared(_ sql: SQL, isControl: Bool) throws -> PostgresStatement {
+        let address = sql.address
         let known = isControl ? controls[address] : statements[address]
         if let fitting = known?.first(where: { $0.types == arguments.types }) { return fitting }
         statementCount += 1
@@ -162,8 +162,8 @@ extension PostgresConnection {
     }
 
     /// A stray COMMIT would answer callers too early.
-    private func requireNoControl(_ sql: StaticString) throws {
-        let isKnown = statements[UInt(bitPattern: sql.utf8Start)] != nil
+    private func requireNoControl(_ sql: SQL) throws {
+        let isKnown = statements[sql.address] != nil
         guard !isKnown else { return }
         let word = sql.description.drop { $0.isWhitespace }.prefix { $0.isLetter }.uppercased()
         guard Self.controlWords.contains(word) else { return }
@@ -218,7 +218,7 @@ extension PostgresConnection {
 
     /// The answer to the statement with the present arguments: the one that came ahead, or else the server's.
     @usableFromInline
-    func answer(_ sql: StaticString) throws -> OpaquePointer {
+    func answer(_ sql: SQL) throws -> OpaquePointer {
         if ahead != nil, let result = takeAhead(sql) { return result }
         try transmit(sql)
         return try finish()
@@ -374,12 +374,5 @@ extension PostgresConnection {
     @usableFromInline
     static func affectedRows(_ result: OpaquePointer) -> Int {
         atol(cpq_cmdTuples(result))
-    }
-}
-
-extension StaticString {
-    /// Literals end with a NUL.
-    var characters: UnsafePointer<CChar> {
-        UnsafeRawPointer(utf8Start).assumingMemoryBound(to: CChar.self)
     }
 }

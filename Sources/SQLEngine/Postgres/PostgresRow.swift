@@ -9,12 +9,12 @@ public import CPostgres
 package struct PostgresRow: ~Copyable {
     @usableFromInline let result: OpaquePointer
     @usableFromInline let row: Int32
-    @usableFromInline let sql: StaticString
+    @usableFromInline let sql: SQL
     /// The connection outlives the row, which its closure can't keep.
     @usableFromInline unowned(unsafe) let connection: PostgresConnection
 
     @inlinable
-    init(_ result: OpaquePointer, row: Int32, sql: StaticString, of connection: PostgresConnection) {
+    init(_ result: OpaquePointer, row: Int32, sql: SQL, of connection: PostgresConnection) {
         self.result = result
         self.row = row
         self.sql = sql

@@ -4,14 +4,13 @@ import SystemSupport
 
 /// The calls that a closure makes on its connection.
 ///
-/// SQL is `StaticString` everywhere: the statement that the server keeps is found by the literal's address, and code can't
-/// compose SQL from strings. Arguments are `$1`, `$2`, …, of the types that `PostgresBindable` says. All rows of a result are in
+/// The statement that the server keeps is found by the address of its text (`SQL`). Arguments are `$1`, `$2`, …, of the types that `PostgresBindable` says. All rows of a result are in
 /// memory before the first is given: read much in pages.
 extension PostgresConnection {
     /// Runs one statement and returns the number of rows that it inserted, changed, deleted or gave.
     @inlinable
     @discardableResult
-    package func run<each B: PostgresBindable>(_ sql: StaticString, _ values: repeat each B) throws -> Int {
+    package func run<each B: PostgresBindable>(_ sql: SQL, _ values: repeat each B) throws -> Int {
         try send(sql, repeat each values)
         let result = try finish()
         defer { cpq_clear(result) }
@@ -21,7 +20,7 @@ extension PostgresConnection {
     /// The first row, mapped, or `nil` without rows.
     @inlinable
     package func first<each B: PostgresBindable, T>(
-        _ sql: StaticString, _ values: repeat each B, map: (borrowing PostgresRow) throws -> T
+        _ sql: SQL, _ values: repeat each B, map: (borrowing PostgresRow) throws -> T
     ) throws -> T? {
         try take(repeat each values)
         let result = try answer(sql)
@@ -33,7 +32,7 @@ extension PostgresConnection {
     /// Gives each row to `body`, in order.
     @inlinable
     package func forEach<each B: PostgresBindable>(
-        _ sql: StaticString, _ values: repeat each B, body: (borrowing PostgresRow) throws -> Void
+        _ sql: SQL, _ values: repeat each B, body: (borrowing PostgresRow) throws -> Void
     ) throws {
         try take(repeat each values)
         let result = try answer(sql)
@@ -46,7 +45,7 @@ extension PostgresConnection {
     /// All rows, mapped.
     @inlinable
     package func all<each B: PostgresBindable, T>(
-        _ sql: StaticString, _ values: repeat each B, map: (borrowing PostgresRow) throws -> T
+        _ sql: SQL, _ values: repeat each B, map: (borrowing PostgresRow) throws -> T
     ) throws -> [T] {
         var result: [T] = []
         try forEach(sql, repeat each values) { result.append(try map($0)) }
@@ -56,7 +55,7 @@ extension PostgresConnection {
     /// Sends a statement without waiting for its answer. The next call that waits sends it on, in one round trip, and throws its
     /// error.
     @inlinable
-    package func queue<each B: PostgresBindable>(_ sql: StaticString, _ values: repeat each B) throws {
+    package func queue<each B: PostgresBindable>(_ sql: SQL, _ values: repeat each B) throws {
         try send(sql, repeat each values)
         noteQueued()
     }
@@ -64,7 +63,7 @@ extension PostgresConnection {
     /// Sends a statement that reads, whose answer `first` or `forEach` will ask for with the same literal and the same values: it
     /// comes in the round trip of whatever is asked before that. One at a time; forgotten when the connection is given back.
     @inlinable
-    package func sendAhead<each B: PostgresBindable>(_ sql: StaticString, _ values: repeat each B) throws {
+    package func sendAhead<each B: PostgresBindable>(_ sql: SQL, _ values: repeat each B) throws {
         try take(repeat each values)
         try transmitAhead(sql)
     }
@@ -99,7 +98,7 @@ extension PostgresConnection {
     }
 
     @inlinable
-    func send<each B: PostgresBindable>(_ sql: StaticString, _ values: repeat each B) throws {
+    func send<each B: PostgresBindable>(_ sql: SQL, _ values: repeat each B) throws {
         try take(repeat each values)
         try transmit(sql)
     }
@@ -135,7 +134,7 @@ extension PostgresConnection {
     /// Keeps the first finding: what follows may come of it.
     @usableFromInline
     @inline(never)
-    func noteDamage(_ finding: String, _ sql: StaticString) {
+    func noteDamage(_ finding: String, _ sql: SQL) {
         guard damage == nil else { return }
         let sql = String(sql.description.drop { $0.isWhitespace })
         damage = SQLError(code: .corrupt, message: finding, sql: sql, sqlState: "XX001")

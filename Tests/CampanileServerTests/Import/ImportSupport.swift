@@ -78,7 +78,7 @@ extension Fixture {
 
     /// Everything that an import could have changed.
     func contents() throws -> [String] {
-        let statements: [StaticString] = [
+        let statements: [SQL] = [
             """
             SELECT 'inbox ' || id || quote(user_id) || unread_count || '/' || unread_since_cleared || armed || '/' || uncounted
                 || quote(cleared_id) || quote(newest_id) || version || quote(unread_from) FROM inboxes ORDER BY id

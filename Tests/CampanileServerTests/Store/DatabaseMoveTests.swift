@@ -78,7 +78,13 @@ struct DatabaseMoveTests {
                 AND NOT (c.relname = 'large_calls' AND a.attname IN ('node_id', 'takeovers'))
             ORDER BY 1, a.attnum
             """, "tt")
-        let moved = MovedTable.all.flatMap { table in table.columns.map { "\(table.name)|\($0.name)" } }
+        guard case .postgres(let database) = store.base else { return }
+        let (file, _) = try Store.open(folder.database, world: world)
+        defer { file.close() }
+        let tables = try file.sqlite.read { source in
+            try MovedTable.names.map { try MovedTable($0, from: source, to: MoveTarget(database: database).columns(of: $0)) }
+        }
+        let moved = tables.flatMap { table in table.columns.map { "\(table.name)|\($0.name)" } }
         #expect(Set(moved) == Set(columns) && moved.count == columns.count)
     }
 

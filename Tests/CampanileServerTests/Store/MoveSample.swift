@@ -74,7 +74,7 @@ enum MoveSample {
     // MARK: - Comparing
 
     /// Both stores' answers to the same statement. `kinds` has a letter for each column: i(nteger), b(oolean), t(ext), x (bytes).
-    static func answers(_ store: Store, _ sql: StaticString, _ kinds: String) throws -> [String] {
+    static func answers(_ store: Store, _ sql: SQL, _ kinds: String) throws -> [String] {
         var lines: [String] = []
         switch store.base {
         case .sqlite(let database):
@@ -118,7 +118,7 @@ enum MoveSample {
     }
 
     struct Question: Sendable {
-        let sql: StaticString
+        let sql: SQL
         let kinds: String
     }
 

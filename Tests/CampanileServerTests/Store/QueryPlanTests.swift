@@ -23,7 +23,7 @@ struct QueryPlanTests {
         "SELECT CASE WHEN p.token IS NULL THEN d.state ELSE 'gone' END AS told, count(*) FROM deliveries d":
             "`stats`, of an hour",
         "SELECT 1 FROM departed_devices LIMIT 1": "limited",
-        "SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at, traceparent, api_key_id, key, fingerprint, NULL, false FROM large_calls ORDER BY id":
+        "SELECT id, app, user_ids, title, body, category, deep_link, data, push, sound, collapse_key, thread_id, expires_at, traceparent, api_key_id, key, fingerprint, NULL, false FROM large_calls c ORDER BY id":
             "a start: the few that were under way when the last ended",
         "UPDATE large_calls SET push = $1": "a restore",
         "SELECT device_id, inbox_id, token, departed_at, before_due_at, before_id FROM departed_devices ORDER BY device_id, inbox_id LIMIT 1":
@@ -45,10 +45,8 @@ struct QueryPlanTests {
         "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = $1 LIMIT $2)": "limited",
         "SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id), count(*) FILTER (WHERE n.id < i.unread_from) FROM notifications n":
             "the badge audit counts anew on purpose",
-        "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until, last_registered_at FROM device_tokens WHERE inbox_id = $1":
-            "a user has 50 devices at most",
-        "SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease, sending_id, busy_until, last_registered_at, token, provider, environment, app_version FROM device_tokens WHERE inbox_id = $1":
-            "a user has 50 devices at most",
+        "SELECT \(DeviceSchedule.columns) FROM device_tokens d WHERE d.inbox_id = $1": "a user has 50 devices at most",
+        "SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1": "a user has 50 devices at most",
         "SELECT count(*) FROM device_tokens WHERE inbox_id = $1 AND last_registered_at >= $2": "a user has 50 devices at most",
         "SELECT id FROM device_tokens WHERE inbox_id = $1": "a user has 50 devices at most",
         "SELECT i.id, i.version, (SELECT max(e.sequence)":
@@ -164,17 +162,50 @@ struct QueryPlanTests {
         "current_database()", "SET revocations =",
     ]
 
-    /// Every literal of the repositories that is a statement of SQLite's, each on one line.
+    /// What stands between the literals of a statement, beside the constants of its own file.
+    private static let parts: [String: String] = [
+        "DeviceSchedule.columns": "\(DeviceSchedule.columns)", "DeviceToken.columns": "\(DeviceToken.columns)",
+        "DeviceSchedule.stored.set(from: 2)": "\(DeviceSchedule.stored.set(from: 2))", "Device.columns": "\(Device.columns)",
+        "DueDevice.columns.sqlite": "\(DueDevice.columns.sqlite)", "DueAlert.columns": "\(DueAlert.columns.sqlite)",
+        "InboxState.counts.of(\"i\")": "\(InboxState.counts.of("i"))", "InboxState.columns.list": "\(InboxState.columns.list)",
+        "InboxState.columns.set(from: 2)": "\(InboxState.columns.set(from: 2))",
+        "counts.list": "\(InboxState.counts.list)", "Notification.columns": "\(Notification.columns.sqlite)",
+        "DeliveryReport.columns": "\(DeliveryReport.columns)", "DeliveryReport.tables": "\(DeliveryReport.tables)",
+        "hasReason(\"$5\").sqlite": "\(DeliveryRepository<StoreReading>.hasReason("$5").sqlite)",
+        "hasReason(\"$6\")": "\(DeliveryRepository<StoreReading>.hasReason("$6").sqlite)",
+    ]
+
+    /// The text with what stands between its literals.
+    private static func whole(_ text: String, _ constants: [String: String]) -> String {
+        let inline = /\\\(SQLText\(sqlite: "([^"]*)", \)\)/
+        let part = /\\\(([A-Za-z][A-Za-z.]*(?:\((?:[a-z]+: )?(?:\d+|"[^"]*")\)(?:\.sqlite)?)?)\)/
+        return text.replacing(inline) { String($0.1) }.replacing(part) { match in
+            let name = String(match.1)
+            if let constant = constants[name] { return whole(constant, constants) }
+            return parts[name] ?? String(match.0)
+        }
+    }
+
+    /// Every statement of the repositories that SQLite gets, each on one line.
     private static func statements() throws -> [String] {
+        let constant = /private let (\w+): (?:SQL|SQLText) =\s*(?:"""\n(.*?)"""|"((?:[^"\\\n]|\\\([^"\n]*\))*)")/.dotMatchesNewlines()
+        let beginning = /^\s*(?:WITH|SELECT|INSERT|UPDATE|DELETE)/
         let ofPostgres = /postgres: (?:"""\n.*?"""|"[^"\n]*")/.dotMatchesNewlines()
         let block = /"""\n(.*?)"""/.dotMatchesNewlines()
-        let line = /"((?:WITH|SELECT|INSERT|UPDATE|DELETE) [^"\n]*)"/
+        let line = /"((?:WITH|SELECT|INSERT|UPDATE|DELETE) (?:[^"\\\n]|\\\([^"\n]*?\))*)"/
         var found: [String] = []
         let folders = ["Store/Postgres/", "Store/Move/"].map { "Sources/CampanileServer/" + $0 }
         for file in try HouseRulesTests.files("Sources/CampanileServer/Store") where !folders.contains(where: file.path.hasPrefix)
         {
             let text = file.lines.joined(separator: "\n").replacing(ofPostgres, with: "")
-            found += text.matches(of: block).map { String($0.1) } + text.matches(of: line).map { String($0.1) }
+            let constants = Dictionary(
+                uniqueKeysWithValues: text.matches(of: constant).map { (String($0.1), String($0.2 ?? $0.3 ?? "")) })
+            let literals = text.matches(of: block).map { String($0.1) } + text.matches(of: line).map { String($0.1) }
+            let texts = Set(literals).union(constants.values)
+            // A constant that stands in others is no statement itself.
+            let pieces = Set(constants.filter { name, _ in text.contains("\\(\(name))") }.values)
+            found += texts.filter { !pieces.contains($0) }.map { whole($0, constants) }
+                .filter { $0.contains(beginning) }
         }
         return found.filter { statement in !onlyPostgres.contains { statement.contains($0) } }
             .map { $0.split(whereSeparator: \.isWhitespace).joined(separator: " ") }

@@ -169,7 +169,7 @@ struct Fixture: Sendable {
     let alice = User(app: "default", userID: "alice")
 
     /// The ids that a statement gives which both stores understand.
-    func ids(_ sql: StaticString) throws -> [UUIDv7] {
+    func ids(_ sql: SQL) throws -> [UUIDv7] {
         switch store.base {
         case .sqlite(let database): try database.read { try $0.all(sql) { $0.id(0) } }
         case .postgres(let database): try database.readBlocking { try $0.all(sql) { $0.id(0) } }
@@ -177,7 +177,7 @@ struct Fixture: Sendable {
     }
 
     /// The first number that such a statement gives.
-    func number(_ sql: StaticString) throws -> Int64? {
+    func number(_ sql: SQL) throws -> Int64? {
         switch store.base {
         case .sqlite(let database): try database.read { try $0.first(sql) { $0.intOrNil(0) } } ?? nil
         case .postgres(let database): try database.readBlocking { try $0.first(sql) { $0.intOrNil(0) } } ?? nil

@@ -63,7 +63,7 @@ import TestSupport
             #expect(try connection.first("SELECT 1::bigint") { $0.int(0) } == 1)
         }
         let database = fixture.database
-        func failing(_ sql: StaticString) -> SQLError? {
+        func failing(_ sql: SQL) -> SQLError? {
             sqlError { try database.writeBlocking { try $0.connection.run(sql) } }
         }
         #expect(failing("INSERT INTO cells VALUES (1, 1)")?.code == .constraintUnique)
@@ -74,7 +74,7 @@ import TestSupport
     @Test("an error never repeats an argument")
     func secrets() throws {
         let database = fixture.database
-        func text(_ sql: StaticString) -> String {
+        func text(_ sql: SQL) -> String {
             sqlError { try database.writeBlocking { try $0.connection.run(sql, "secret") } }.map { "\($0) \($0.message)" }
                 ?? "none"
         }

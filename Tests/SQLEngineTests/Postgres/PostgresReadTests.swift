@@ -56,7 +56,7 @@ import Testing
 
     @Test("what is sent ahead is answered with the next statement, and given to the same question alone")
     func ahead() throws {
-        let query: StaticString = "SELECT value FROM cells WHERE id = $1"
+        let query: SQL = "SELECT value FROM cells WHERE id = $1"
         func value(_ id: Int, _ connection: PostgresConnection) throws -> Int64? { try connection.first(query, id) { $0.int(0) } }
         func other(_ connection: PostgresConnection) throws { _ = try connection.first("SELECT 1") { $0.int(0) } }
         try fixture.database.readBlocking { connection throws in

@@ -15,12 +15,18 @@ struct MoveColumn: Sendable {
     let name: String
     let kind: Kind
 
-    static func ints(_ names: String...) -> [MoveColumn] { names.map { MoveColumn(name: $0, kind: .int) } }
-    static func bools(_ names: String...) -> [MoveColumn] { names.map { MoveColumn(name: $0, kind: .bool) } }
-    static func texts(_ names: String...) -> [MoveColumn] { names.map { MoveColumn(name: $0, kind: .text) } }
-    static func ids(_ names: String...) -> [MoveColumn] { names.map { MoveColumn(name: $0, kind: .uuid) } }
-    static func blobs(_ names: String...) -> [MoveColumn] { names.map { MoveColumn(name: $0, kind: .bytes) } }
-    static let shard = [MoveColumn(name: "shard", kind: .shard)]
+    /// - Parameter type: as `format_type` names it.
+    init(name: String, type: String) {
+        self.name = name
+        kind =
+            switch type {
+            case "boolean": .bool
+            case "text": .text
+            case "uuid": .uuid
+            case "bytea": .bytes
+            default: name == "shard" ? .shard : .int
+            }
+    }
 }
 
 /// Rows as a JSON array of objects, for `json_populate_recordset`, which gives every value its column's type.

@@ -47,6 +47,18 @@ struct MoveTarget: Sendable {
         }
     }
 
+    /// The columns of a table, in their order.
+    func columns(of table: String) throws -> [MoveColumn] {
+        try database.readBlocking { connection in
+            try connection.all(
+                """
+                SELECT attname::text, format_type(atttypid, NULL) FROM pg_attribute
+                WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped ORDER BY attnum
+                """, table
+            ) { MoveColumn(name: $0.text(0), type: $0.text(1)) }
+        }
+    }
+
     private func requireNoNodes(_ connection: PostgresConnection, silentFor milliseconds: Int64) throws {
         let names = try connection.all(
             "SELECT name FROM nodes WHERE (extract(epoch FROM clock_timestamp()) * 1000)::bigint - seen_at < $1 ORDER BY 1",
@@ -140,16 +152,17 @@ struct MoveTarget: Sendable {
     }
 
     /// Ends the move: from here on nodes serve the database.
-    /// - Parameter lasts: the greatest id that each table's database has given out, by the table's name.
-    func finish(_ state: MovedProgramState, lasts: [String: Int64]) throws {
+    /// - Parameter lasts: the greatest id that the file has given out, of each table with such ids.
+    func finish(_ state: MovedProgramState, lasts: [(table: String, id: Int64)]) throws {
         // Without it the first queries would be planned as if the tables were empty; autovacuum does it sooner or later.
         _ = try? database.writeBlocking { try $0.plainConnection.run("ANALYZE") }
         try database.writeBlocking { unit in
             unit.noteChange()
             let connection = unit.plainConnection
-            for table in MovedTable.all {
-                guard let goOn = table.sequence?.goOn, let last = lasts[table.name] else { continue }
-                _ = try connection.first(goOn, last) { $0.int(0) }
+            for last in lasts {
+                _ = try connection.first(
+                    "SELECT setval(pg_get_serial_sequence($1, 'id'), greatest($2, 1), $2 > 0)", last.table, last.id
+                ) { $0.int(0) }
             }
             // The leases that are in the table are of starts up to this one.
             _ = try connection.run(

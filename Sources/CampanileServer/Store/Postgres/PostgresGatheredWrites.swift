@@ -1,6 +1,15 @@
 import CampanileCore
 import SQLEngine
 
+private let changedInboxes: SQL = """
+    UPDATE inboxes i SET \(RememberedInbox.stored.set(of: "u"))
+    FROM unnest(\(.arguments(1...13))) AS u (id, \(RememberedInbox.stored.list)) WHERE i.id = u.id
+    """
+private let changedDevices: SQL = """
+    UPDATE device_tokens d SET \(DeviceSchedule.stored.set(of: "u"))
+    FROM unnest(\(.arguments(1...10))) AS u (id, \(DeviceSchedule.stored.list)) WHERE d.id = u.id
+    """
+
 /// What the writes of a group insert and change, until it is sent as one statement for each table.
 struct PostgresGatheredWrites: Sendable {
     struct Entry: Sendable {
@@ -122,20 +131,11 @@ extension PostgresGatheredWrites {
     private func send(_ inboxes: [RememberedInbox], on connection: PostgresConnection) throws {
         let states = inboxes.map(\.state)
         try connection.queue(
-            """
-            UPDATE inboxes i SET unread_count = u.unread_count, unread_since_cleared = u.unread_since_cleared, armed = u.armed,
-                cleared_id = u.cleared_id, newest_id = u.newest_id, version = u.version, updated_at = u.updated_at,
-                unread_from = u.unread_from, uncounted = u.uncounted, last_sequence = u.last_sequence,
-                listened_until = u.listened_until, listened_from = u.listened_from
-            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13) AS u (id, unread_count, unread_since_cleared,
-                armed, cleared_id, newest_id, version, updated_at, unread_from, uncounted, last_sequence, listened_until,
-                listened_from)
-            WHERE i.id = u.id
-            """, try PostgresArray(inboxes.map(\.id)), try PostgresArray(states.map(\.unreadCount)),
+            changedInboxes, try PostgresArray(inboxes.map(\.id)), try PostgresArray(states.map(\.unreadCount)),
             try PostgresArray(states.map(\.unreadSinceCleared)), try PostgresArray(states.map(\.armed)),
-            try PostgresArray(optional: states.map(\.clearedID)), try PostgresArray(optional: states.map(\.newestID)),
             try PostgresArray(states.map(\.version)), try PostgresArray(optional: states.map(\.updatedAt)),
-            try PostgresArray(optional: states.map(\.unreadFrom)), try PostgresArray(states.map(\.uncounted)),
+            try PostgresArray(states.map(\.uncounted)), try PostgresArray(optional: states.map(\.clearedID)),
+            try PostgresArray(optional: states.map(\.newestID)), try PostgresArray(optional: states.map(\.unreadFrom)),
             try PostgresArray(inboxes.map(\.lastSequence)), try PostgresArray(inboxes.map(\.listenedUntil)),
             try PostgresArray(inboxes.map(\.listenedFrom)))
     }
@@ -201,14 +201,7 @@ extension PostgresGatheredWrites {
 
     private func send(_ schedules: [DeviceSchedule], on connection: PostgresConnection) throws {
         try connection.queue(
-            """
-            UPDATE device_tokens d SET told_count = u.told_count, told_at = u.told_at, attempted = u.attempted,
-                badge_due_at = u.badge_due_at, badge_attempts = u.badge_attempts, due_at = u.due_at, lease = u.lease,
-                sending_id = u.sending_id, busy_until = u.busy_until
-            FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) AS u (id, told_count, told_at, attempted, badge_due_at,
-                badge_attempts, due_at, lease, sending_id, busy_until)
-            WHERE d.id = u.id
-            """, try PostgresArray(schedules.map(\.id)), try PostgresArray(optional: schedules.map(\.toldCount)),
+            changedDevices, try PostgresArray(schedules.map(\.id)), try PostgresArray(optional: schedules.map(\.toldCount)),
             try PostgresArray(optional: schedules.map(\.toldAt)), try PostgresArray(schedules.map(\.attempted)),
             try PostgresArray(optional: schedules.map(\.badgeDueAt)), try PostgresArray(schedules.map(\.badgeAttempts)),
             try PostgresArray(optional: schedules.map(\.dueAt)), try PostgresArray(schedules.map(\.lease)),

@@ -13,7 +13,13 @@ struct RememberedInbox: Sendable {
 
     var inbox: Inbox { Inbox(id: id, state: state, listenedUntil: listenedUntil) }
 
-    /// Of a row with the columns of `InboxState` and then listened_until, id, app, user_id, last_sequence, listened_from.
+    /// What changes of it, in the order in which it is stored.
+    static let stored = InboxState.columns + ["last_sequence", "listened_until", "listened_from"]
+    /// Of `inboxes i`.
+    static let columns: SQL =
+        "\(InboxState.columns.of("i")), i.listened_until, i.id, i.app, i.user_id, i.last_sequence, i.listened_from"
+
+    /// Reads a row with `columns`.
     init(_ row: borrowing PostgresRow) {
         id = row.inbox(10)
         user = UserKey(app: row.text(11), userID: row.text(12))

@@ -2,6 +2,15 @@ import CampanileCore
 import Push
 import SQLEngine
 
+private let dueDevices: SQL = """
+    SELECT \(DueDevice.columns.postgres) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
+    LEFT JOIN LATERAL (
+        SELECT * FROM deliveries f WHERE f.device_id = d.id AND f.due_at <= $4
+        ORDER BY f.due_at, f.notification_id LIMIT 1) a ON true
+    LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+    WHERE d.id = ANY ($1) AND d.app = $2 AND d.provider = $3 AND d.due_at <= $4 AND d.lease = 0 ORDER BY d.due_at, d.id
+    """
+
 /// The part of `DeviceTokenRepository` that PostgreSQL does in its own way.
 extension PostgresStoreUnit {
     func findDevice(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
@@ -59,22 +68,7 @@ extension PostgresStoreUnit {
     }
 
     private func due(_ lane: Lane, _ ids: PostgresArray<DeviceID>, _ policy: BadgePolicy) throws -> [DueDevice] {
-        try connected().all(
-            """
-            SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
-                sending_id, busy_until, last_registered_at, d.token, provider, environment, d.app_version,
-                unread_count, unread_since_cleared, armed, version, updated_at, uncounted, user_id,
-                a.notification_id, a.id, a.inbox_id, a.attempts,
-                n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link, n.data,
-                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
-            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
-            LEFT JOIN LATERAL (
-                SELECT * FROM deliveries f WHERE f.device_id = d.id AND f.due_at <= $4
-                ORDER BY f.due_at, f.notification_id LIMIT 1) a ON true
-            LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
-            WHERE d.id = ANY ($1) AND d.app = $2 AND provider = $3 AND d.due_at <= $4 AND lease = 0 ORDER BY d.due_at, d.id
-            """, ids, lane.app, lane.provider.rawValue, now
-        ) { row in
+        try connected().all(dueDevices, ids, lane.app, lane.provider.rawValue, now) { row in
             let device = RememberedDevice(row)
             memory.devices[device.schedule.id] = device
             return DueDevice(row, device.device, app: lane.app, policy)

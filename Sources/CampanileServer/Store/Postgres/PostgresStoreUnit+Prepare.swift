@@ -1,6 +1,32 @@
 import CampanileCore
 import SQLEngine
 
+private let inboxesOfUsers: SQL = """
+    SELECT \(RememberedInbox.columns) FROM unnest($1, $2) AS u (app, user_id)
+    JOIN inboxes i ON i.app = u.app AND i.user_id = u.user_id ORDER BY i.id FOR NO KEY UPDATE OF i
+    """
+private let inboxesOfUsersAndIDs: SQL = """
+    SELECT \(RememberedInbox.columns) FROM inboxes i WHERE i.id IN (
+        SELECT w.id FROM unnest($1, $2) AS u (app, user_id) JOIN inboxes w ON w.app = u.app AND w.user_id = u.user_id
+        UNION SELECT unnest($3))
+    ORDER BY i.id FOR NO KEY UPDATE OF i
+    """
+private let devicesOfInboxes: SQL = """
+    SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = ANY ($1) ORDER BY d.id FOR NO KEY UPDATE
+    """
+private let devicesOfInboxesAndOthers: SQL = """
+    SELECT \(Device.columns) FROM device_tokens d WHERE d.id IN (
+        SELECT w.id FROM device_tokens w WHERE w.inbox_id = ANY ($1) UNION SELECT unnest($2)
+        UNION SELECT w.id FROM unnest($3, $4) AS u (app, token) JOIN device_tokens w ON w.app = u.app AND w.token = u.token)
+    ORDER BY d.id FOR NO KEY UPDATE
+    """
+private let badgesOfDevices: SQL = """
+    SELECT \(InboxState.counts.of("i")), i.id, d.id,
+        (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
+        EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id)
+    FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ANY ($1)
+    """
+
 extension PostgresStoreUnit {
     /// Locks and reads what the writes of a group will look at: the inboxes by their ids, then the devices by theirs, then what
     /// those locks order. Each statement sees what was committed before it began, so one that follows a lock sees all that the
@@ -39,26 +65,10 @@ extension PostgresStoreUnit {
         _ apps: PostgresArray<String>, _ userIDs: PostgresArray<String>, _ ids: PostgresArray<InboxID>
     ) throws {
         if ids.isEmpty {
-            try plainConnection.forEach(
-                """
-                SELECT i.unread_count, i.unread_since_cleared, i.armed, i.version, i.updated_at, i.uncounted, i.cleared_id,
-                    i.newest_id, i.unread_from, i.listened_until, i.id, i.app, i.user_id, i.last_sequence, i.listened_from
-                FROM unnest($1, $2) AS u (app, user_id) JOIN inboxes i ON i.app = u.app AND i.user_id = u.user_id
-                ORDER BY i.id FOR NO KEY UPDATE OF i
-                """, apps, userIDs
-            ) { memory.remember(RememberedInbox($0)) }
-            return
+            try plainConnection.forEach(inboxesOfUsers, apps, userIDs) { memory.remember(RememberedInbox($0)) }
+        } else {
+            try plainConnection.forEach(inboxesOfUsersAndIDs, apps, userIDs, ids) { memory.remember(RememberedInbox($0)) }
         }
-        try plainConnection.forEach(
-            """
-            SELECT i.unread_count, i.unread_since_cleared, i.armed, i.version, i.updated_at, i.uncounted, i.cleared_id,
-                i.newest_id, i.unread_from, i.listened_until, i.id, i.app, i.user_id, i.last_sequence, i.listened_from
-            FROM inboxes i WHERE i.id IN (
-                SELECT w.id FROM unnest($1, $2) AS u (app, user_id) JOIN inboxes w ON w.app = u.app AND w.user_id = u.user_id
-                UNION SELECT unnest($3))
-            ORDER BY i.id FOR NO KEY UPDATE OF i
-            """, apps, userIDs, ids
-        ) { memory.remember(RememberedInbox($0)) }
     }
 
     /// The devices of the locked inboxes and others, in one order.
@@ -67,38 +77,18 @@ extension PostgresStoreUnit {
     ) throws {
         let owners = memory.inboxes.keys.sorted { $0.rawValue < $1.rawValue }
         if devices.isEmpty, tokens.isEmpty {
-            let found = try plainConnection.all(
-                """
-                SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                    sending_id, busy_until, last_registered_at, token, provider, environment, app_version
-                FROM device_tokens WHERE inbox_id = ANY ($1) ORDER BY id FOR NO KEY UPDATE
-                """, try PostgresArray(owners)
-            ) { RememberedDevice($0) }
+            let found = try plainConnection.all(devicesOfInboxes, try PostgresArray(owners)) { RememberedDevice($0) }
             return memory.remember(found, of: owners)
         }
         let found = try plainConnection.all(
-            """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
-            FROM device_tokens WHERE id IN (
-                SELECT w.id FROM device_tokens w WHERE w.inbox_id = ANY ($1) UNION SELECT unnest($2)
-                UNION SELECT w.id FROM unnest($3, $4) AS u (app, token) JOIN device_tokens w ON w.app = u.app AND w.token = u.token)
-            ORDER BY id FOR NO KEY UPDATE
-            """, try PostgresArray(owners), try PostgresArray(devices), apps, tokens
+            devicesOfInboxesAndOthers, try PostgresArray(owners), try PostgresArray(devices), apps, tokens
         ) { RememberedDevice($0) }
         memory.remember(found, of: owners)
     }
 
     /// The numbers of the locked devices' inboxes, when the next alerts are due to them, and whether some are left from others.
     private func readBadges(_ devices: [DeviceID]) throws {
-        try plainConnection.forEach(
-            """
-            SELECT i.unread_count, i.unread_since_cleared, i.armed, i.version, i.updated_at, i.uncounted, i.id, d.id,
-                (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
-                EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id)
-            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ANY ($1)
-            """, try PostgresArray(devices)
-        ) { row in
+        try plainConnection.forEach(badgesOfDevices, try PostgresArray(devices)) { row in
             memory.badges[row.inbox(6)] = InboxState(counts: row, from: 0)
             memory.nextDue[row.device(7)] = .some(row.timeOrNil(8))
             memory.isLeft[row.device(7)] = row.bool(9)

@@ -1,6 +1,20 @@
 import CampanileCore
 import SQLEngine
 
+private let inboxOfID: SQL = "SELECT \(RememberedInbox.columns) FROM inboxes i WHERE i.id = $1 FOR NO KEY UPDATE"
+private let inboxOfUser: SQL = """
+    SELECT \(RememberedInbox.columns) FROM inboxes i WHERE i.app = $1 AND i.user_id = $2 FOR NO KEY UPDATE
+    """
+private let newInbox: SQL = """
+    INSERT INTO inboxes AS i (app, user_id, version, last_sequence, events_purged_through)
+    SELECT $1, $2, versions_from, events_from, events_from FROM program_state WHERE id = 1
+    ON CONFLICT (app, user_id) DO NOTHING RETURNING \(RememberedInbox.columns)
+    """
+private let devicesOfInbox: SQL = """
+    SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id FOR NO KEY UPDATE
+    """
+private let deviceOfID: SQL = "SELECT \(Device.columns) FROM device_tokens d WHERE d.id = $1 FOR NO KEY UPDATE"
+
 /// The transactions of a group of writes on PostgreSQL: what is behind the `StoreTransaction` that `Store.write` gives its closures.
 ///
 /// A round trip costs more than what it brings, and a statement more than a row. So the unit locks and reads what the writes of the
@@ -98,13 +112,7 @@ extension PostgresStoreUnit {
     /// An inbox, locked; nil when there is none.
     func inbox(_ id: InboxID) throws -> RememberedInbox? {
         if let known = memory.inboxes[id] { return known }
-        let found = try transaction.connection.first(
-            """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                unread_from, listened_until, id, app, user_id, last_sequence, listened_from
-            FROM inboxes WHERE id = $1 FOR NO KEY UPDATE
-            """, id
-        ) { RememberedInbox($0) }
+        let found = try transaction.connection.first(inboxOfID, id) { RememberedInbox($0) }
         if let found { memory.remember(found) }
         return found
     }
@@ -118,13 +126,7 @@ extension PostgresStoreUnit {
     }
 
     private func lockInbox(app: String, userID: String) throws -> RememberedInbox? {
-        let found = try transaction.connection.first(
-            """
-            SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                unread_from, listened_until, id, app, user_id, last_sequence, listened_from
-            FROM inboxes WHERE app = $1 AND user_id = $2 FOR NO KEY UPDATE
-            """, app, userID
-        ) { RememberedInbox($0) }
+        let found = try transaction.connection.first(inboxOfUser, app, userID) { RememberedInbox($0) }
         if let found { memory.remember(found) }
         return found
     }
@@ -133,15 +135,7 @@ extension PostgresStoreUnit {
     func making(app: String, userID: String) throws -> RememberedInbox {
         if let found = try inbox(app: app, userID: userID) { return found }
         noteChange()
-        let made = try transaction.connection.first(
-            """
-            INSERT INTO inboxes (app, user_id, version, last_sequence, events_purged_through)
-            SELECT $1, $2, versions_from, events_from, events_from FROM program_state WHERE id = 1
-            ON CONFLICT (app, user_id) DO NOTHING
-            RETURNING unread_count, unread_since_cleared, armed, version, updated_at, uncounted, cleared_id, newest_id,
-                unread_from, listened_until, id, app, user_id, last_sequence, listened_from
-            """, app, userID
-        ) { RememberedInbox($0) }
+        let made = try transaction.connection.first(newInbox, app, userID) { RememberedInbox($0) }
         if let made {
             memory.remember(made)
             memory.devicesOf[made.id] = []
@@ -154,22 +148,17 @@ extension PostgresStoreUnit {
         return found
     }
 
-    func store(_ state: InboxState, _ id: InboxID) throws {
-        changed(id)
+    /// Has the state written at the end, if its inbox is remembered.
+    /// - Returns: whether it will be.
+    func gather(_ state: InboxState, _ id: InboxID) throws -> Bool {
         noteChange()
-        if memory.inboxes[id] != nil {
-            memory.inboxes[id]?.state = state
-            gathered.inboxes.insert(id)
-            return
+        guard memory.inboxes[id] != nil else {
+            memory.badges[id] = nil
+            return false
         }
-        memory.badges[id] = nil
-        try connected().queue(
-            """
-            UPDATE inboxes SET unread_count = $2, unread_since_cleared = $3, armed = $4, cleared_id = $5, newest_id = $6,
-                version = $7, updated_at = $8, unread_from = $9, uncounted = $10
-            WHERE id = $1
-            """, id, state.unreadCount, state.unreadSinceCleared, state.armed, state.clearedID, state.newestID,
-            state.version, state.updatedAt, state.unreadFrom, state.uncounted)
+        memory.inboxes[id]?.state = state
+        gathered.inboxes.insert(id)
+        return true
     }
 
     /// Changes what is remembered of a locked inbox, and gathers it.
@@ -191,13 +180,7 @@ extension PostgresStoreUnit {
     func devices(of inbox: InboxID) throws -> [RememberedDevice] {
         if let known = memory.devicesOf[inbox] { return known.compactMap { memory.devices[$0] } }
         _ = try self.inbox(inbox)
-        let found = try transaction.connection.all(
-            """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
-            FROM device_tokens WHERE inbox_id = $1 ORDER BY id FOR NO KEY UPDATE
-            """, inbox
-        ) { RememberedDevice($0) }
+        let found = try transaction.connection.all(devicesOfInbox, inbox) { RememberedDevice($0) }
         memory.remember(found, of: [inbox])
         return found.compactMap { memory.devices[$0.schedule.id] }
     }
@@ -205,13 +188,7 @@ extension PostgresStoreUnit {
     /// A device, locked; nil when it left.
     func device(_ id: DeviceID) throws -> RememberedDevice? {
         if let known = memory.devices[id] { return known }
-        let found = try transaction.connection.first(
-            """
-            SELECT id, inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, due_at, lease,
-                sending_id, busy_until, last_registered_at, token, provider, environment, app_version
-            FROM device_tokens WHERE id = $1 FOR NO KEY UPDATE
-            """, id
-        ) { RememberedDevice($0) }
+        let found = try transaction.connection.first(deviceOfID, id) { RememberedDevice($0) }
         memory.devices[id] = found
         return found
     }
@@ -232,8 +209,8 @@ extension PostgresStoreUnit {
         let inbox = device.schedule.inbox
         if let known = memory.inboxes[inbox] { return known.state.badge(policy) }
         if let read = memory.badges[inbox] { return read.badge(policy) }
-        return try transaction.connection.first(
-            "SELECT unread_count, unread_since_cleared, armed, version, updated_at, uncounted FROM inboxes WHERE id = $1", inbox
-        ) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
+        return try transaction.connection.first(InboxState.countsOfInbox.postgres, inbox) {
+            InboxState(counts: $0, from: 0).badge(policy)
+        } ?? .none
     }
 }

@@ -1,6 +1,15 @@
 import CampanileCore
 import SQLEngine
 
+private let dueDevices: SQL = """
+    SELECT \(DueDevice.columns.sqlite) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
+    LEFT JOIN deliveries a ON a.device_id = d.id AND a.notification_id = (
+        SELECT f.notification_id FROM deliveries f
+        WHERE f.device_id = d.id AND f.due_at <= $3 ORDER BY f.due_at, f.notification_id LIMIT 1)
+    LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
+    WHERE d.app = $1 AND d.provider = $2 AND d.due_at <= $3 AND d.lease = 0 ORDER BY d.due_at LIMIT $4
+    """
+
 /// Finds what is due in a SQLite file.
 extension Connection {
     /// The lanes that something is or will be due in, each with its first moment: two looks into the index for each, however
@@ -38,22 +47,6 @@ extension Connection {
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first: one
     /// statement for all of them, since a statement costs more than what it finds.
     func due(_ lane: Lane, _ now: Timestamp, limit: Int, policy: BadgePolicy) throws -> [DueDevice] {
-        try all(
-            """
-            SELECT d.id, d.inbox_id, platform, told_count, told_at, attempted, badge_due_at, badge_attempts, d.due_at, lease,
-                sending_id, busy_until, last_registered_at, d.token, provider, environment, d.app_version,
-                unread_count, unread_since_cleared, armed, version, updated_at, uncounted, user_id,
-                a.notification_id, a.id, a.inbox_id, a.attempts,
-                n.created_at, n.read_at, n.title, n.body, n.category, n.deep_link,
-                iif(n.data_aside, (SELECT s.data FROM notification_data s WHERE s.notification_id = n.id), n.data),
-                n.push, n.sound, n.collapse_key, n.thread_id, n.expires_at, a.traceparent
-            FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
-            LEFT JOIN deliveries a ON a.device_id = d.id AND a.notification_id = (
-                SELECT f.notification_id FROM deliveries f
-                WHERE f.device_id = d.id AND f.due_at <= $3 ORDER BY f.due_at, f.notification_id LIMIT 1)
-            LEFT JOIN notifications n ON n.inbox_id = a.inbox_id AND n.id = a.notification_id
-            WHERE d.app = $1 AND provider = $2 AND d.due_at <= $3 AND lease = 0 ORDER BY d.due_at LIMIT $4
-            """, lane.app, lane.provider.rawValue, now, limit
-        ) { DueDevice($0, Device($0), app: lane.app, policy) }
+        try all(dueDevices, lane.app, lane.provider.rawValue, now, limit) { DueDevice($0, Device($0), app: lane.app, policy) }
     }
 }
