@@ -188,7 +188,8 @@ struct QueryPlanTests {
 
     /// Every statement of the repositories that SQLite gets, each on one line.
     private static func statements() throws -> [String] {
-        let constant = /private let (\w+): (?:SQL|SQLText) =\s*(?:"""\n(.*?)"""|"((?:[^"\\\n]|\\\([^"\n]*\))*)")/.dotMatchesNewlines()
+        let constant = /private let (\w+): (?:SQL|SQLText) =\s*(?:"""\n(.*?)"""|"((?:[^"\\\n]|\\\([^"\n]*\))*)")/
+            .dotMatchesNewlines()
         let beginning = /^\s*(?:WITH|SELECT|INSERT|UPDATE|DELETE)/
         let ofPostgres = /postgres: (?:"""\n.*?"""|"[^"\n]*")/.dotMatchesNewlines()
         let block = /"""\n(.*?)"""/.dotMatchesNewlines()
