@@ -94,7 +94,7 @@ import Yams
     static let blocking: [String: Set<String>] = [
         "in a command-line program, or before the server serves": [
             "DatabaseMove", "DatabaseRestore", "Doctor", "Glance", "FileImport", "BadgeAudit", "OperatorCommands", "MoveTarget",
-            "PostgresHealth", "PostgresNodes", "Publisher",
+            "PostgresHealth", "PostgresNodes",
         ],
         "on a thread of its own": [
             "DeliverySearch", "OwedAlerts", "DeviceRetention", "Housekeeping", "BadgeDrift", "InboxRetention",

@@ -37,7 +37,7 @@ package struct DeliveryClaims: Sendable {
     let badgePushes: BadgePushes
     let makeID: @Sendable () -> UUIDv7
     /// What a device's lease is while a push of it is in flight.
-    let leases: ShardLeases
+    let leases: any PushLeases
     var rules = PerApp(all: NotificationRules())
 
     /// Claims the pushes that are due in a lane, the longest waiting first; on a cluster, of those that it looks at in each shard.
@@ -67,7 +67,7 @@ package struct DeliveryClaims: Sendable {
         _ device: Device, _ notification: Notification, _ terms: PushTerms, inbox: InboxID, app: String, userID: String,
         badge: Badge, trace: TraceParent?, in transaction: StoreTransaction
     ) throws -> ClaimedPush? {
-        let shard = shard(of: device.target, app: app)
+        let shard = leases.shard(app: app, token: device.target.token)
         guard let lease = leases.forClaiming(shard),
             let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
         else { return nil }
@@ -86,11 +86,6 @@ package struct DeliveryClaims: Sendable {
         return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: 1)
     }
 
-    /// The share of all device tokens that a device belongs to; 0 for a process that has all of them.
-    private func shard(of device: PushDevice, app: String) -> Int16 {
-        leases.isShared ? TokenShard.of(app: app, token: device.token) : 0
-    }
-
     /// The next push of a device: an alert before a badge push, because it carries the badge too.
     /// - Parameters:
     ///   - budget: how many pointless alerts may still be settled in this transaction.
@@ -99,7 +94,7 @@ package struct DeliveryClaims: Sendable {
         _ device: DueDevice, _ terms: inout RememberedTerms, _ budget: inout Int, maySend: Bool,
         in transaction: StoreTransaction
     ) throws -> ClaimedPush? {
-        let shard = shard(of: device.target, app: device.app)
+        let shard = leases.shard(app: device.app, token: device.target.token)
         guard let lease = leases.forClaiming(shard) else { return nil }
         var schedule = device.schedule
         var isOvertaken = false

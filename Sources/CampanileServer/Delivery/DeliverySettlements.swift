@@ -15,16 +15,16 @@ struct DeliverySettlements: Sendable {
     let badgePushes: BadgePushes
     let policy: OutcomePolicy
     let random: @Sendable () -> UInt64
-    /// Whether another node may have taken over what was in flight here.
-    var isShared = false
+    /// False in a control, which settles what another node has taken over.
+    var checksLeases = true
 
     /// - Parameter isSpared: whether none of the app's tokens is believed to be dead.
     func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: StoreTransaction) throws {
         let push = answered.push
         let device = try transaction.deviceTokens.answered(push.device, policy: badgePushes.policy)
-        // Another node has the device's pushes now, and has sent this one again or will.
+        // Another node may have the device's pushes now, and has sent this one again or will.
         // Nor is a push settled twice after a commit whose answer was lost: the device may have the next one in flight by now.
-        if isShared, let schedule = device?.schedule,
+        if checksLeases, let schedule = device?.schedule,
             schedule.lease != push.lease || (schedule.sending != nil && schedule.sending != push.delivery?.notificationID)
         {
             return

@@ -60,7 +60,7 @@ package struct Explanation: Sendable {
     }
 
     private func lines(_ delivery: DeliveryReport) -> [String] {
-        let token = delivery.token.map(DeliveryWorker.hint) ?? "a device that left"
+        let token = delivery.token.map(DeviceToken.hint) ?? "a device that left"
         let provider = delivery.provider.map { ", \($0)" } ?? ""
         let times = delivery.attempts == 1 ? "1 attempt" : "\(delivery.attempts) attempts"
         var next = ""

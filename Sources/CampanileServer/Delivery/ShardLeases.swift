@@ -1,12 +1,8 @@
-import CampanileCore
+package import CampanileCore
 import Synchronization
 
-/// The shards of device tokens whose pushes this process sends, each under a lease.
-///
-/// A lease is a number that no other process ever had, and none had for this shard before. It stands at a device while a push to it
-/// is in flight. A process alone has all shards, under one lease, for as long as it lives. A node of a cluster has some of them, each
-/// until a moment: after it the node claims and sends nothing more of the shard, because another may.
-package final class ShardLeases: Sendable {
+/// The leases of a cluster's node, on some of the shards of device tokens.
+package final class ShardLeases: PushLeases {
     /// A shard that a node owns.
     struct Owned: Sendable, Equatable {
         let lease: Int64
@@ -15,45 +11,33 @@ package final class ShardLeases: Sendable {
         /// The node is about to give it away: it claims nothing more, and sends what it has claimed.
         var isLeaving = false
 
-        /// What a node without checks makes of one that it lost.
+        /// The shard as a node without checks goes on with it after it lost it.
         fileprivate var kept: Owned { Owned(lease: lease, until: until) }
     }
 
-    /// That of a process alone; nil for a node of a cluster.
-    private let alone: Int64?
-    /// The node whose leases these are; nil for a process alone.
-    let node: UUIDv7?
+    package let node: UUIDv7?
     private let unsafe: UnsafeOptions
     private let monotonic: @Sendable () -> Int64
     private let owned = Mutex<[Int16: Owned]>([:])
     /// Commits whose answers were lost, and how many of them the present leases are younger than.
     private let doubts = Mutex((told: 0, settled: 0))
 
-    /// - Parameter lease: of all shards, for ever.
-    package init(alone lease: Int64) {
-        alone = lease
-        node = nil
-        unsafe = UnsafeOptions()
-        monotonic = { 0 }
-    }
-
-    /// Those of a node, which has none yet.
+    /// Makes those of a node that has no shard yet.
     init(world: World, node: UUIDv7? = nil, unsafe: UnsafeOptions = UnsafeOptions()) {
-        alone = nil
         self.node = node
         self.unsafe = unsafe
         monotonic = world.monotonic
     }
 
-    /// Whether other processes send pushes too.
-    var isShared: Bool { alone == nil }
-
-    /// By which leases have ended.
+    /// The moment by which leases have ended.
     private var moment: Int64 { unsafe.checksLeases ? monotonic() : .min }
 
-    /// The lease for a push that is claimed now; nil when the device's pushes are another's.
-    func forClaiming(_ shard: Int16) -> Int64? {
-        if let alone { return alone }
+    package var areFirst: Bool { forClaiming(0) != nil }
+    /// The others' clocks go on when this one is set back.
+    package var followOneClock: Bool { false }
+    package func shard(app: String, token: String) -> Int16 { TokenShard.of(app: app, token: token) }
+
+    package func forClaiming(_ shard: Int16) -> Int64? {
         guard !isDoubted else { return nil }
         let now = moment
         return owned.withLock { owned in
@@ -62,22 +46,26 @@ package final class ShardLeases: Sendable {
         }
     }
 
-    /// The shards whose pushes may be claimed now; nil: all.
-    func claimable() -> [Int16]? {
-        guard alone == nil else { return nil }
+    package func claimable() -> [Int16]? {
         guard !isDoubted else { return [] }
         let now = moment
         return owned.withLock { owned in owned.filter { $0.value.until > now && !$0.value.isLeaving }.keys.sorted() }
     }
 
-    /// Until when a push that was claimed under a lease may be sent, in nanoseconds of the monotonic clock.
-    func sendingEnds(_ shard: Int16, lease: Int64) -> Int64 {
-        guard alone == nil, unsafe.checksLeases else { return .max }
+    package func sendingEnds(_ shard: Int16, lease: Int64) -> Int64 {
+        guard unsafe.checksLeases else { return .max }
         return owned.withLock { owned in
             guard let shard = owned[shard], shard.lease == lease else { return .min }
             return shard.until
         }
     }
+
+    /// One for the answers, and one for each lane: a statement locks its devices in their order, and two in one transaction could wait in
+    /// a circle with another node's writes.
+    package func transactions<Part>(of plan: [Part]) -> [[Part]] { [[]] + plan.map { [$0] } }
+
+    /// The node doesn't know how much the others write.
+    package func pause(besideWrites group: Int) -> Int64? { Limits.clusterDeliveryPauseMilliseconds }
 
     // MARK: - Commits whose answers were lost
 

@@ -47,6 +47,9 @@ struct DeviceReport: Sendable {
 
 extension DeviceToken {
     /// The end of a token: it names a device, so people get no more of it, and nothing of a short one.
+    /// The token as the log and the commands show it.
+    static func hint(_ token: String) -> String { "…" + (tail(of: token) ?? "") }
+
     static func tail(of token: String) -> String? { token.utf8.count >= 24 ? String(token.suffix(6)) : nil }
 }
 

@@ -112,7 +112,7 @@ struct FileImport<Import: RecordImport>: Sendable {
     // MARK: - Writing
 
     private func write(_ file: ImportFile, now: Timestamp, _ report: inout ImportReport) async throws {
-        var log = database.logPath.map { GrowingLog(path: $0) }
+        var log = database.file.map { GrowingLog(path: $0.path) }
         var reader = try RecordReader(file, columns: work.columns, required: work.required)
         var isAtEnd = false
         while !isAtEnd {
@@ -149,8 +149,7 @@ struct FileImport<Import: RecordImport>: Sendable {
         _ entries: ArraySlice<Import.Entry>
     ) async throws -> (written: Int, counts: [ImportOutcome: Int]) {
         let turn = isAlone ? Limits.importAloneMilliseconds : Limits.importTurnMilliseconds
-        // Beside nodes it locks no more than it will come to.
-        let entries = isAlone || !database.isShared ? entries : entries.prefix(Limits.importedBesideNodes)
+        let entries = isAlone ? entries : entries.prefix(database.importedBesideServer)
         // All at once and in one order: a node that writes to the same inboxes waits, and isn't waited for in a circle.
         let hints = entries.flatMap(work.hints)
         var tries = 0

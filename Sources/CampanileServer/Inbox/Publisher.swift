@@ -1,4 +1,4 @@
-package import CampanileCore
+import CampanileCore
 import Push
 import SQLEngine
 import Synchronization
@@ -16,8 +16,8 @@ package struct Publisher: Sendable {
     let database: Store
     let ids: UUIDv7Generator
     let badgePushes: BadgePushes
-    /// Sends alerts at once where it can. Nil: all of them are owed, and sent later.
-    let deliveryWorker: DeliveryWorker?
+    /// The worker's places, and its claims, for alerts that go at once. Without them all alerts are owed, and sent later.
+    private let atOnce: (pushes: PushesInFlight, claims: DeliveryClaims)?
     private let idempotency = Idempotency()
     private let turns = PartTurns()
     private let reserved = Reserved()
@@ -28,7 +28,7 @@ package struct Publisher: Sendable {
         self.database = database
         self.ids = ids
         self.badgePushes = badgePushes
-        self.deliveryWorker = deliveryWorker
+        atOnce = deliveryWorker.map { ($0.pushes, $0.exchange.claims) }
     }
 
     /// A notification as it was created.
@@ -39,13 +39,6 @@ package struct Publisher: Sendable {
         let devices: Int
         var id: UUIDv7 { notification.id }
         var recipient: Recipient { Recipient(userID: userID, id: id) }
-    }
-
-    /// A generator whose ids follow all that were ever given out by this database's programs.
-    package static func generator(for database: Store, world: World) throws -> UUIDv7Generator {
-        let reserved = try database.readBlocking { try $0.programState.idsReservedUntil() }
-        return UUIDv7Generator(
-            startingAfter: reserved, isAlone: !database.isShared, now: { world.now().milliseconds }, random: world.random)
     }
 
     // MARK: - Calls
@@ -220,7 +213,7 @@ package struct Publisher: Sendable {
     /// Reserves the ids that were given out, and counts what was created.
     private func note(_ created: [Created], app: String, in transaction: StoreTransaction) throws {
         try reserve(created, in: transaction)
-        guard let lastHour = deliveryWorker?.lastHour else { return }
+        guard let lastHour = atOnce?.pushes.lastHour else { return }
         transaction.afterCommit { [now = transaction.now, count = created.count] in
             lastHour.countCreated(count, app: app, at: now)
         }
@@ -290,20 +283,22 @@ package struct Publisher: Sendable {
                 notification: notification.id, inbox: inbox, reason: .noDevices)
         }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
-        let terms = mayClaim && !devices.isEmpty ? deliveryWorker?.claims.rules[app].terms(of: notification.content) : nil
+        let terms = mayClaim && !devices.isEmpty ? atOnce?.claims.rules[app].terms(of: notification.content) : nil
         var isOwed = false
         for device in devices {
             var schedule = device.schedule
-            if let terms, let deliveryWorker, schedule.isFree(at: transaction.now),
-                try deliveryWorker.send(
-                    in: Lane(app: app, provider: device.target.provider), after: transaction,
-                    {
-                        try deliveryWorker.claims.claim(
-                            device, notification, terms, inbox: inbox, app: app, userID: userID, badge: badge, trace: trace,
-                            in: transaction)
-                    })
-            {
-                continue
+            if let terms, let atOnce, schedule.isFree(at: transaction.now) {
+                let lane = Lane(app: app, provider: device.target.provider)
+                if atOnce.pushes.takePlace(lane, for: transaction) {
+                    let push = try atOnce.claims.claim(
+                        device, notification, terms, inbox: inbox, app: app, userID: userID, badge: badge, trace: trace,
+                        in: transaction)
+                    if let push {
+                        atOnce.pushes.send(push, after: transaction)
+                        continue
+                    }
+                    atOnce.pushes.giveBackPlace(lane, after: transaction)
+                }
             }
             isOwed = true
             try transaction.deliveries.insert(

@@ -24,7 +24,7 @@ extension ServerMetrics {
 
     /// The lanes for a caller, in order.
     func lanes(_ insight: Insight) async -> (known: [LaneFigures], isOwedKnown: Bool) {
-        let reports = deliveryWorker.laneReports
+        let reports = deliveryWorker.pushes.laneReports
         let owed = try? await self.owed.byLane()
         var figures: [Lane: LaneFigures] = [:]
         // What is counted by itself stays by itself: a counter that moved to the others' would seem to fall.

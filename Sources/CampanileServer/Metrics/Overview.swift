@@ -26,8 +26,8 @@ extension ServerMetrics {
     func overview(of app: String) async -> Overview {
         let owed = try? await self.owed.byLane()
         let now = world.now()
-        let reports = deliveryWorker.laneReports
-        let lastHour = deliveryWorker.lastHour.reading(of: app, at: now)
+        let reports = deliveryWorker.pushes.laneReports
+        let lastHour = deliveryWorker.pushes.lastHour.reading(of: app, at: now)
         let providers = DeviceProvider.allCases.map { provider in
             let lane = Lane(app: app, provider: provider)
             return Overview.Provider(
@@ -36,6 +36,6 @@ extension ServerMetrics {
         }
         return Overview(
             app: app, now: now, startedAt: startedAt, providers: providers, lastHour: lastHour,
-            sparesTokensUntil: deliveryWorker.sparesTokens(of: app))
+            sparesTokensUntil: deliveryWorker.exchange.sparesTokens(of: app))
     }
 }

@@ -137,7 +137,7 @@ final class Hub: @unchecked Sendable {
     }
 
     private func admitNext() {
-        guard !newcomers.isEmpty, admissions < readsAtOnce else { return }
+        guard !newcomers.isEmpty, admissions < feed.database.hubReads else { return }
         admissions += 1
         // Not at once: streams that come together take turns.
         loop.perform { [self] in
@@ -216,34 +216,26 @@ final class Hub: @unchecked Sendable {
         }
     }
 
-    /// Those that may end a stream. On one machine those of late; on a cluster whoever revokes has another clock, so those of
-    /// everybody who listens.
+    /// Reads those that may end the stream of anybody who listens.
     private func readRevocations(then done: @escaping @Sendable (Result<[Revocation], any Error>) -> Void) {
-        guard feed.database.isShared else {
-            let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
-            return read({ try $0.revocations.after(since) }, then: done)
-        }
         let users = sessions.values.reduce(into: otherListeners()) { users, session in
             if let user = session.user?.user { users.insert(user.key) }
         }
         guard !users.isEmpty else { return done(.success([])) }
-        read({ try $0.revocations.of(users) }, then: done)
+        let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
+        read({ try $0.revocations.ofLate(since, of: users) }, then: done)
     }
 }
 
 // MARK: - Reading
 
 extension Hub {
-    /// Reads of a file are over when they return. Of those that aren't, as many run at once as leave the pool to requests.
-    private var readsAtOnce: Int { feed.database.isShared ? Limits.hubReads : 1 }
-
     /// Reads, and goes on with the result on the loop's thread: before this returns if the database is a file.
     private func read<T: Sendable>(
         _ body: @escaping @Sendable (StoreReading) throws -> T, then done: @escaping @Sendable (Result<T, any Error>) -> Void
     ) {
-        let isLater = feed.database.isShared
         feed.database.snapshot(body) { [loop] result in
-            if isLater { loop.perform { done(result) } } else { done(result) }
+            if loop.isCurrent { done(result) } else { loop.perform { done(result) } }
         }
     }
 }
@@ -395,13 +387,13 @@ extension Hub {
     private func takeTurns() {
         isTakingTurns = true
         var turns = 0
-        while turns < Limits.audiencesPerTurn, looks < readsAtOnce, let inbox = due.popFirst() {
+        while turns < Limits.audiencesPerTurn, looks < feed.database.hubReads, let inbox = due.popFirst() {
             turns += 1
             audiences[inbox]?.isDue = false
             look(inbox)
         }
         isTakingTurns = false
-        guard !due.isEmpty, looks < readsAtOnce else { return }
+        guard !due.isEmpty, looks < feed.database.hubReads else { return }
         isTakingTurns = true
         loop.perform { self.takeTurns() }
     }

@@ -1,3 +1,4 @@
+package import CampanileCore
 import SQLEngine
 import Synchronization
 import SystemSupport
@@ -24,21 +25,31 @@ package final class Store: Sendable {
     init(_ database: Database) { base = .sqlite(database) }
     init(_ database: PostgresDatabase<PostgresStoreUnit>) { base = .postgres(database) }
 
-    /// The SQLite file, for what only files have: backups, checkpoints, sizes. Whoever asks knows that there is one.
-    var sqlite: Database {
-        guard case .sqlite(let database) = base else { fatalError("the store is not a SQLite file") }
-        return database
-    }
-
-    /// Whether several programs may write at once, each a node of its own.
-    var isShared: Bool {
-        if case .postgres = base { true } else { false }
-    }
-
-    /// The path of the SQLite file; nil on PostgreSQL.
-    var logPath: String? {
+    /// The SQLite file; nil on PostgreSQL.
+    var file: DatabaseFile? {
         guard case .sqlite(let database) = base else { return nil }
-        return database.file.path
+        return database.file
+    }
+
+    /// Makes a generator whose ids follow all that were ever given out by this database's programs.
+    ///
+    /// The ids in a file are of this machine. Those of other nodes, whose clocks may be wrong, one id alone follows.
+    package func idGenerator(world: World) throws -> UUIDv7Generator {
+        let isAlone = if case .sqlite = base { true } else { false }
+        return UUIDv7Generator(
+            startingAfter: try readBlocking { try $0.programState.idsReservedUntil() }, isAlone: isAlone,
+            now: { world.now().milliseconds }, random: world.random)
+    }
+
+    /// The reads that a hub may have under way at once: those of a file are over when they return, of the others as many as leave the
+    /// pool to requests.
+    var hubReads: Int {
+        if case .sqlite = base { 1 } else { Limits.hubReads }
+    }
+
+    /// The entries that an import writes in one transaction beside a server: beside nodes no more than it will lock.
+    var importedBesideServer: Int {
+        if case .sqlite = base { .max } else { Limits.importedBesideNodes }
     }
 
     /// The bytes of the database, and of the log beside it where that is a file of ours; nil: unknown.
@@ -49,7 +60,7 @@ package final class Store: Sendable {
         }
     }
 
-    /// The same for callers that may block their thread.
+    /// Finds the sizes for callers that may block their thread.
     func sizesBlocking() -> (file: Int?, log: Int?) {
         switch base {
         case .sqlite(let database): Self.sizes(database)
@@ -96,7 +107,7 @@ package final class Store: Sendable {
         return try damage.noting { try database.read { try body(.sqlite($0)) } }
     }
 
-    /// The same for several reads. All see the state committed when the first ran.
+    /// Runs several reads of a file, as `readAtOnce` does one. All see the state committed when the first ran.
     func snapshotAtOnce<T>(_ body: (StoreReading) throws -> T) throws -> T? {
         guard case .sqlite(let database) = base else { return nil }
         return try damage.noting { try database.snapshot { try body(.sqlite($0)) } }
@@ -151,7 +162,7 @@ package final class Store: Sendable {
         }
     }
 
-    /// The same for each of several, each in a view of its own.
+    /// Surveys each of several, each in a view of its own.
     func survey<Element, T>(each elements: [Element], _ body: (Element, StoreReading) throws -> T) throws -> [T] {
         try damage.noting {
             switch base {
@@ -193,7 +204,7 @@ package final class Store: Sendable {
     /// Calls `tell` when a commit's answer was lost, so that nobody knows whether it happened. On PostgreSQL.
     func onUnknownCommit(_ tell: @escaping @Sendable () -> Void) { unknownCommits.withLock { $0.tell = tell } }
 
-    /// The same for callers that may block their thread: command-line programs and tests.
+    /// Writes for callers that may block their thread: command-line programs and tests.
     @discardableResult
     func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (StoreTransaction) throws -> T) throws -> T {
         try damage.noting {
@@ -255,7 +266,7 @@ package final class Store: Sendable {
         }
     }
 
-    /// What the writer has done since the store was opened.
+    /// Histograms of the writer's work since the store was opened.
     var writerStatistics: WriterStatistics {
         switch base {
         case .sqlite(let database): database.writerStatistics

@@ -25,7 +25,7 @@ enum StoreReading: StoreAccess {
         if case .sqlite = self { true } else { false }
     }
 
-    /// Whether everything that is read has been committed; false within a transaction, which reads its own changes.
+    /// True where everything that is read has been committed; false within a transaction, which reads its own changes.
     var isCommitted: Bool {
         switch self {
         case .sqlite(let connection): connection.isReadOnly
@@ -78,7 +78,7 @@ enum StoreTransaction: StoreAccess {
 
     var isFile: Bool { unit == nil }
 
-    /// The same transaction for what only reads.
+    /// This transaction for what only reads.
     var reading: StoreReading {
         switch self {
         case .sqlite(let transaction): .sqlite(transaction.connection)

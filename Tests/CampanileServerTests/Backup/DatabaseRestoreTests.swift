@@ -172,7 +172,7 @@ import Testing
         let database = try Store.open(folder.database, world: fixture.world).database.sqlite
         defer { database.close() }
         let publisher = Publisher(
-            database: Store(database), ids: try Publisher.generator(for: Store(database), world: fixture.world),
+            database: Store(database), ids: try Store(database).idGenerator(world: fixture.world),
             badgePushes: fixture.badgePushes)
         try await publisher.finishEarlierCalls()
         let counts = try database.read { connection in

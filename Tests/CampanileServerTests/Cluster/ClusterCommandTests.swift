@@ -27,7 +27,7 @@ struct ClusterCommandTests {
         let node = ServerNode(
             id: UUIDv7(high: 0x0190_0000_0000_7001, low: 1 << 63 | UInt64(name.utf8.count)), name: name, version: "1.2",
             address: "\(name):3001")
-        _ = try await store.renew(node, giving: [], isAnew: false)
+        _ = try await store.cluster.renew(node, giving: [], isAnew: false)
         // However busy the machine is, it lives while the test does.
         try seen(name, store, later: 600_000)
         return node
@@ -136,7 +136,7 @@ struct ClusterCommandTests {
         #expect(error?.description.contains("Nodes of an earlier version serve the database") == true)
         #expect(error?.description.contains("(one)") == true)
         try Store.refuseUnderNodes(address)
-        try await store.leave(node)
+        try await store.cluster.leave(node)
         try Store.refuseUnderNodes(address, migrator: newer)
     }
 

@@ -34,7 +34,7 @@ struct ClusterStartTests {
     func conditions() async throws {
         let other = node(1)
         let lane = Lane(app: "default", provider: .apns)
-        _ = try await store.renew(other, giving: [], isAnew: false)
+        _ = try await store.cluster.renew(other, giving: [], isAnew: false)
         try await store.write { [clock] in
             try $0.laneConditions.set(LaneCondition(kind: .outage, reason: "503", since: clock.now), lane, node: other.id)
         }
@@ -42,7 +42,7 @@ struct ClusterStartTests {
         let server = try await RunningServer(clock: clock) { $0.database = address }
         try await stopping(server) { server in
             #expect(try store.nodeReports()?.count == 2)
-            _ = try await store.renew(other, giving: [], isAnew: false)
+            _ = try await store.cluster.renew(other, giving: [], isAnew: false)
             try seen(later: 600_000)
             #expect(try store.readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane])
         }
@@ -53,8 +53,8 @@ struct ClusterStartTests {
     func watched() async throws {
         let world = World.hand(clock)
         let nodes = (1...2).map { number in
-            ClusterNode(
-                node(number), store: store, leases: ShardLeases(world: world), resendsUnanswered: true, world: world,
+            ShardBeats(
+                node(number), store: store, database: store.cluster, leases: ShardLeases(world: world), resendsUnanswered: true, world: world,
                 logger: Fixture.silent)
         }
         let one = nodes[0].node.id

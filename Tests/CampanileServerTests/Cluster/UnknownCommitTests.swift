@@ -27,7 +27,7 @@ struct UnknownCommitTests {
     private func publisher() throws -> Publisher {
         let world = World.hand(clock)
         let own = try Store.open(postgres: proxied, options: .patient, world: world).database
-        return Publisher(database: own, ids: try Publisher.generator(for: own, world: world), badgePushes: pushes)
+        return Publisher(database: own, ids: try own.idGenerator(world: world), badgePushes: pushes)
     }
 
     private func expectsUnknown(_ work: () async throws -> Void) async {
@@ -83,7 +83,7 @@ struct UnknownCommitTests {
             let alice = try await server.user()
             let device = #"{"token":"\#(Fixture.token("a"))","platform":"ios"}"#
             #expect(try await server.client.post("/device_tokens", device, as: alice).status == 201)
-            try await lookUntil { server.app.deliveryWorker.claims.leases.claimable()?.count == Limits.shards }
+            try await lookUntil { server.app.deliveryWorker.exchange.claims.leases.claimable()?.count == Limits.shards }
             let producer = try server.producer()
             try await body(server) {
                 try await server.client.post(
@@ -115,7 +115,7 @@ struct UnknownCommitTests {
             #expect(try await post().status == 201, "the first answer")
             // A new lease, and then what was in flight under the old one is left alone until nothing more could be sent under that one,
             // and for as long as an answer may take.
-            try await lookUntil { server.app.deliveryWorker.claims.leases.forClaiming(0).map { $0 > old } == true }
+            try await lookUntil { server.app.deliveryWorker.exchange.claims.leases.forClaiming(0).map { $0 > old } == true }
             clock.advance(milliseconds: Limits.shardLeaseMilliseconds + Limits.takeoverMilliseconds)
             await provider.untilSent()
             try await lookUntil { try inFlight() == 0 }
@@ -132,9 +132,10 @@ struct UnknownCommitTests {
             #expect(try await post().status == 201)
             await proxy.untilCommitLost()
             #expect(try inFlight() == 0)
-            let old = server.app.deliveryWorker.claims.leases.all[0]?.lease ?? 0
+            let leases = try #require(server.app.deliveryWorker.exchange.claims.leases as? ShardLeases)
+            let old = leases.all[0]?.lease ?? 0
             clock.advance(milliseconds: Limits.takeoverMilliseconds)
-            try await lookUntil { server.app.deliveryWorker.claims.leases.forClaiming(0).map { $0 >= old } == true }
+            try await lookUntil { leases.forClaiming(0).map { $0 >= old } == true }
             let operations = try server.operations()
             defer { operations.close() }
             _ = try await operations.notify(user: "alice", app: "default", title: "Next", body: "")

@@ -71,7 +71,7 @@ struct ImmediateCourier: Sendable {
         self.log = log
         deliveryWorker = DeliveryWorker(
             database: fixture.store, world: fixture.world, badgePushes: fixture.badgePushes, options: options,
-            leases: ShardLeases(alone: Fixture.lease), providers: { _ in provider }, ids: fixture.ids,
+            leases: AloneLease(Fixture.lease), providers: { _ in provider }, ids: fixture.ids,
             logger: log.logger)
     }
 
@@ -84,7 +84,7 @@ struct ImmediateCourier: Sendable {
 
     /// Returns what the delivery worker says of the lanes that don't run, which is also what it wrote down for other processes.
     func conditions() throws -> [Lane: LaneCondition] {
-        let told = Dictionary(uniqueKeysWithValues: deliveryWorker.conditions.map { ($0.lane, $0.condition) })
+        let told = Dictionary(uniqueKeysWithValues: deliveryWorker.pushes.conditions.map { ($0.lane, $0.condition) })
         let rows = try fixture.store.readBlocking { try $0.laneConditions.all() }
         let written = Dictionary(uniqueKeysWithValues: rows.map { ($0.lane, $0.condition) })
         #expect(written == told)
@@ -278,7 +278,7 @@ extension Fixture {
         #expect(try await fixture.sent() == ["alert a 1", "alert d 1"])
         #expect(try fixture.registry.list(fixture.alice).map(\.token) == [Fixture.token("a")])
         #expect(try fixture.states(of: id) == [.accepted, .gone])
-        #expect(fixture.deliveryWorker.conditions.isEmpty)
+        #expect(fixture.deliveryWorker.pushes.conditions.isEmpty)
     }
 
     @Test("where most tokens are another app's the lane is parked: for hours none is deleted and no attempt counts")
@@ -290,14 +290,14 @@ extension Fixture {
         let id = try await fixture.create(user)
         #expect(try await bench.sent().count == 30)
         let lane = Lane(app: "default", provider: .apns)
-        #expect(bench.deliveryWorker.conditions.map { $0.condition.kind } == [.parked])
+        #expect(bench.deliveryWorker.pushes.conditions.map { $0.condition.kind } == [.parked])
         for _ in 0..<6 {
             fixture.clock.advance(seconds: 1_200)
             #expect(try await bench.sent().count <= 1, "one probe now and then")
         }
         #expect(try fixture.registry.list(user).count == 30)
         #expect(try fixture.attempts(of: [id]) == 0)
-        #expect(bench.deliveryWorker.conditions.map { $0.lane } == [lane])
+        #expect(bench.deliveryWorker.pushes.conditions.map { $0.lane } == [lane])
         let written = try fixture.store.readBlocking { try $0.laneConditions.all() }
         #expect(written.map { $0.lane } == [lane])
 
@@ -385,7 +385,7 @@ extension Fixture {
         for _ in 0..<count { try await fixture.create() }
         try await fixture.create(bob)
         #expect(try await bench.sent().contains("alert b 1"))
-        #expect(bench.deliveryWorker.conditions.isEmpty, "it is no outage")
+        #expect(bench.deliveryWorker.pushes.conditions.isEmpty, "it is no outage")
         fixture.clock.advance(seconds: 5)
         try await fixture.create(bob)
         #expect(try await bench.sent() == ["alert b 2"])

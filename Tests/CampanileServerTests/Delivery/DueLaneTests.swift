@@ -19,7 +19,7 @@ import Testing
         }
         // In the lane of FCM the app "a" has nothing due any more.
         let claims = DeliveryClaims(
-            badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, leases: ShardLeases(alone: 9))
+            badgePushes: fixture.badgePushes, makeID: { [ids = fixture.ids] in ids.next() }, leases: AloneLease(9))
         let now = fixture.clock.now
         let claimed = try await fixture.store.write {
             try claims.claim(Lane(app: "a", provider: .fcm), limit: 10, looks: 10, in: $0)

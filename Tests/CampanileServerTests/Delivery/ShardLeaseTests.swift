@@ -11,9 +11,11 @@ import Testing
 /// node has all shards or none.)
 @Suite(.endsIfItHangs) struct ShardLeaseTests {
     /// A fixture whose process is one node among others, and its leases.
-    private static func node(claimsAtCreation: Bool = false) throws -> (Fixture, ShardLeases) {
+    private static func node(
+        options: DeliveryOptions = DeliveryOptions(), claimsAtCreation: Bool = false
+    ) throws -> (Fixture, ShardLeases) {
         let leases = Mutex<ShardLeases?>(nil)
-        let fixture = try Fixture(claimsAtCreation: claimsAtCreation) { world in
+        let fixture = try Fixture(options: options, claimsAtCreation: claimsAtCreation) { world in
             let made = ShardLeases(world: world)
             leases.withLock { $0 = made }
             return made
@@ -107,7 +109,7 @@ import Testing
         isOver.change { $0 = true }
         try await sent
         #expect(fixture.provider.messages.count == Limits.outageFailures)
-        #expect(fixture.deliveryWorker.conditions.isEmpty)
+        #expect(fixture.deliveryWorker.pushes.conditions.isEmpty)
     }
 
     @Test("the control's node sends on for what it lost, and after its lease")
@@ -139,25 +141,26 @@ import Testing
     }
 
     @Test(
-        "an answer that comes after another node took the device over changes nothing of it; control: a process alone settles it")
-    func takenOver() async throws {
-        for isShared in [true, false] {
-            let (fixture, leases) =
-                isShared ? try Self.node() : (try Fixture(), ShardLeases(alone: Fixture.lease))
-            try await fixture.register("a")
-            try await fixture.create()
-            if isShared { leases.replace(Self.own(fixture, lease: 7)) }
-            fixture.provider.answer { [database = try fixture.database] _ in
-                try? database.writeBlocking {
-                    _ = try $0.connection.run("UPDATE device_tokens SET lease = 8, told_count = 5")
-                }
-                return .accepted
+        "an answer that comes after another node took the device over changes nothing of it; control: without a look at leases it does",
+        arguments: [true, false])
+    func takenOver(_ checksLeases: Bool) async throws {
+        var unsafe = UnsafeOptions()
+        unsafe.checksLeases = checksLeases
+        let options = DeliveryOptions(unsafe: unsafe)
+        let (fixture, leases) = try Self.node(options: options)
+        try await fixture.register("a")
+        try await fixture.create()
+        leases.replace(Self.own(fixture, lease: 7))
+        fixture.provider.answer { [database = try fixture.database] _ in
+            try? database.writeBlocking {
+                _ = try $0.connection.run("UPDATE device_tokens SET lease = 8, told_count = 5")
             }
-            try await fixture.deliveryWorker.sendDue()
-            #expect(fixture.provider.messages.count == 1)
-            #expect(try Self.lease(fixture) == (isShared ? 8 : 0))
-            let told = try fixture.number("SELECT told_count FROM device_tokens")
-            #expect(told == (isShared ? 5 : 1))
+            return .accepted
         }
+        try await fixture.deliveryWorker.sendDue()
+        #expect(fixture.provider.messages.count == 1)
+        #expect(try Self.lease(fixture) == (checksLeases ? 8 : 0))
+        let told = try fixture.number("SELECT told_count FROM device_tokens")
+        #expect(told == (checksLeases ? 5 : 1))
     }
 }

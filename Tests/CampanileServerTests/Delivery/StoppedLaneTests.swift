@@ -14,7 +14,7 @@ import Testing
         let users = try await bench.fixture.makeUsers(users, devicesEach: 1, app: "default")
         try await bench.fixture.create(users[0])
         #expect(try await bench.sent().count == 1)
-        #expect(bench.deliveryWorker.conditions.map(\.condition.kind) == [.parked])
+        #expect(bench.deliveryWorker.pushes.conditions.map(\.condition.kind) == [.parked])
         var ids: [UUIDv7] = []
         for user in users.dropFirst() {
             bench.fixture.clock.advance(milliseconds: 1)
@@ -50,7 +50,7 @@ import Testing
         for (user, id) in zip(users, ids) { _ = try await fixture.inboxes.setRead(true, id, user, device: nil) }
         fixture.clock.advance(seconds: 1)
         let lane = Lane(app: "default", provider: .apns)
-        let claims = bench.deliveryWorker.claims
+        let claims = bench.deliveryWorker.exchange.claims
         let claimed = try await fixture.store.write {
             try claims.claim(lane, limit: 1, looks: Limits.claimedDevices, in: $0)
         }

@@ -59,7 +59,7 @@ import Testing
         let logger = Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() })
         let worker = DeliveryWorker(
             database: Store(database), world: fixture.world, badgePushes: fixture.badgePushes, options: DeliveryOptions(),
-            leases: ShardLeases(alone: lease),
+            leases: AloneLease(lease),
             providers: { _ in provider }, ids: fixture.ids, logger: logger)
         _ = await LeaseRecovery(database: Store(database), lease: lease, resendsUnanswered: true, logger: logger).run()
         try await worker.sendDue()

@@ -38,7 +38,7 @@ import Testing
 
     private func publisher(_ store: Store, _ world: World) throws -> Publisher {
         Publisher(
-            database: store, ids: try Publisher.generator(for: store, world: world),
+            database: store, ids: try store.idGenerator(world: world),
             badgePushes: BadgePushes(policy: .unread, syncOnRead: true, androidData: false))
     }
 
@@ -82,14 +82,14 @@ import Testing
     func ofANode(_ isSilent: Bool) async throws {
         let fixture = try Fixture(on: .postgres)
         let node = ServerNode(id: fixture.ids.next(), name: "old", version: "1", address: "127.0.0.1:80")
-        _ = try await fixture.store.renew(node, giving: [], isAnew: false)
+        _ = try await fixture.store.cluster.renew(node, giving: [], isAnew: false)
         let new = Calls.new(Calls.names(Calls.many))
         try await EarlierCall.leave(new, served: 150, key: Calls.key(), node: node.id, fixture.publisher)
         let publisher = try Calls.restarted(fixture)
         try await publisher.finishEarlierCalls()
         #expect(try Self.left(fixture.store) == 1)
         #expect(await Calls.isConflict { _ = try await publisher.publish(new, app: "default", once: Calls.key()) })
-        if !isSilent { try await fixture.store.leave(node) }
+        if !isSilent { try await fixture.store.cluster.leave(node) }
         try await publisher.finishEarlierCalls { $0 == node.id && isSilent }
         #expect(try Self.left(fixture.store) == 0)
         #expect(try await publisher.publish(new, app: "default", once: Calls.key()).isReplay)

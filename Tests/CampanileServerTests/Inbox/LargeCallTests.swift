@@ -29,7 +29,7 @@ import Testing
     /// Another start on the same database, which remembers nothing.
     static func restarted(_ fixture: Fixture) throws -> Publisher {
         Publisher(
-            database: fixture.store, ids: try Publisher.generator(for: fixture.store, world: fixture.world),
+            database: fixture.store, ids: try fixture.store.idGenerator(world: fixture.world),
             badgePushes: fixture.badgePushes)
     }
 

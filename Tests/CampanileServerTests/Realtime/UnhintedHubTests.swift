@@ -49,7 +49,7 @@ struct UnhintedHubTests {
 
     /// As another node.
     private func create(_ count: Int) async throws {
-        let ids = try Publisher.generator(for: stores[1], world: .hand(clock, seed: 7))
+        let ids = try stores[1].idGenerator(world: .hand(clock, seed: 7))
         let publisher = Publisher(database: stores[1], ids: ids, badgePushes: pushes)
         for number in 0..<count {
             let content = NotificationContent(title: "\(number)", body: "", category: nil, deepLink: nil, data: nil)

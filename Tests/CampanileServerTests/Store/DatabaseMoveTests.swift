@@ -259,7 +259,7 @@ struct DatabaseMoveTests {
     func served() async throws {
         let store = try Store.open(postgres: target, world: world).database
         defer { store.close() }
-        try await store.register(Self.node)
+        try await store.cluster.register(Self.node)
         // However busy the machine is, it lives while the test does.
         try seen(store, later: 600_000)
         let error = #expect(throws: OperatorError.self) { try move.run() }
@@ -275,13 +275,13 @@ struct DatabaseMoveTests {
         struct Killed: Error {}
         let store = try Store.open(postgres: target, world: world).database
         defer { store.close() }
-        try await store.register(Self.node)
-        _ = try await store.renew(Self.node, giving: [], isAnew: false)
+        try await store.cluster.register(Self.node)
+        _ = try await store.cluster.renew(Self.node, giving: [], isAnew: false)
         try seen(store, later: -600_000)
         #expect(throws: Killed.self) { try move.run { _, done, _ in if done > 2_000 { throw Killed() } } }
         let works: [@Sendable () async throws -> Void] = [
-            { _ = try await store.renew(Self.node, giving: [], isAnew: false) },
-            { _ = try await store.renew(Self.node, giving: [1], isAnew: true) }, { try await store.register(Self.node) },
+            { _ = try await store.cluster.renew(Self.node, giving: [], isAnew: false) },
+            { _ = try await store.cluster.renew(Self.node, giving: [1], isAnew: true) }, { try await store.cluster.register(Self.node) },
         ]
         for work in works {
             let error = await #expect(throws: OperatorError.self) { try await work() }
@@ -293,6 +293,6 @@ struct DatabaseMoveTests {
         _ = try move.run()
         clock.advance(milliseconds: 2_000)
         #expect(await health.readiness(.none).status == 200)
-        #expect(try await store.renew(Self.node, giving: [], isAnew: false).nodes[Self.node.id] != nil)
+        #expect(try await store.cluster.renew(Self.node, giving: [], isAnew: false).nodes[Self.node.id] != nil)
     }
 }

@@ -22,7 +22,7 @@ struct PostgresSharedStateTests {
         let stores = try (0..<2).map { _ in try Store.open(postgres: address, options: .patient, world: world).database }
         let pushes = BadgePushes(policy: .unread, syncOnRead: true, androidData: false)
         let generators = try stores.enumerated().map { [clock] number, store in
-            try Publisher.generator(for: store, world: .hand(clock, seed: UInt64(number) + 1))
+            try store.idGenerator(world: .hand(clock, seed: UInt64(number) + 1))
         }
         let nodes = generators.enumerated().map {
             ServerNode(id: $1.next(), name: "node \($0)", version: "1", address: "127.0.0.1:80")
@@ -35,7 +35,7 @@ struct PostgresSharedStateTests {
 
     /// Has the nodes live for the whole test, however slow the machine is: the database's clock decides.
     private func keepAlive() async throws {
-        for node in nodes { _ = try await stores[0].renew(node, giving: [], isAnew: false) }
+        for node in nodes { _ = try await stores[0].cluster.renew(node, giving: [], isAnew: false) }
         guard case .postgres(let database) = stores[0].base else { return }
         _ = try await database.write { unit in
             try unit.plainConnection.run("UPDATE nodes SET seen_at = seen_at + 3600000")
@@ -232,7 +232,7 @@ struct PostgresSharedStateTests {
         #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.isEmpty, "neither lives")
         try await keepAlive()
         #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane, other])
-        try await stores[0].leave(nodes[0])
+        try await stores[0].cluster.leave(nodes[0])
         #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.map(\.lane) == [lane])
         try await stores[1].write { [node = nodes[1].id] in try $0.laneConditions.set(nil, lane, node: node) }
         #expect(try stores[0].readBlocking { try $0.laneConditions.all() }.isEmpty)

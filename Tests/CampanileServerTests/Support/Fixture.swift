@@ -143,13 +143,13 @@ struct Fixture: Sendable {
         folder: TemporaryFolder = TemporaryFolder(), clock: HandClock = HandClock(), _ policy: BadgePolicy = .unread,
         syncOnRead: Bool = true, androidData: Bool = false,
         neverZeroWhileOthersRemain: Bool = false, options: DeliveryOptions = DeliveryOptions(),
-        claimsAtCreation: Bool = false, leases: ((World) -> ShardLeases)? = nil
+        claimsAtCreation: Bool = false, leases: ((World) -> any PushLeases)? = nil
     ) throws {
         self.folder = folder
         self.clock = clock
         world = .hand(clock)
         store = try kind.open(folder, world: world)
-        ids = try Publisher.generator(for: store, world: world)
+        ids = try store.idGenerator(world: world)
         badgePushes = BadgePushes(
             policy: policy, syncOnRead: syncOnRead, androidData: androidData,
             neverZeroWhileOthersRemain: neverZeroWhileOthersRemain)
@@ -159,7 +159,7 @@ struct Fixture: Sendable {
         registry = DeviceRegistry(database: store, badgePushes: badgePushes)
         deliveryWorker = DeliveryWorker(
             database: store, world: world, badgePushes: badgePushes, options: options,
-            leases: leases?(world) ?? ShardLeases(alone: Fixture.lease),
+            leases: leases?(world) ?? AloneLease(Fixture.lease),
             providers: { [provider] _ in provider }, ids: ids,
             logger: Fixture.silent)
         publisher = Publisher(
@@ -221,7 +221,7 @@ struct Fixture: Sendable {
 
     /// Claims what the delivery worker would claim now, and doesn't send it: the state in which a server may be killed.
     func claimDue(lease: Int64 = Fixture.lease - 1) async throws -> [ClaimedPush] {
-        let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, leases: ShardLeases(alone: lease))
+        let claims = DeliveryClaims(badgePushes: badgePushes, makeID: { [ids] in ids.next() }, leases: AloneLease(lease))
         return try await store.write { transaction in
             try transaction.deviceTokens.dueLanes(nil).flatMap {
                 try claims.claim($0.lane, limit: 10, looks: 10, in: transaction)

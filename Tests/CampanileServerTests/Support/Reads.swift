@@ -26,6 +26,24 @@ extension Explanation {
     }
 }
 
+// The database of a test that knows which of the two it is.
+
+extension Store {
+    var sqlite: Database {
+        guard case .sqlite(let database) = base else { fatalError("the store is not a SQLite file") }
+        return database
+    }
+
+    var cluster: ClusterDatabase {
+        guard case .postgres(let database) = base else { fatalError("a SQLite file has no nodes") }
+        return database
+    }
+}
+
+extension App {
+    var database: Database { store.sqlite }
+}
+
 // The repositories of a SQLite file that a test has opened itself.
 
 extension Connection {

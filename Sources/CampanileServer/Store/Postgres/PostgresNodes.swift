@@ -16,7 +16,7 @@ struct PostgresNodes {
         let isOwn: Bool
     }
 
-    /// What there is after a beat.
+    /// The rows after a beat.
     struct Rows: Sendable {
         var shards: [Shard] = []
         /// When each node was last heard of, by the database's clock.
@@ -148,7 +148,10 @@ struct PostgresNodes {
     }
 }
 
-extension Store {
+/// A PostgreSQL database as a store that nodes share.
+typealias ClusterDatabase = PostgresDatabase<PostgresStoreUnit>
+
+extension ClusterDatabase {
     /// Makes a node known; see `PostgresNodes.register`.
     func register(_ node: ServerNode) async throws { try await nodes { try $0.register(node) } }
 
@@ -168,20 +171,25 @@ extension Store {
         try await nodes { try $0.acquire(shards, for: node) }
     }
 
-    /// A node ends.
+    /// Ends a node.
     func leave(_ node: ServerNode) async throws { try await nodes { try $0.leave(node) } }
 
-    func forgetSilentNodes() async throws { try await nodes { try $0.forgetSilent() } }
+    /// Writes in the lane that is kept for this: a beat that waits behind other writes would cost the node its shards.
+    fileprivate func nodes<T: Sendable>(_ body: @escaping @Sendable (PostgresNodes) throws -> T) async throws -> T {
+        try await write(lane: WriteLane.beats.number(in: self)) { try body(PostgresNodes(unit: $0)) }
+    }
+}
 
-    /// The nodes that serve the database, and those that did of late; nil on SQLite, where there is one at most.
+extension Store {
+    /// Forgets nodes that weren't heard of for long. A file has none.
+    func forgetSilentNodes() async throws {
+        guard case .postgres(let database) = base else { return }
+        try await database.nodes { try $0.forgetSilent() }
+    }
+
+    /// Returns the nodes that serve the database, and those that did of late; nil on SQLite, where there is one at most.
     package func nodeReports() throws -> [NodeReport]? {
         guard case .postgres(let database) = base else { return nil }
         return try database.readBlocking { try PostgresNodes.list(on: $0) }
-    }
-
-    /// In the lane that is kept for this: a beat that waits behind other writes would cost the node its shards.
-    private func nodes<T: Sendable>(_ body: @escaping @Sendable (PostgresNodes) throws -> T) async throws -> T {
-        guard case .postgres(let database) = base else { fatalError("a SQLite file has no nodes") }
-        return try await database.write(lane: WriteLane.beats.number(in: database)) { try body(PostgresNodes(unit: $0)) }
     }
 }

@@ -28,12 +28,13 @@ extension Store {
     }
 
     /// Opens the copy of a backup, and brings its schema up to date. The backup itself is the copy of before.
-    static func openRestored(_ path: String, world: World) throws -> Store {
+    static func openRestored(_ path: String, world: World) throws -> (database: Store, file: Database) {
         var options = commandOptions
         options.clock = { world.now().milliseconds }
         return try explaining(path) { [options] in
             try Migrations.migrator.migrate(path: path, options: options, backup: false)
-            return Store(try Database(path: path, options: options))
+            let file = try Database(path: path, options: options)
+            return (Store(file), file)
         }
     }
 

@@ -2,13 +2,13 @@ import CampanileCore
 import Logging
 import Synchronization
 
-/// This process among those that serve the same PostgreSQL database. A beat says that it lives, renews its shards of the device tokens,
+/// The beats of a cluster's node. Each says that the node lives, renews its shards of the device tokens,
 /// takes its share of what nobody has, and gives away what is more than its share.
 ///
 /// The database's row of a shard decides who has it. A node that hears nothing of the database stops sending two seconds before
 /// others may take its shards; whoever gets one then sends at once to the devices that nothing is in flight to, and to the others
 /// when the last owner's push must have been answered or given up.
-final class ClusterNode: Sendable {
+final class ShardBeats: Sendable {
     private struct State: Sendable {
         var observations = ShardObservations()
         /// Since when the node wants to give shards away; nanoseconds of the monotonic clock.
@@ -30,16 +30,19 @@ final class ClusterNode: Sendable {
     let node: ServerNode
     let leases: ShardLeases
     private let store: Store
+    private let database: ClusterDatabase
     private let world: World
     private let logger: Logger
     private let resendsUnanswered: Bool
     private let state = Mutex(State())
 
     init(
-        _ node: ServerNode, store: Store, leases: ShardLeases, resendsUnanswered: Bool, world: World, logger: Logger
+        _ node: ServerNode, store: Store, database: ClusterDatabase, leases: ShardLeases, resendsUnanswered: Bool, world: World,
+        logger: Logger
     ) {
         self.node = node
         self.store = store
+        self.database = database
         self.leases = leases
         self.resendsUnanswered = resendsUnanswered
         self.world = world
@@ -64,7 +67,7 @@ final class ClusterNode: Sendable {
         let doubts = leases.doubted
         do {
             let given = givable(at: began)
-            let rows = try await store.renew(node, giving: given, isAnew: doubts != nil)
+            let rows = try await database.renew(node, giving: given, isAnew: doubts != nil)
             guard !state.withLock(\.hasLeft) else { return }
             let share = adopt(rows, given: given, began: began, doubts: doubts)
             try await acquire(atMost: share - leases.all.count)
@@ -84,7 +87,7 @@ final class ClusterNode: Sendable {
         for recovery in recoveries.values { recovery.cancel() }
         leases.replace([:])
         do {
-            try await store.leave(node)
+            try await database.leave(node)
         } catch {
             logger.warning(
                 "The database can't be told that this node ends; the others find out within seconds.",
@@ -147,7 +150,7 @@ final class ClusterNode: Sendable {
         let began = world.monotonic()
         let free = state.withLock { $0.observations.free(at: began) }.prefix(count)
         guard !free.isEmpty else { return }
-        let taken = try await store.acquire(Array(free), for: node)
+        let taken = try await database.acquire(Array(free), for: node)
         guard !state.withLock(\.hasLeft) else { return }
         let before = leases.all
         var owned = before

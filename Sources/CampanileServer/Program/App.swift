@@ -39,7 +39,7 @@ package final class App: Sendable {
             configuration: configuration, world: world, sink: sink, logger: logger, socket: socket, unsafe: unsafe,
             provider: provider)
         let (lock, database, backupPath) = try startup.open()
-        var node: UUIDv7?
+        var node: (any ServingNode)?
         do {
             let state = try await startup.prepare(database)
             node = state.node
@@ -48,7 +48,7 @@ package final class App: Sendable {
             try await parts.publisher.finishEarlierCalls()
             serving = try startup.start(parts)
         } catch {
-            await startup.forget(node, database)
+            await node?.withdraw()
             guard let damage = error as? SQLError, damage.isDamage else { throw error }
             throw Store.explained(damage, DatabaseAddress.describe(configuration.database))
         }
@@ -60,8 +60,6 @@ package final class App: Sendable {
     }
 
     var store: Store { parts.database }
-    /// The SQLite file, for tests.
-    var database: Database { parts.database.sqlite }
     var deliveryWorker: DeliveryWorker { parts.deliveryWorker }
     var badgeDrift: BadgeDrift { parts.badgeDrift }
     var realtime: Realtime { parts.realtime }
@@ -151,19 +149,7 @@ package final class App: Sendable {
         // Until here it renews the shards whose pushes were still in flight.
         work.beats.cancel()
         _ = await App.finish([work.beats], within: App.deliveryStop)
-        await serving.cluster?.leave()
-        do {
-            if !store.isShared {
-                try await store.write { try $0.laneConditions.clear() }
-                if configuration.databaseCheckpoints { try store.sqlite.checkpoint(truncate: true) }
-            }
-        } catch let error as SQLError where error.code == .displaced {
-            // The log has it already.
-        } catch let error as SQLError where error.isDamage {
-            logger.error("The last checkpoint failed. \(SQLError.damageRemedy)", metadata: ["error": "\(error)"])
-        } catch {
-            logger.warning("The last checkpoint failed; the next start makes it.", metadata: ["error": "\(error)"])
-        }
+        await parts.state.node.leave()
         store.close()
         lock?.release()
         sink.flush()

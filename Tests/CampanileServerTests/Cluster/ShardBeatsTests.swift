@@ -7,7 +7,7 @@ import Testing
 @testable import CampanileServer
 
 /// Nodes that share the shards of the device tokens, on a real PostgreSQL. Its clock decides; the nodes' own is in the test's hand.
-@Suite(.endsIfItHangs) struct ClusterNodeTests {
+@Suite(.endsIfItHangs) struct ShardBeatsTests {
     private static let all = Limits.shards
 
     private struct Cluster {
@@ -15,14 +15,14 @@ import Testing
 
         init() throws { fixture = try Fixture(on: .postgres) }
 
-        func node(_ name: String) -> ClusterNode {
-            ClusterNode(
+        func node(_ name: String) -> ShardBeats {
+            ShardBeats(
                 ServerNode(id: fixture.ids.next(), name: name, version: "1", address: "\(name):3001"), store: fixture.store,
-                leases: ShardLeases(world: fixture.world), resendsUnanswered: true, world: fixture.world, logger: Fixture.silent)
+                database: fixture.store.cluster, leases: ShardLeases(world: fixture.world), resendsUnanswered: true, world: fixture.world, logger: Fixture.silent)
         }
 
         /// Beats of all nodes, as far apart as they are in a server.
-        func beat(_ nodes: ClusterNode..., times: Int = 1) async {
+        func beat(_ nodes: ShardBeats..., times: Int = 1) async {
             for _ in 0..<times {
                 for node in nodes { await node.beat() }
                 fixture.clock.advance(milliseconds: Limits.nodeBeatMilliseconds)
@@ -30,7 +30,7 @@ import Testing
         }
 
         /// Beats of some nodes, until they must have noticed that the others are silent.
-        func outlive(_ nodes: ClusterNode...) async {
+        func outlive(_ nodes: ShardBeats...) async {
             for _ in 0...Limits.nodeSilenceMilliseconds / Limits.nodeBeatMilliseconds + 1 {
                 for node in nodes { await node.beat() }
                 fixture.clock.advance(milliseconds: Limits.nodeBeatMilliseconds)
@@ -146,7 +146,7 @@ import Testing
 
     /// Beats until the device is free.
     /// - Returns: after how many milliseconds.
-    private static func free(_ push: ClaimedPush, _ cluster: Cluster, _ node: ClusterNode) async throws -> Int64 {
+    private static func free(_ push: ClaimedPush, _ cluster: Cluster, _ node: ShardBeats) async throws -> Int64 {
         let began = cluster.fixture.clock.monotonic
         let inFlight = { try cluster.fixture.store.readBlocking { try $0.deviceTokens.schedule(push.device)?.lease } }
         try await lookUntil {

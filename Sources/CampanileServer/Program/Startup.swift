@@ -38,7 +38,7 @@ struct Startup: Sendable {
         }
         let lock = try ServerLock(database: configuration.database)
         let (database, migrated) = try Store.open(configuration.database, options: options, world: world)
-        guard database.sqlite.file.identity == lock.identity else {
+        guard database.file?.identity == lock.identity else {
             throw OperatorError("The database \(configuration.database) was taken away while it was opened.")
         }
         return (lock, database, migrated.backupPath)
@@ -46,58 +46,54 @@ struct Startup: Sendable {
 
     /// A start's state from the database, and the badge pushes with the adopted policy.
     struct State: Sendable {
-        /// The number of this start.
-        let lease: Int64
         let ids: UUIDv7Generator
         let streamTokens: StreamTokens
         let cursors: SealedCursors
         let badgePushes: BadgePushes
-        let leases: ShardLeases
-        /// This start among the nodes of a cluster; nil on SQLite.
-        let node: UUIDv7?
+        let node: any ServingNode
     }
 
     /// Puts right what a new process must before it serves: the lanes it knows nothing of, and versions that a change of
-    /// policy changes. A node registers before it changes anything, so that no move fills the database under it.
+    /// policy changes.
     func prepare(_ database: Store) async throws -> State {
-        let ids = try Publisher.generator(for: database, world: world)
-        guard database.isShared else { return try await prepare(database, ids, node: nil) }
-        let node = ids.next()
-        // It learns its port later, and says that with its first beat.
-        try await database.register(serverNode(node, port: UInt16(configuration.port)))
+        let ids = try database.idGenerator(world: world)
+        let badgePushes = BadgePushes(configuration.badge)
+        let node: any ServingNode
+        switch database.base {
+        case .sqlite(let file):
+            let lease = try await count(database, badgePushes) { try $0.laneConditions.clear() }
+            node = AloneNode(lease: lease, database, file: file, configuration: configuration, logger: logger)
+        case .postgres(let cluster):
+            let one = ClusterNode(
+                ids.next(), database, on: cluster, configuration: configuration, unsafe: unsafe, world: world, logger: logger)
+            node = try await one.registered {
+                // A node's conditions end with it: it takes them along when it leaves, and those of one that died count no more.
+                _ = try await count(database, badgePushes) { _ in }
+            }
+        }
         do {
-            return try await prepare(database, ids, node: node)
+            let key = try await StreamTokens.key(of: database, world: world)
+            return State(
+                ids: ids, streamTokens: StreamTokens(key: key), cursors: SealedCursors(secret: key), badgePushes: badgePushes,
+                node: node)
         } catch {
-            await forget(node, database)
+            await node.withdraw()
             throw error
         }
     }
 
-    /// A start that failed leaves no node behind that others would miss.
-    func forget(_ node: UUIDv7?, _ database: Store) async {
-        guard let node else { return }
-        try? await database.leave(serverNode(node, port: UInt16(configuration.port)))
-    }
-
-    private func serverNode(_ id: UUIDv7, port: UInt16) -> ServerNode {
-        ServerNode(id: id, name: Cluster.hostName, version: ProgramVersion.current, address: "\(configuration.host):\(port)")
-    }
-
-    private func prepare(_ database: Store, _ ids: UUIDv7Generator, node: UUIDv7?) async throws -> State {
-        let badgePushes = BadgePushes(configuration.badge)
-        let (lease, changed) = try await database.write { transaction in
-            let lease = try transaction.programState.countStart()
-            // A node's conditions end with it: it takes them along when it leaves, and those of one that died count no more.
-            if node == nil { try transaction.laneConditions.clear() }
-            return (lease, try badgePushes.adoptPolicy(in: transaction))
+    /// Counts the start, and adopts the policy.
+    /// - Returns: the start's number.
+    private func count(
+        _ database: Store, _ badgePushes: BadgePushes, _ also: @escaping @Sendable (StoreTransaction) throws -> Void
+    ) async throws -> Int64 {
+        let (number, changed) = try await database.write { transaction in
+            let number = try transaction.programState.countStart()
+            try also(transaction)
+            return (number, try badgePushes.adoptPolicy(in: transaction))
         }
         if changed > 0 { logger.notice("The badge policy changed.", metadata: ["inboxes": "\(changed)"]) }
-        let key = try await StreamTokens.key(of: database, world: world)
-        let shared = ShardLeases(world: world, node: node, unsafe: unsafe)
-        return State(
-            lease: lease, ids: ids, streamTokens: StreamTokens(key: key),
-            cursors: SealedCursors(secret: key), badgePushes: badgePushes,
-            leases: database.isShared ? shared : ShardLeases(alone: lease), node: node)
+        return number
     }
 
     /// The parts of a server, except HTTP.
@@ -109,7 +105,6 @@ struct Startup: Sendable {
         let providers: PushProviders
         let deliveryWorker: DeliveryWorker
         let publisher: Publisher
-        let leaseRecovery: LeaseRecovery
         let credentialWatch: CredentialWatch
         let authenticator: Authenticator
         let badgeCache: BadgeCache
@@ -132,29 +127,26 @@ struct Startup: Sendable {
         let delivery = DeliveryOptions(configuration, unsafe: unsafe)
         let deliveryWorker = DeliveryWorker(
             database: database, world: world, badgePushes: state.badgePushes, options: delivery,
-            leases: state.leases,
+            leases: state.node.leases,
             providers: { [provider] in provider ?? providers.provider(app: $0.app, kind: $0.provider) }, ids: state.ids,
             logger: logger)
         let parts = Parts(
             database: database, state: state, sandbox: sandbox, providers: providers, deliveryWorker: deliveryWorker,
             publisher: Publisher(
                 database: database, ids: state.ids, badgePushes: state.badgePushes, deliveryWorker: deliveryWorker),
-            leaseRecovery: LeaseRecovery(
-                database: database, lease: state.lease, resendsUnanswered: delivery.resendsUnanswered, logger: logger),
             credentialWatch: CredentialWatch(
                 configuration: configuration, providers: providers, deliveryWorker: deliveryWorker, logger: logger),
             authenticator: Authenticator(
                 verifier: try await UserTokenVerifier(configuration.jwt), streamTokens: state.streamTokens,
                 streamCookie: configuration.streams.cookie, metricsToken: configuration.metrics.token, database: database,
                 world: world),
-            // Another node's change would be missed for a moment.
-            badgeCache: BadgeCache(capacity: database.isShared ? 0 : Limits.rememberedBadges),
+            badgeCache: BadgeCache(capacity: state.node.rememberedBadges),
             badgeDrift: BadgeDrift(database: database, logger: logger),
             realtime: try Realtime(
                 database: database, policy: state.badgePushes.policy, streams: configuration.streams,
                 cable: configuration.cable, world: world, logger: logger),
             health: HealthResource(
-                database: database, node: state.leases.node, world: world, conditions: { deliveryWorker.conditions },
+                database: database, node: state.node.leases.node, world: world, conditions: { deliveryWorker.pushes.conditions },
                 logger: logger))
         follow(parts)
         return parts
@@ -162,56 +154,15 @@ struct Startup: Sendable {
 
     /// Tells the parts, and the log, what happens to the database.
     private func follow(_ parts: Parts) {
-        let (badgeCache, realtime, path) = (parts.badgeCache, parts.realtime, configuration.database)
+        let path = configuration.database
         parts.database.damage.onFinding { [logger] in Startup.tell($0, in: $1, DatabaseAddress.describe(path), logger) }
-        // A node's changes are followed when it begins to serve.
-        guard !parts.database.isShared else { return }
-        parts.database.onCommit { inboxes in
-            badgeCache.invalidate(inboxes)
-            realtime.noticed(inboxes)
-        }
-        parts.database.sqlite.onDisplacement { [logger] in Startup.tell($0, path, logger) }
-        parts.database.sqlite.onLogTrouble { [logger] in Startup.tell($0, path, logger) }
-        parts.database.onForeignChange { [authenticator = parts.authenticator, deliveryWorker = parts.deliveryWorker] in
-            authenticator.forgetAll()
-            badgeCache.invalidateAll()
-            deliveryWorker.wake()
-            realtime.noticedRevocations()
-            realtime.noticedForeignChange()
-        }
+        parts.state.node.follow(parts)
     }
 
     private static func tell(_ damage: SQLError, in place: String?, _ database: String, _ logger: Logger) {
         var metadata: Logger.Metadata = ["database": "\(database)", "found": "\(damage)"]
         if let place { metadata["inbox"] = "\(place)" }
         logger.error("\(SQLError.damageRemedy)", metadata: metadata)
-    }
-
-    private static func tell(_ displacement: SQLError?, _ database: String, _ logger: Logger) {
-        guard let displacement else {
-            logger.notice(
-                "The database's files are back, or on the disk at last: the server writes again.",
-                metadata: ["database": "\(database)"])
-            return
-        }
-        logger.error(
-            displacement.code == .displaced
-                ? "The database's files aren't the ones that the server opened. It writes nothing until they are back."
-                : "The database's disk failed to sync. The server writes nothing until all of the log is in the file and on the disk.",
-            metadata: ["database": "\(database)", "reason": "\(displacement.message)"])
-    }
-
-    private static func tell(_ trouble: LogTrouble?, _ database: String, _ logger: Logger) {
-        guard let trouble else {
-            logger.notice("The database's log is copied into its file again.", metadata: ["database": "\(database)"])
-            return
-        }
-        logger.warning(
-            "The database's log (-wal) grows: it can't be copied into the file.",
-            metadata: [
-                "database": "\(database)", "pages": "\(trouble.pages)",
-                "reason": "\(trouble.reason?.message ?? "a program reads an old state of the database")",
-            ])
     }
 
     /// The tasks that run beside the requests until the server stops.
@@ -222,7 +173,7 @@ struct Startup: Sendable {
         let credentials: Task<Void, Never>
         let backups: Task<Void, Never>
         let retention: Task<Void, Never>
-        /// Of a cluster's node, until it leaves.
+        /// A cluster's node's, until it leaves.
         let beats: Task<Void, Never>
 
         /// All that end by themselves, or when they are cancelled, before the pushes do.
@@ -233,8 +184,6 @@ struct Startup: Sendable {
     struct Serving: Sendable {
         let routes: [Route<Endpoint>]
         let server: HTTPServer
-        /// On PostgreSQL.
-        let cluster: Cluster?
         /// That of `metrics.port`, if it is set.
         let metricsServer: HTTPServer?
         let work: Work
@@ -258,11 +207,10 @@ struct Startup: Sendable {
             return self.server(Router(all.monitoring), options, nil, parts.authenticator, origins, proxies)
         }
         parts.realtime.start()
-        let cluster: Cluster?
         do {
             try metricsServer?.start()
             try server.start()
-            cluster = try join(parts, port: server.port)
+            try parts.state.node.join(parts, port: server.port)
         } catch {
             server.stop()
             metricsServer?.stop()
@@ -272,7 +220,7 @@ struct Startup: Sendable {
         App.tell(untestedLibrary: HTTPServer.untestedLibrary, logger)
         App.tell(withoutInboxTab: configuration.versionsWithoutInboxTab, logger)
         return Serving(
-            routes: routes, server: server, cluster: cluster, metricsServer: metricsServer, work: work(parts, cluster))
+            routes: routes, server: server, metricsServer: metricsServer, work: work(parts))
     }
 
     /// - Parameter counts: where its requests are counted; nil: nowhere.
@@ -290,38 +238,22 @@ struct Startup: Sendable {
             })
     }
 
-    /// Becomes a node of the cluster that serves the database, if it is PostgreSQL's.
-    private func join(_ parts: Parts, port: UInt16) throws -> Cluster? {
-        guard let id = parts.state.node else { return nil }
-        return try Cluster(
-            serverNode(id, port: port), parts, resendsUnanswered: configuration.push.unanswered == .resend, world: world,
-            logger: logger)
-    }
-
-    private func work(_ parts: Parts, _ cluster: Cluster?) -> Work {
-        // Of a cluster's nodes the one that has the first shard.
-        let isMine: @Sendable () -> Bool = { [leases = parts.state.leases] in leases.forClaiming(0) != nil }
+    private func work(_ parts: Parts) -> Work {
+        let node = parts.state.node
         let housekeeping = Housekeeping(
-            database: parts.database, settings: configuration.retention, world: world, logger: logger, isMine: isMine)
+            database: parts.database, settings: configuration.retention, world: world, logger: logger,
+            isMine: { [leases = node.leases] in leases.areFirst }, beginsWithRetention: node.beginsWithRetention)
         let backups = BackupSchedule(database: parts.database, configuration: configuration, world: world, logger: logger)
         return Work(
             deliveries: Task { await parts.deliveryWorker.run() },
             upkeep: Task {
-                // What other nodes had in flight is freed when this one takes their shards over.
-                if cluster == nil { await recoverLeases(parts) }
+                await node.recover(parts)
                 await housekeeping.run()
             },
             recounts: Task { await parts.badgeDrift.run() },
             credentials: Task { await parts.credentialWatch.run() }, backups: Task { await backups.run() },
             retention: Task { await housekeeping.runRetention(parts.inboxes(world)) },
-            beats: Task { await cluster?.run() })
-    }
-
-    private func recoverLeases(_ parts: Parts) async {
-        let released = await parts.leaseRecovery.run { parts.deliveryWorker.wake() }
-        guard released > 0 else { return }
-        logger.notice(
-            "Pushes that were in flight when the last server ended go again.", metadata: ["devices": "\(released)"])
+            beats: Task { await node.run() })
     }
 }
 

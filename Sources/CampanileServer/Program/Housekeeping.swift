@@ -12,20 +12,23 @@ package final class Housekeeping: Sendable {
     let settings: Configuration.Retention
     let world: World
     let logger: Logger
-    /// Whether it is this process' turn: of a cluster's nodes one does it.
+    /// Tells whether it is this process' turn: of a cluster's nodes one does it.
     let isMine: @Sendable () -> Bool
+    /// False for a process that goes on where the one before it was.
+    let beginsWithRetention: Bool
     /// Between two transactions.
     let pause: Duration
 
     package init(
         database: Store, settings: Configuration.Retention = .init(), world: World, logger: Logger,
-        isMine: @escaping @Sendable () -> Bool = { true }, pause: Duration? = nil
+        isMine: @escaping @Sendable () -> Bool = { true }, beginsWithRetention: Bool = true, pause: Duration? = nil
     ) {
         self.database = database
         self.settings = settings
         self.world = world
         self.logger = logger
         self.isMine = isMine
+        self.beginsWithRetention = beginsWithRetention
         self.pause = pause ?? .milliseconds(Limits.retentionPauseMilliseconds)
     }
 
@@ -70,7 +73,7 @@ package final class Housekeeping: Sendable {
 
     /// A node that gets the turn goes on where the last one was. A process alone begins with a run.
     private func isRetentionDue() async throws -> Bool {
-        guard database.isShared, let last = try await database.read({ try $0.programState.retainedAt() }) else { return true }
+        guard !beginsWithRetention, let last = try await database.read({ try $0.programState.retainedAt() }) else { return true }
         return !(0..<retentionPeriodMilliseconds).contains(world.now().milliseconds - last.milliseconds)
     }
 
@@ -80,7 +83,7 @@ package final class Housekeeping: Sendable {
     }
 
     package func tidyUp() async throws {
-        if database.isShared { try await database.forgetSilentNodes() }
+        try await database.forgetSilentNodes()
         let now = world.now().milliseconds
         try await repeatedly { transaction in
             try transaction.idempotencyKeys.purge(

@@ -136,7 +136,7 @@ package struct OperatorCommands: Sendable {
             throw OperatorError(problem.errors.map(\.message).joined(separator: " "))
         }
         let publisher = Publisher(
-            database: database, ids: try Publisher.generator(for: database, world: world), badgePushes: badgePushes)
+            database: database, ids: try database.idGenerator(world: world), badgePushes: badgePushes)
         let id: UUIDv7?
         do {
             id = try await publisher.publish(new, app: app).first?.id

@@ -86,7 +86,7 @@ struct BackupSchedule: Sendable {
             for time in try BackupSchedule.times(in: folder).filter({ $0 <= now }).dropLast(configuration.backup.keep) {
                 let path = "\(folder)/\(DatabaseBackup.name(at: time))"
                 // Somebody may serve a backup where it lies.
-                guard FileIdentity(of: path) != database.sqlite.file.identity else { continue }
+                guard FileIdentity(of: path) != database.file?.identity else { continue }
                 try FileManager.default.removeItem(atPath: path)
                 let secret = LocalSecret.path(besideDatabase: path)
                 if Store.exists(secret) { try FileManager.default.removeItem(atPath: secret) }

@@ -41,11 +41,12 @@ package struct DatabaseBackup: Sendable {
                 + "pg_dump, pgBackRest, or your provider's snapshots.")
     }
 
-    /// The same for a server's own database, on another thread.
+    /// Copies a server's own database, on another thread.
     func make(of database: Store, at target: String, progress: @escaping DatabaseCopy.Progress) async throws {
+        guard case .sqlite(let file) = database.base else { return try Self.requireFile(self.database) }
         let hasSecret = try prepare(target)
         do {
-            try await database.sqlite.copy(to: target, progress: progress)
+            try await file.copy(to: target, progress: progress)
         } catch {
             throw failure(error, target, hasSecret: hasSecret)
         }

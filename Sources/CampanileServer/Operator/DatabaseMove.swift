@@ -30,13 +30,15 @@ package struct DatabaseMove: Sendable {
         let lock = try ServerLock(database: source)
         defer { lock.release() }
         do {
-            let (file, _) = try Store.open(source, world: world)
-            defer { file.close() }
+            let opened = try Store.open(source, world: world).database
+            defer { opened.close() }
             let store = try openTarget()
             defer { store.close() }
+            guard case .sqlite(let file) = opened.base, case .postgres(let database) = store.base else { throw notEmpty }
             // One transaction that writes nothing: nobody else writes to the file meanwhile, as a command might.
-            return try file.sqlite.writeBlocking { transaction in
-                try move(MoveSource(connection: transaction.connection), to: store, progress)
+            return try file.writeBlocking { transaction in
+                try move(
+                    MoveSource(connection: transaction.connection), to: MoveTarget(database: database), auditing: store, progress)
             }
         } catch let error as SQLError {
             guard error.sqlState == nil else {
@@ -82,9 +84,9 @@ package struct DatabaseMove: Sendable {
 
     // MARK: - The move
 
-    private func move(_ source: MoveSource, to store: Store, _ progress: Progress) throws -> MoveReport {
-        guard case .postgres(let database) = store.base else { fatalError("the target is PostgreSQL") }
-        let target = MoveTarget(database: database)
+    private func move(
+        _ source: MoveSource, to target: MoveTarget, auditing store: Store, _ progress: Progress
+    ) throws -> MoveReport {
         let tables = try MovedTable.names.map {
             try MovedTable($0, from: source.connection, to: target.columns(of: $0))
         }

@@ -97,7 +97,7 @@ package struct DatabaseRestore: Sendable {
     // MARK: - What a restored database must not repeat
 
     private func change(_ draft: String, pushesOwed: Bool, newer: String?) throws -> RestoreReport {
-        let database = try Store.openRestored(draft, world: world)
+        let (database, file) = try Store.openRestored(draft, world: world)
         defer { database.close() }
         return try explaining {
             var report = try database.readBlocking { try RestoreReport(of: $0) }
@@ -111,7 +111,7 @@ package struct DatabaseRestore: Sendable {
                 return try transaction.deliveries.settleAll(.restored)
             }
             // The file gets another name, and its log would not.
-            try database.sqlite.checkpoint(truncate: true)
+            try file.checkpoint(truncate: true)
             return report
         }
     }

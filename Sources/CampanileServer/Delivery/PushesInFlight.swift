@@ -1,0 +1,298 @@
+import CampanileCore
+import Logging
+import Push
+import Synchronization
+
+/// The pushes that this process has under way: their places in each lane, the provider's answers to them, and what is still to be
+/// written of those.
+///
+/// A push takes a place before it is claimed, and keeps it until it is answered. Its answer is kept here until the worker settles it.
+package final class PushesInFlight: Sendable {
+    private struct State: Sendable {
+        var answered: [AnsweredPush] = []
+        var answers: PushAnswers
+        var lanes: LaneHealth
+        /// Claimed by the transactions that created them, which are committed, and not sent yet.
+        var handedOver: [ClaimedPush] = []
+        var tokens = TokensInFlight()
+        /// Changes of whole lanes that are not written yet.
+        var changes: [Lane: LaneCondition?] = [:]
+        var isStopping = false
+        /// True between taking what was answered and knowing what was claimed.
+        var isExchanging = false
+
+        /// True while nothing is in flight, and nothing waits to be written.
+        var isIdle: Bool { lanes.inFlight == 0 && answered.isEmpty && changes.isEmpty }
+
+        /// Ends a push. What was claimed for the same token meanwhile is claimed anew, with what is to be told then, if its device is
+        /// still there.
+        mutating func end(_ push: AnsweredPush) {
+            answered.append(push)
+            for other in tokens.end(push.push) {
+                let answer = PushAnswer.expired("another push to the device token was in flight")
+                answered.append(AnsweredPush(push: other, answer: answer, at: push.at))
+                lanes.unsent(other.lane)
+            }
+        }
+
+        mutating func note(_ change: LaneHealth.Change?, _ lane: Lane) {
+            switch change {
+            case .stopped(let condition): changes[lane] = .some(condition)
+            case .recovered: changes[lane] = .some(nil)
+            case nil: return
+            }
+        }
+    }
+
+    let leases: any PushLeases
+    /// Counts of what was answered and created lately.
+    let lastHour: LastHour
+    private let providers: @Sendable (Lane) -> any PushProvider
+    private let world: World
+    private let logger: Logger
+    private let state: Mutex<State>
+    private let signal: WakeSignal
+
+    init(
+        leases: any PushLeases, options: DeliveryOptions, providers: @escaping @Sendable (Lane) -> any PushProvider,
+        signal: WakeSignal, world: World, logger: Logger
+    ) {
+        self.leases = leases
+        self.providers = providers
+        self.world = world
+        self.logger = logger
+        self.signal = signal
+        lastHour = LastHour(since: world.now(), configured: options.configuredLanes)
+        state = Mutex(
+            State(answers: PushAnswers(configured: options.configuredLanes), lanes: LaneHealth(unsafe: options.unsafe)))
+    }
+
+    // MARK: - What there is
+
+    /// The lanes that don't run, with a sentence each.
+    var conditions: [(lane: Lane, condition: LaneCondition)] {
+        state.withLock { $0.lanes.conditions }.map { (lane: $0.key, condition: $0.value) }
+            .sorted { $0.lane < $1.lane }
+    }
+
+    /// The lanes that anything went through since the start.
+    var laneReports: [Lane: LaneReport] {
+        let (lanes, answers) = state.withLock { ($0.lanes, $0.answers.byLane) }
+        var reports = answers.mapValues { LaneReport(answers: $0) }
+        for (lane, count) in lanes.inFlightByLane { reports[lane, default: LaneReport()].inFlight = count }
+        for (lane, condition) in lanes.conditions { reports[lane, default: LaneReport()].condition = condition }
+        return reports
+    }
+
+    /// The apps whose tokens their providers call another app's.
+    var foreignApps: Set<String> { state.withLock { $0.lanes.foreignApps } }
+    var isStopping: Bool { state.withLock { $0.isStopping } }
+    /// True while no answer is being waited for, nor to be written.
+    var isIdle: Bool { state.withLock { $0.isIdle } }
+    /// True while, besides, nothing is being claimed.
+    var isResting: Bool { state.withLock { !$0.isExchanging && $0.isIdle } }
+    /// True while anything is there to be written.
+    var hasAnswered: Bool { state.withLock { !$0.answered.isEmpty || !$0.changes.isEmpty } }
+
+    /// Lets nothing new begin.
+    func stop() { state.withLock { $0.isStopping = true } }
+
+    /// Lets what waits for its lane try at once.
+    func tryAgain() { state.withLock { $0.lanes.tryAgain(now: world.now()) } }
+
+    /// Stops a lane whose configuration must be wrong.
+    func park(_ lane: Lane, _ reason: String, now: Timestamp) {
+        let jitter = world.random()
+        let change = state.withLock { state in
+            let change = state.lanes.park(lane, reason, now: now, jitter: jitter)
+            state.note(change, lane)
+            return change
+        }
+        log(change, lane)
+    }
+
+    // MARK: - Places
+
+    /// For each lane, the pushes that may be claimed now, and the devices to look at for them.
+    typealias Plan = [(lane: Lane, limit: Int, looks: Int)]
+
+    /// - Parameter due: the lanes that something is due in, and since or from when.
+    /// - Returns: what may be claimed now, and when there may be more without anybody waking the worker.
+    func plan(_ due: [(lane: Lane, at: Timestamp)]) -> (plan: Plan, next: Timestamp?) {
+        let now = world.now()
+        return state.withLock { state in
+            var rooms: [(lane: Lane, room: Int)] = []
+            var next: [Timestamp] = []
+            for (lane, dueAt) in due {
+                let room = state.lanes.room(lane, now: now)
+                if dueAt <= now, room > 0 {
+                    rooms.append((lane, room))
+                } else if let at = room > 0 ? dueAt : state.lanes.nextLook(lane).map({ max($0, dueAt) }) {
+                    next.append(at)
+                }
+            }
+            // Each lane gets its share of the transaction.
+            let share = max(Limits.claimedDevices / max(rooms.count, 1), 1)
+            let plan: Plan = rooms.map { lane, room in
+                let limit = min(room, share)
+                // A stopped lane sends a single push; alerts that need none are settled along with it.
+                return (lane, limit, state.lanes.isHealthy(lane) ? limit : share)
+            }
+            return (plan, next.min())
+        }
+    }
+
+    /// Takes places for what a committed transaction claimed.
+    func takePlaces(_ claimed: [ClaimedPush]) {
+        state.withLock { state in
+            for push in claimed { state.lanes.sent(push.lane) }
+        }
+    }
+
+    /// Takes a place for a push that a transaction may claim as it creates the notification; gives it back if the transaction fails.
+    ///
+    /// It leaves half of the places free, which keeps the bound: the worker's own claims, planned before, find room.
+    /// - Returns: false when the device has to wait in the database, because the lane is stopped, or many pushes are in flight.
+    func takePlace(_ lane: Lane, for transaction: StoreTransaction) -> Bool {
+        let isTaken = state.withLock { state in
+            guard !state.isStopping, state.lanes.isHealthy(lane),
+                state.lanes.room(lane, now: Timestamp(milliseconds: 0)) > Limits.pushesInFlightPerLane / 2
+            else { return false }
+            state.lanes.sent(lane)
+            return true
+        }
+        if isTaken { transaction.onRollback { [self] in giveBackPlace(lane) } }
+        return isTaken
+    }
+
+    /// Gives a place back that the transaction found no push for.
+    func giveBackPlace(_ lane: Lane, after transaction: StoreTransaction) {
+        transaction.afterCommit { [self] in giveBackPlace(lane) }
+    }
+
+    private func giveBackPlace(_ lane: Lane) {
+        state.withLock { $0.lanes.unsent(lane) }
+        signal.wake()
+    }
+
+    // MARK: - Sending
+
+    /// Sends a push after the commit of the transaction that created and claimed it.
+    func send(_ push: ClaimedPush, after transaction: StoreTransaction) {
+        transaction.afterCommit { [self] in handOver(push) }
+    }
+
+    /// Payloads are made beside the writer's thread, which calls this; one task sends what a whole group of writes hands over.
+    private func handOver(_ push: ClaimedPush) {
+        let isFirst = state.withLock { state in
+            guard state.tokens.begin(push) else { return false }
+            state.handedOver.append(push)
+            return state.handedOver.count == 1
+        }
+        guard isFirst else { return }
+        Task {
+            let pushes = state.withLock { state in
+                defer { state.handedOver = [] }
+                return state.handedOver
+            }
+            send(pushes)
+        }
+    }
+
+    /// - Returns: those that may be sent; no other push is in flight to their tokens.
+    func begin(_ claimed: [ClaimedPush]) -> [ClaimedPush] {
+        state.withLock { state in claimed.filter { state.tokens.begin($0) } }
+    }
+
+    func send(_ begun: [ClaimedPush]) {
+        for push in begun {
+            var message = push.message
+            message.notAfter = leases.sendingEnds(push.shard, lease: push.lease)
+            guard message.notAfter > world.monotonic() else {
+                giveBack(push, .expired("another node has the device's pushes"))
+                continue
+            }
+            providers(push.lane).send(message) { [self] answer in take(answer, to: push) }
+        }
+    }
+
+    /// Ends a push whose lease ended, or might have, before it was sent: that says nothing of the provider.
+    private func giveBack(_ push: ClaimedPush, _ answer: PushAnswer) {
+        let answered = AnsweredPush(push: push, answer: answer, at: world.now())
+        state.withLock { state in
+            state.end(answered)
+            state.lanes.unsent(push.lane)
+        }
+        signal.wake()
+    }
+
+    private func take(_ answer: PushAnswer, to push: ClaimedPush) {
+        let hasEnded = leases.sendingEnds(push.shard, lease: push.lease) <= world.monotonic()
+        guard !answer.isExpired, !hasEnded || answer.outcome != .unprocessed else { return giveBack(push, answer) }
+        let answered = AnsweredPush(push: push, answer: answer, at: world.now())
+        log(answered)
+        lastHour.count(answered)
+        let jitter = world.random()
+        let change = state.withLock { state in
+            state.end(answered)
+            state.answers.count(push.lane, isAlert: push.delivery != nil, answer.outcome)
+            let change = state.lanes.answered(push.lane, answer, now: answered.at, jitter: jitter)
+            state.note(change, push.lane)
+            return change
+        }
+        log(change, push.lane)
+        signal.wake()
+    }
+
+    // MARK: - Answers
+
+    /// Takes what is to be written now. From here until `endExchange` something may be claimed.
+    func beginExchange() -> (answered: [AnsweredPush], changes: [Lane: LaneCondition?]) {
+        state.withLock { state in
+            let count = min(state.answered.count, Limits.settledAnswers)
+            let answered = Array(state.answered.prefix(count))
+            state.answered.removeFirst(count)
+            defer { state.changes = [:] }
+            state.isExchanging = true
+            return (answered, state.changes)
+        }
+    }
+
+    /// Takes back what couldn't be written.
+    func giveBack(_ answered: [AnsweredPush], _ changes: [Lane: LaneCondition?]) {
+        state.withLock { state in
+            state.answered.insert(contentsOf: answered, at: 0)
+            state.changes.merge(changes) { newer, _ in newer }
+        }
+    }
+
+    func endExchange() { state.withLock { $0.isExchanging = false } }
+
+    // MARK: - The log
+
+    private func log(_ change: LaneHealth.Change?, _ lane: Lane) {
+        guard let change else { return }
+        let metadata: Logger.Metadata = ["app": "\(lane.app)", "provider": "\(lane.provider.rawValue)"]
+        switch change {
+        case .stopped(let condition): logger.error("\(condition.sentence(lane))", metadata: metadata)
+        case .recovered: logger.notice("Pushes go again.", metadata: metadata)
+        }
+    }
+
+    /// Logs each answer that concerns one device. An answer that concerns a lane is logged once, when the lane stops.
+    private func log(_ answered: AnsweredPush) {
+        let level: Logger.Level
+        switch answered.answer.outcome {
+        case .accepted: return
+        case .unavailable, .unprocessed, .unanswered, .misconfigured: level = .debug
+        case .acceptedElsewhere: level = .notice
+        case .deviceBusy, .tokenGone, .tokenForeign, .rejected: level = .warning
+        }
+        var metadata: Logger.Metadata = [
+            "delivery": "\(answered.push.message.id)", "token": "\(DeviceToken.hint(answered.push.message.device.token))",
+            "outcome": "\(answered.answer.outcome)", "reason": "\(answered.answer.reason ?? "")",
+        ]
+        if let trace = answered.push.delivery?.trace { metadata["trace_id"] = "\(trace.traceID)" }
+        logger.log(level: level, "A push was not accepted as it was sent.", metadata: metadata)
+    }
+}
