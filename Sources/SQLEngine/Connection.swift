@@ -8,7 +8,7 @@ package final class Connection {
     enum Access {
         /// Reads and writes, as `Database` does.
         case write
-        /// The same without enforcing foreign keys: for migrations.
+        /// Reads and writes without enforcing foreign keys: for migrations and for copies of the file.
         case migrate
         /// Only to copy the log into the file.
         case checkpoint
@@ -17,7 +17,7 @@ package final class Connection {
     }
 
     let path: String
-    /// Whether it can only read: then it sees only committed data.
+    /// True for a connection that can only read. It sees only committed data.
     package let isReadOnly: Bool
     @usableFromInline let handle: OpaquePointer
     /// The thread that may use the connection; 0 when none may.
@@ -31,13 +31,13 @@ package final class Connection {
     private(set) var isInTransaction = false
     /// Why SQLite rolled the transaction back by itself (disk full, I/O error, no memory); nil if it didn't.
     private(set) var rollbackCause: SQLError?
-    /// What a row of the present statement holds that can't be; nil mostly.
+    /// The error for the first impossible value in the rows of the present statement; nil while none was found.
     var damage: SQLError?
     /// While true, the authorizer allows statements that begin or end transactions and attach files.
     private var allowsControl = false
     /// Pages in the write-ahead log after this connection's last commit that wrote any; nil once read.
     private var logPages: Int?
-    /// Whether a checkpoint waits for the disk.
+    /// True if a checkpoint waits for the disk.
     private let isSynced: Bool
     private var isClosed = false
 

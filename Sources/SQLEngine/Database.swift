@@ -80,8 +80,8 @@ package final class Database: Sendable {
         return try result.get()
     }
 
-    /// The same for each of several, on one connection, and each in a view of its own: while one is read, the log can't begin
-    /// anew.
+    /// Runs `body` for each of several elements, as `survey(_:)` does once. All use one connection, and each has a view of its
+    /// own: while a view is read, the log can't begin anew.
     package func survey<Element, T>(each elements: [Element], _ body: (Element, Connection) throws -> T) throws -> [T] {
         let connection = try readers.open(cacheKibibytes: DatabaseOptions().readerCacheKibibytes)
         defer { connection.close() }
@@ -109,7 +109,7 @@ package final class Database: Sendable {
         }
     }
 
-    /// The same for callers that may block their thread: command-line programs and tests.
+    /// Writes as `write` does, for callers that may block their thread: command-line programs and tests.
     @discardableResult
     package func writeBlocking<T: Sendable>(_ body: @escaping @Sendable (Transaction) throws -> T) throws -> T {
         try onWriter(needsTransaction: true, body)
@@ -198,7 +198,7 @@ package final class Database: Sendable {
     /// The number of writes in the last transaction: a measure of how busy the writer is.
     package var lastGroup: Int { writer.lastGroup }
 
-    /// What the writer has done since the database was opened.
+    /// Histograms of the writer's work since the database was opened.
     package var writerStatistics: WriterStatistics { writer.statistics }
 
     /// Writes that wait for the writer's thread now; see `DatabaseOptions.writerQueueLimit`.

@@ -12,7 +12,8 @@ import SystemSupport
 /// within such a transaction. On the writer's own connection it would begin anew with every rollback, and take its
 /// time from the writes.
 package struct DatabaseCopy: Sendable {
-    /// What of a copy is done. Called again while the whole copy is read. Thrown errors end the copy.
+    /// Gets how many pages of a copy are done, and how many there are. It is called again while the whole copy is read. An error
+    /// that it throws ends the copy.
     package typealias Progress = @Sendable (_ donePages: Int, _ allPages: Int) throws -> Void
 
     /// The pages copied at once: about 2 MiB, which the disk takes before the next ones. A file system may have to write
@@ -26,9 +27,10 @@ package struct DatabaseCopy: Sendable {
     package let source: String
     /// The new file, which must not exist.
     package let target: String
-    /// Whether to rest for as long as each step took, so that others get the processor and the disk.
+    /// True if the copy rests after each step for as long as the step took, but at most a second, so that others get the
+    /// processor and the disk.
     package let isPaced: Bool
-    /// Whether to read the whole copy again before it gets its name.
+    /// True if the whole copy is read again before it gets its name.
     package let isVerified: Bool
 
     package init(of source: String, to target: String, isPaced: Bool = true, isVerified: Bool = true) {

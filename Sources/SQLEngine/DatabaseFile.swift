@@ -29,8 +29,8 @@ package struct FileIdentity: Hashable, Sendable {
 package struct DatabaseFile: Sendable {
     /// The name as given. It must keep leading to this file, or the next start won't find the present writes.
     package let name: String
-    /// The same, with a symbolic link resolved. SQLite names the log after it, and the other files beside the database
-    /// are there too.
+    /// The name with a symbolic link resolved. SQLite names the log after it, and the other files beside the database are there
+    /// too.
     package let path: String
     package let identity: FileIdentity
 

@@ -27,8 +27,8 @@ enum LogBuffer {
         /// The place of the gathered bytes in the file.
         var start: sqlite3_int64 = 0
         var count = 0
-        /// Whether bytes were lost that SQLite believes written. Then the transaction must fail: its frames aren't
-        /// written in the order of their places, so no later write is sure to repair the loss.
+        /// True after the loss of bytes that SQLite believes written. Then the transaction must fail: its frames aren't written
+        /// in the order of their places, so no later write is sure to repair the loss.
         var hasLost = false
     }
 

@@ -3,7 +3,7 @@ import SystemSupport
 /// Why the log keeps growing: it can't be copied into the file.
 package struct LogTrouble: Sendable {
     package let pages: Int
-    /// Nil: a reader of an old state, or another process that copies, prevents it.
+    /// The error of the copying; nil when a reader of an old state, or another process that copies, prevents it.
     package let reason: SQLError?
 }
 
@@ -91,7 +91,8 @@ struct LogUpkeep {
         if case .failed(let error as SQLError) = checkpointer.takeState(waits: true), error.isFailedSync { throw error }
     }
 
-    /// The same, and ends the background thread. Idempotent.
+    /// Waits for the background copy as `settle` does, and ends the background thread. Idempotent.
+    /// - Throws: the error of a sync that failed.
     mutating func close() throws {
         checkpointer.close()
         try settle()

@@ -150,7 +150,8 @@ extension Migrator {
         (newest + 1...version).prefix(1_000).lazy.map { "\(path).before-v\($0)" }.first(where: Files.exists)
     }
 
-    /// The same in its own transaction, because another process may be migrating, and half of that must not be visible.
+    /// Recognises the file as `recognise` does, but in a transaction of its own: another process may be migrating, and half of
+    /// that must not be visible.
     private func recogniseAlone(_ connection: Connection) throws -> Content {
         try connection.begin(.deferred)
         do {

@@ -22,9 +22,9 @@ package struct SQLError: Error, Equatable, Sendable, CustomStringConvertible {
     /// The database is closed. Nothing was done.
     package static let closed = SQLError(code: .closed)
 
-    /// Whether the same request may succeed later: another process locks the file, the disk is full, broken or
-    /// read-only, the process has no descriptors left, the queue of writes is full, or the file was taken away; with
-    /// PostgreSQL: the server can't be reached, is starting, stopping, a standby or out of something, or took too long.
+    /// True if the same request may succeed later. Another process locks the file; the disk is full, broken or read-only; the
+    /// process has no descriptors left; the queue of writes is full; or the file was taken away. With PostgreSQL, the server
+    /// can't be reached; it is starting, stopping, a standby or out of something; or it took too long.
     package var isUnavailable: Bool {
         switch code {
         case .busy, .locked, .full, .ioError, .readOnly, .cantOpen, .queueFull, .displaced: true

@@ -117,8 +117,8 @@ extension Connection {
         return statement
     }
 
-    /// The same for the engine's own statements, which may begin and end transactions. They have a separate table: the
-    /// linker gives equal literals one address, so a closure's COMMIT would find the engine's.
+    /// Finds or prepares one of the engine's own statements, which may begin and end transactions. They have a separate table:
+    /// the linker gives equal literals one address, so a closure's COMMIT would find the engine's.
     func cachedControl(_ sql: SQL) throws -> OpaquePointer {
         let address = sql.address
         if let known = controls.find(address) { return known }

@@ -1,4 +1,5 @@
-/// What the writes of one transaction registered to happen after its commit, or when they are undone.
+/// The changed rows and the effects that the writes of one transaction registered. An effect runs after the commit, or when its
+/// write is undone.
 struct TransactionEffects {
     private var changes: [Int64] = []
     private var commitEffects: [() -> Void] = []
@@ -27,7 +28,8 @@ struct TransactionEffects {
         return undone.reversed()
     }
 
-    /// The same for all writes of the transaction.
+    /// Drops what all writes of the transaction registered.
+    /// - Returns: what is to run because they are undone, in order.
     mutating func takeAll() -> [() -> Void] {
         kept = (0, 0, 0)
         return takeLast()

@@ -39,7 +39,7 @@ final class Writer: @unchecked Sendable {
     /// Nil: they can.
     private var copyAnewAt: UInt64?
     private let retryNanoseconds: UInt64
-    /// Whether the log of displaced files needs no more work.
+    /// True while the log of displaced files needs no more work.
     private var isLogSaved = true
     private var upkeep: LogUpkeep
     private let longLog: LongLog?

@@ -1,6 +1,6 @@
 package import SystemSupport
 
-/// What the writer has done since it began.
+/// Histograms of the writer's work since it began.
 package struct WriterStatistics: Sendable {
     static let sizeBounds = HistogramBounds([1, 2, 4, 8, 16, 32, 64, 128, 256])
     static let timeBounds = HistogramBounds([

@@ -94,7 +94,7 @@ extension SQLRow where Self: ~Copyable {
         Word(rawValue: text(column)) ?? substitute(column, "holds an unknown word", Word.allCases[Word.allCases.startIndex])
     }
 
-    /// What a closure gets in the place of a value that only a damaged database has.
+    /// Notes damage, and returns what a closure gets in the place of a value that only a damaged database has.
     @inline(never)
     func substitute<Value>(_ column: Int32, _ finding: String, _ value: Value) -> Value {
         damaged(column, finding)

@@ -1,13 +1,13 @@
 import SQLEngine
 import Synchronization
 
-/// What was found damaged in a store since it was opened, or since a check found all of it sound. A damaged database answers some
-/// calls and fails others, so whoever finds damage notes it here, and `/readyz` asks.
+/// Records the damage that was found in a store since it was opened, or since a check found all of it sound. A damaged database
+/// answers some calls and fails others, so whoever finds damage notes it here, and `/readyz` asks.
 final class Damage: Sendable {
     private struct State {
         var first: SQLError?
         var findings = 0
-        /// What was told, each once.
+        /// The findings that were told, each once.
         var told: Set<String> = []
         var tell: (@Sendable (SQLError, _ place: String?) -> Void)?
     }
@@ -47,7 +47,7 @@ final class Damage: Sendable {
         }
     }
 
-    /// The same for what suspends.
+    /// Notes what a `body` that suspends finds.
     nonisolated(nonsending) func noting<T>(_ body: nonisolated(nonsending) () async throws -> T) async throws -> T {
         do {
             return try await body()
@@ -74,11 +74,11 @@ extension SQLError {
     /// The database holds what it can't: no repetition helps, and no restart.
     var isDamage: Bool { code.primary == .corrupt || code.primary == .notADatabase }
 
-    /// What to do about damage.
+    /// The sentence that says what to do about damage.
     static let damageRemedy = "The database is damaged: stop the server and restore a backup with `campanile restore`."
 }
 
 extension Int64 {
-    /// Whether it can be a number of the store: JSON's readers keep no greater ones exactly, and sums of such can't overflow.
+    /// True if it can be a number of the store: JSON's readers keep no greater ones exactly, and sums of such can't overflow.
     var isStorable: Bool { magnitude <= 1 << 53 }
 }

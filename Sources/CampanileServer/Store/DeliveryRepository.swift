@@ -63,7 +63,7 @@ struct DeliveryRepository<Access: StoreAccess> {
         ) { $0.device(0) }
     }
 
-    /// What is owed to a range of devices: for each of them its lane, how many alerts, the oldest one, and when that is due.
+    /// Sums up what is owed to a range of devices: for each its lane, how many alerts, the oldest one, and when that is due.
     ///
     /// The index has no inbox id. Devices that changed owner need a look into the table; for all others the index is enough. (To
     /// SQLite it is a CROSS JOIN so that it walks over what is owed, and not over the devices; the last column is that of the row
@@ -99,8 +99,8 @@ struct DeliveryRepository<Access: StoreAccess> {
         ) { $0.time(0) }
     }
 
-    /// What became of the notifications created since a moment: how many there were, and the deliveries by state. Ids may be
-    /// ahead of the clock, so the first one is found by its time; mostly that is the first that is looked at.
+    /// Counts the notifications created since a moment, and their deliveries by state. Ids may be ahead of the clock, so the
+    /// first one is found by its time; mostly that is the first that is looked at.
     func states(since moment: Timestamp) throws -> (notifications: Int64, states: [(state: DeliveryState, count: Int64)]) {
         let connection = try access.connection
         let first = try connection.first(
@@ -126,7 +126,7 @@ struct DeliveryRepository<Access: StoreAccess> {
         return (notifications ?? 0, states)
     }
 
-    /// What waits for a time after one, of a range of devices.
+    /// The deliveries that wait for a moment after `time`, of a range of devices.
     func waiting(after time: Timestamp, _ devices: ClosedRange<DeviceID>) throws -> [(key: DeliveryKey, dueAt: Timestamp)] {
         try access.connection.all(
             """
@@ -324,7 +324,7 @@ extension DeliveryRepository where Access == StoreTransaction {
             """, device, token, access.now, limit)
     }
 
-    /// What is owed to a device, whoever it is for, the latest due first.
+    /// The places of the alerts that are owed to a device, whoever they are for, the latest due first.
     /// - Parameter end: before this, and not there itself.
     func owed(to device: DeviceID, before end: DuePlace, limit: Int) throws -> [DuePlace] {
         _ = try access.unit?.device(device)

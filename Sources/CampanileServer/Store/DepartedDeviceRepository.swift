@@ -10,7 +10,7 @@ struct DepartedDeviceRepository<Access: StoreAccess> {
         try access.connection.first("SELECT 1 FROM departed_devices LIMIT 1") { _ in true } ?? false
     }
 
-    /// Whether anything is left of what was owed to a device when it left an inbox.
+    /// Tells whether anything is left of what was owed to a device when it left an inbox.
     ///
     /// Nothing can be left from a device that is locked and from which nothing was: whoever leaves something locks it.
     func isLeft(of device: DeviceID) throws -> Bool {
@@ -63,7 +63,7 @@ extension DepartedDeviceRepository where Access == StoreTransaction {
             """, device, inbox, token, access.now, UUIDv7.greatest)
     }
 
-    /// What is left of it is due before a place, the rest was settled.
+    /// Notes that what is left of it is due before a place. The rest was settled.
     func shorten(_ departed: DepartedDevice, to end: DuePlace) throws {
         try access.writing.queue(
             "UPDATE departed_devices SET before_due_at = $3, before_id = $4 WHERE device_id = $1 AND inbox_id = $2",
@@ -84,6 +84,6 @@ struct DepartedDevice: Sendable {
     let inbox: InboxID
     let token: String
     let at: Timestamp
-    /// What is left is due before this, and not after it.
+    /// The place before which all that is left is due; nothing is left at it or after it.
     let end: DuePlace
 }

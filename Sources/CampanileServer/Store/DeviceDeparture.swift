@@ -31,7 +31,7 @@ extension StoreTransaction {
         }
     }
 
-    /// The same of what was owed to a device before it left an inbox to which it comes back.
+    /// Settles as much as one transaction may of what was owed to a device before it left an inbox to which it comes back.
     /// - Returns: false when that was not all.
     func settleDeparted(_ device: DeviceID, from inbox: InboxID) throws -> Bool {
         guard let departed = try departedDevices.find(device, from: inbox) else { return true }

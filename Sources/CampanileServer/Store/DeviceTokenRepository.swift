@@ -35,7 +35,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         ) { $0.device(0) }
     }
 
-    /// What an inbox' device that names itself was told, and when it was seen.
+    /// Looks up what an inbox' device that names itself was told, and when it was seen.
     func acquaintance(token: String, inbox: InboxID) throws -> (toldCount: Int64?, toldAt: Timestamp?, seenAt: Timestamp)? {
         try access.lock(inbox)
         return try access.connection.first(
@@ -75,7 +75,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         ) { DeviceToken($0) }
     }
 
-    /// The same with what they were told and are owed, for operators.
+    /// Lists the devices of an inbox as `list` does, with what they were told and are owed, for operators.
     func reports(inbox: InboxID) throws -> [DeviceReport] {
         try access.connection.all(
             """
@@ -102,7 +102,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         ) { $0.device(0) }
     }
 
-    /// Whether a device may be in an inbox: there are few enough, or one is staler.
+    /// Tells whether a device may be in an inbox: there are few enough, or one is staler.
     func hasRoom(for device: DeviceToken, inbox: InboxID) throws -> Bool {
         try access.lock(inbox)
         let newer = try access.connection.first(
@@ -123,7 +123,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         ) { (lane: Lane(app: $0.text(0), provider: $0.word(1, DeviceProvider.self)), count: $0.number(2)) }
     }
 
-    /// Whether an app has at least so many devices; looks at no more than that.
+    /// Tells whether an app has at least so many devices; looks at no more than that.
     func has(_ count: Int, app: String) throws -> Bool {
         let found = try access.connection.first(
             "SELECT count(*) FROM (SELECT 1 FROM device_tokens WHERE app = $1 LIMIT $2) AS first", app, count
@@ -233,7 +233,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
         try access.unit?.forget(id)
     }
 
-    /// The same from a source that doesn't know everything: what it doesn't say stays.
+    /// Updates a device as `update` does, from a source that doesn't know everything. What the source doesn't say stays.
     func renew(_ id: DeviceID, _ device: DeviceToken, environment: DeviceEnvironment?, inbox: InboxID) throws {
         try access.lock(inbox)
         try access.writing.queue(
@@ -285,7 +285,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
             """, devices.lowerBound, devices.upperBound, lease, access.now, resends)
     }
 
-    /// What the devices were told is unknown.
+    /// Forgets what the devices were told, because it is unknown.
     func forgetTold() throws {
         try access.writing.run("UPDATE device_tokens SET told_count = NULL, told_at = NULL")
         try access.unit?.forgetDevices()
@@ -329,7 +329,7 @@ extension DeviceToken {
 }
 
 extension DeviceSchedule {
-    /// What changes of it, in the order in which it is stored.
+    /// The columns of it that change, in the order in which they are stored.
     static let stored: SQLColumns = [
         "told_count", "told_at", "attempted", "badge_due_at", "badge_attempts", "due_at", "lease", "sending_id", "busy_until",
     ]

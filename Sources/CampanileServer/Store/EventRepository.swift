@@ -60,7 +60,7 @@ struct EventRepository<Access: StoreAccess> {
         return range ?? EventRange(completeFrom: 0, last: 0)
     }
 
-    /// Whether the inbox is recorded for so long that a stream that opens now needn't renew it.
+    /// Tells whether the inbox is recorded for so long that a stream that opens now needn't renew that.
     func isListened(_ inbox: InboxID, now: Timestamp) throws -> Bool {
         let until = try access.connection.first("SELECT listened_until FROM inboxes WHERE id = $1", inbox) { $0.number(0) } ?? 0
         return until > now.milliseconds + Limits.eventMilliseconds
@@ -158,7 +158,7 @@ struct LaterEvents {
     var events: [RecordedEvent] = []
     /// The sequence up to which everything was looked at.
     var through: Int64
-    /// Whether the database has lost the event with the sequence itself: another one was promoted that never had it.
+    /// True if the database has lost the event with the sequence itself: another database was promoted that never had it.
     var hasLostTheFirst = false
 }
 

@@ -94,7 +94,7 @@ extension KeptCall {
 /// A key's row: the answer, or how far the call is.
 struct KeptCall: Sendable {
     let fingerprint: [UInt8]
-    /// Nil: the call hasn't ended.
+    /// The call's answer; nil while the call hasn't ended.
     let answer: IdempotentAnswer?
     /// The ids that a call that hasn't ended has made, for the first of its users. Empty: a node of an older program has it under way.
     var made: [UUIDv7] = []

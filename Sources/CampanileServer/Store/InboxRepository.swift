@@ -179,7 +179,7 @@ extension InboxRepository where Access == StoreTransaction {
 }
 
 extension InboxState {
-    /// What a badge needs.
+    /// The columns that a badge needs.
     static let counts: SQLColumns = ["unread_count", "unread_since_cleared", "armed", "version", "updated_at", "uncounted"]
     /// In the order in which they are stored.
     static let columns = counts + ["cleared_id", "newest_id", "unread_from"]
@@ -208,7 +208,8 @@ struct InboxPosition: Sendable {
     let version: Int64
     /// The sequence of the newest event.
     let lastSequence: Int64
-    /// Whether that is the inbox' own number. Else it is one of all inboxes, and who was told more has just seen others'.
+    /// True if `lastSequence` is the inbox' own number. Else one count runs through all inboxes, and whoever was told a greater
+    /// number has only seen another inbox' event.
     var hasOwnSequence = false
 }
 
@@ -221,7 +222,7 @@ struct InboxRecount: Sendable {
 }
 
 extension User {
-    /// What a write to the user's inbox will look at.
+    /// The hint that says what a write to the user's inbox will look at.
     var hint: StoreHint { knownInbox.map { .inbox($0) } ?? .user(app: app, userID: userID) }
 
     /// The user's inbox; nil while nothing ever happened to the user.

@@ -43,7 +43,7 @@ extension LargeCallRepository where Access == StoreTransaction {
         try access.writing.queue("DELETE FROM large_calls WHERE id = $1", call)
     }
 
-    /// What is still to be created isn't pushed.
+    /// Keeps what is still to be created from being pushed.
     func withholdPushes() throws {
         try access.writing.run("UPDATE large_calls SET push = $1", false)
     }

@@ -1,7 +1,8 @@
 import CampanileCore
 import SQLEngine
 
-/// What a command asks of a database before it opens it. The address says which of the two it is.
+/// Answers what a command asks of a database before it opens it. The address says whether the database is a SQLite file or
+/// PostgreSQL's.
 extension Store {
     /// The names of the migrations that opening would run.
     static func pendingMigrations(_ address: String) throws -> [String] {
@@ -23,7 +24,7 @@ extension Store {
             "Nothing of Campanile's is in the database \(DatabaseAddress.describe(address)). Name another with --database.")
     }
 
-    /// Whether a PostgreSQL database has none of the program's tables.
+    /// Tells whether a PostgreSQL database has none of the program's tables.
     static func isMissing(cluster address: String) throws -> Bool {
         try explaining(cluster: address) {
             try pending(postgres: address).first?.version == PostgresMigrations.all.first?.version

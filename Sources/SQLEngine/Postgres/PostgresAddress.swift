@@ -5,7 +5,7 @@ import CPostgres
 ///
 /// Source: https://www.postgresql.org/docs/15/libpq-connect.html#LIBPQ-CONNSTRING
 package struct PostgresAddress: Sendable, CustomStringConvertible {
-    /// Whether the text itself holds a password.
+    /// True if the text itself holds a password.
     package let holdsPassword: Bool
     /// The database and its hosts: never a password.
     package let description: String
@@ -18,8 +18,8 @@ package struct PostgresAddress: Sendable, CustomStringConvertible {
         let value: String
     }
 
-    /// What the text may say otherwise. A server that is gone is noticed within seconds: `tcp_user_timeout` (milliseconds) is
-    /// for what was sent and isn't confirmed, the keepalives are for silence.
+    /// The settings that hold unless the text says otherwise. A server that is gone is noticed within seconds: `tcp_user_timeout`
+    /// (milliseconds) is for what was sent and isn't confirmed, the keepalives are for silence.
     private static let defaults = [
         "connect_timeout": "3", "keepalives": "1", "keepalives_idle": "5", "keepalives_interval": "2", "keepalives_count": "3",
         "tcp_user_timeout": "8000", "target_session_attrs": "read-write",
@@ -46,12 +46,12 @@ package struct PostgresAddress: Sendable, CustomStringConvertible {
             .sorted { $0.name < $1.name }
     }
 
-    /// Whether the text is a URI of PostgreSQL.
+    /// Tells whether the text is a URI of PostgreSQL.
     package static func isPostgres(_ text: String) -> Bool {
         text.hasPrefix("postgres://") || text.hasPrefix("postgresql://")
     }
 
-    /// The same with the hosts alone that stand behind this one; nil if none does.
+    /// Returns the settings with only the hosts that stand behind this one; nil if none does.
     static func settings(_ settings: [Setting], behind host: String, port: String) -> [Setting]? {
         func list(_ name: String) -> [String] {
             let value = settings.first { $0.name == name }?.value ?? ""

@@ -12,7 +12,7 @@ package final class PostgresConnection {
     enum Purpose {
         /// Reads only.
         case read
-        /// The same, and may take long.
+        /// Reads only, and may take long.
         case survey
         case write
         /// Changes the schema, which may take long.
@@ -38,9 +38,9 @@ package final class PostgresConnection {
     var isInTransaction = false
     /// The first error in the transaction, which the server will only roll back; nil while there is none.
     var rollbackCause: SQLError?
-    /// What a row of the present result holds that can't be; nil mostly.
+    /// The error for the first impossible value in the rows of the present result; nil while none was found.
     var damage: SQLError?
-    /// What was sent and isn't answered, in order.
+    /// The requests that were sent and aren't answered, in order.
     var pending: [PostgresPending] = []
     /// The place in `pending` of what is waited for.
     var position = 0
@@ -59,13 +59,13 @@ package final class PostgresConnection {
     var changes = 0
     /// Between the sending of a COMMIT and its end.
     private(set) var isCommitting = false
-    /// Whether the server has said that it has.
+    /// True once the server has said that it committed.
     var hasCommitted = false
-    /// Whether a commit's answer was waited for in vain. Then nothing more may be asked of the connection.
+    /// True after a vain wait for a commit's answer. Then nothing more may be asked of the connection.
     var isOverdue = false
-    /// What the server warned of while it committed: a commit that no standby has confirmed.
+    /// The server's warning while it committed: no standby has confirmed the commit. Nil when it gave none.
     var commitWarning: String?
-    /// What a transaction's commits wait for (`synchronous_commit`).
+    /// The session's `synchronous_commit`, which says what the commits of transactions wait for.
     private(set) var synchronousCommit = ""
     /// The server's timeline, of a connection that writes: another one since each promotion, and since each recovery to a point in time.
     /// It doesn't change while the server runs. 1 where the server doesn't tell.
@@ -213,7 +213,7 @@ extension PostgresConnection {
         }
     }
 
-    /// What the server bounds itself, in milliseconds; 0 is nothing.
+    /// The limits that the server itself keeps, in milliseconds; 0 for no limit.
     private var timeouts: (statement: String, lock: String, idle: String) {
         guard purpose != .migrate else { return ("0", "0", "0") }
         let statement = purpose == .survey ? options.surveyTimeoutMilliseconds : options.statementTimeoutMilliseconds
@@ -320,7 +320,7 @@ extension PostgresConnection {
         if isOpen, cpq_transactionStatus(handle) != PQTRANS_IDLE { close() }
     }
 
-    /// Whether the server hasn't ended the session, as far as one can know without asking it.
+    /// True if the server hasn't ended the session, as far as one can know without asking it.
     var isAlive: Bool {
         guard isOpen else { return false }
         var descriptor = pollfd(fd: cpq_socket(handle), events: Int16(POLLIN), revents: 0)

@@ -10,7 +10,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
     package let options: PostgresOptions
     /// The server's version when the database was opened, as 150004 for 15.4.
     package let serverVersion: Int
-    /// What commits waited for when the database was opened (`synchronous_commit`): `on` or `remote_apply`.
+    /// The `synchronous_commit` of the session that opened the database, `on` or `remote_apply`: what commits waited for then.
     package let synchronousCommit: String
     private let readers: PostgresReaders
     private let lanes: [PostgresLane<Unit>]
@@ -60,7 +60,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         try await withUnsafeThrowingContinuation { continuation in read(body) { continuation.resume(with: $0) } }
     }
 
-    /// The same for callers that don't suspend. Never waits.
+    /// Runs a read as `read(_:)` does, for callers that don't suspend. Never waits.
     ///
     /// - Parameter deliver: called once, on any thread.
     package func read<T: Sendable>(
@@ -77,7 +77,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         try await read { try Self.snapshot($0, body) }
     }
 
-    /// The same for callers that don't suspend.
+    /// Runs several reads as `snapshot(_:)` does, for callers that don't suspend. Never waits.
     package func snapshot<T: Sendable>(
         _ body: @escaping @Sendable (PostgresConnection) throws -> T,
         then deliver: @escaping @Sendable (Result<T, any Error>) -> Void
@@ -107,7 +107,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         }
     }
 
-    /// What a blocked caller lends to a reader's thread.
+    /// The closure that a blocked caller lends to a reader's thread, and its result.
     ///
     /// Sendable because the caller waits until the thread is done with it.
     private final class Borrowed<T>: @unchecked Sendable {
@@ -130,7 +130,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         try survey(each: [()]) { _, connection in try body(connection) }[0]
     }
 
-    /// The same for each of several, on one connection, and each in a view of its own.
+    /// Runs `body` for each of several elements, as `survey(_:)` does once: on one connection, and each in a view of its own.
     package func survey<Element, T>(each elements: [Element], _ body: (Element, PostgresConnection) throws -> T) throws -> [T] {
         try readers.withSurvey { connection in
             try elements.map { element in
@@ -166,7 +166,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
         }
     }
 
-    /// The same for callers that may block their thread: command-line programs and tests.
+    /// Writes as `write` does, for callers that may block their thread: command-line programs and tests.
     @discardableResult
     package func writeBlocking<T: Sendable>(
         hints: [Unit.Hint] = [], lane: Int? = nil, _ body: @escaping @Sendable (Unit) throws -> T
@@ -208,7 +208,7 @@ package final class PostgresDatabase<Unit: PostgresUnit>: Sendable {
     /// Writes that wait for a lane now; see `PostgresOptions.laneQueueLimit`.
     package var waitingWrites: Int { lanes.reduce(0) { $0 + $1.waiting } }
 
-    /// What the lanes have done since the database was opened. A hold is the time from the begin of a transaction to its commit.
+    /// Histograms of the lanes' work since the database was opened. A hold is the time from a transaction's begin to its commit.
     package var writerStatistics: WriterStatistics {
         func sum(_ histogram: (PostgresLane<Unit>) -> Histogram) -> HistogramReading {
             var result = histogram(lanes[0]).reading

@@ -1,6 +1,6 @@
 import CPostgres
 
-/// What a failed result of libpq says.
+/// Reads the errors in failed results of libpq.
 enum PostgresError {
     /// The error of a result, or of the connection when it has no SQLSTATE: then it is libpq's own.
     /// - Parameter hasParameters: whether the statement had any: then its message is repeated only where it can't hold one.

@@ -2,7 +2,7 @@ import Glibc
 import Synchronization
 import SystemSupport
 
-/// What the lanes of a database share.
+/// The state that the lanes of a database share.
 final class PostgresWatch: Sendable {
     private struct State {
         var refusals = Refusals()

@@ -52,7 +52,7 @@ private struct Listening {
     let channel: String
     let wake: WakeUp
     let tell: @Sendable (PostgresListener.Event) -> Void
-    /// What it told of its trouble.
+    /// The code of the error that it has told of; nil while there is none, and again once it is connected.
     private var trouble: ResultCode?
 
     /// Milliseconds until it asks again, after a refusal.

@@ -91,7 +91,7 @@ package struct PostgresMigrator: Sendable {
         }
     }
 
-    /// Whether others held a lock, or held each other up with it.
+    /// Tells whether others held a lock that the migration needs, or it and the others waited for each other.
     private static func isHeldUp(_ cause: SQLError) -> Bool { ["55P03", "40P01"].contains(cause.sqlState) }
 
     /// Another node has made the first table at this moment.

@@ -14,7 +14,7 @@ package struct PostgresOptions: Sendable {
     package var laneQueueLimit = 2_048
     /// The most writes committed together.
     package var laneBatchLimit = 128
-    /// Whether the server plans a statement of a lane once, for any values, and not anew for those at hand.
+    /// True if the server plans a statement of a lane once, for any values, and not anew for those at hand.
     package var plansOnce = true
     /// How long a write waits for a server that can't be reached before it fails.
     package var patienceMilliseconds = 2_000
@@ -40,7 +40,7 @@ package struct PostgresOptions: Sendable {
     /// The most commits that the server hasn't answered in time, each with its connection, before writes are refused at once. Lanes that
     /// wait for one then may add theirs.
     package var overdueCommits = 8
-    /// Whether commits are acknowledged before they are on the disk. A control for tests of what is lost then.
+    /// True if commits are acknowledged before they are on the disk. A control for tests of what is lost then.
     package var losesCommits = false
     /// The clock for `PostgresTransaction.milliseconds`, in milliseconds since 1970.
     package var clock: @Sendable () -> Int64 = WallClock.milliseconds

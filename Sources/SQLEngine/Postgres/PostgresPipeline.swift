@@ -2,7 +2,7 @@ import CPostgres
 import Glibc
 import SystemSupport
 
-/// What was sent to the server and isn't answered yet.
+/// A request that was sent to the server and isn't answered yet.
 struct PostgresPending {
     enum Kind: Equatable {
         /// The statement of the literal at this address, with its number.
@@ -16,7 +16,7 @@ struct PostgresPending {
     let kind: Kind
     let sql: SQL
     var hasParameters = false
-    /// Whether it begins or ends a transaction: its answer tells nobody anything.
+    /// True if it begins or ends a transaction. Its success doesn't count in `PostgresConnection.answers`.
     var isControl = false
     /// Of a statement that was sent ahead: `PostgresAhead.number`.
     var ahead: Int?
@@ -328,8 +328,8 @@ extension PostgresConnection {
         do { try EngineThread.start("sql-cancel", ask) } catch { cpq_freeCancel(request) }
     }
 
-    /// Whether a commit was sent and isn't answered. It is never cancelled: one that waits for a standby would end as done, and everybody
-    /// would see what no standby has.
+    /// True while a commit was sent and isn't answered. Such a commit is never cancelled: one that waits for a standby would end
+    /// as done, and everybody would see what no standby has.
     /// Source: https://www.postgresql.org/docs/15/warm-standby.html#SYNCHRONOUS-REPLICATION-HA
     private var owesCommit: Bool { pending.dropFirst(position).contains { $0.kind == .commit } }
 

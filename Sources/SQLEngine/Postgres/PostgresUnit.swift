@@ -1,13 +1,13 @@
 import Glibc
 
-/// What the bodies of writes work with: the rows that one lane's present transaction has locked and read, and what it will write.
-/// One per lane, on the lane's thread alone. Its maker decides what that is.
+/// Holds the rows that one lane's present transaction has locked and read, and what it will write. The bodies of writes work with
+/// these. There is one unit per lane, on the lane's thread alone. The conforming type decides what it holds.
 ///
 /// For each group of writes: `prepare`, the bodies in order, `flush`, the commit, `forget`. When anything fails, `forget` comes
 /// after the rollback, and the writes may begin again.
 @usableFromInline
 package protocol PostgresUnit: AnyObject, SendableMetatype {
-    /// What a write will work on, for example an inbox.
+    /// A thing that a write will work on, for example an inbox.
     associatedtype Hint: Hashable & Sendable
 
     init(_ transaction: PostgresTransaction)
@@ -26,7 +26,7 @@ package protocol PostgresUnit: AnyObject, SendableMetatype {
     var changes: Int { get }
 }
 
-/// What a unit gets: the connection, the time, and a register for effects outside the database. It lasts as long as its lane.
+/// Gives a unit the connection, the time, and a register for effects outside the database. It lasts as long as its lane.
 ///
 /// A write's body must change nothing outside the database and its unit, because it may run several times, and because its
 /// transaction may fail after it has returned. A registered effect runs exactly once or not at all, on the lane's thread, which

@@ -4,8 +4,8 @@ import SQLEngine
 struct MoveSource {
     let connection: Connection
 
-    /// What a change of the file changes: how many rows each table has, and what grows. A move that goes on with another file, or
-    /// after somebody wrote to this one, would mix two states.
+    /// Sums up the file by what a change of it changes: how many rows each table has, and what grows. A move that goes on with
+    /// another file, or after somebody wrote to this one, would mix two states.
     func fingerprint(_ counts: [Int]) throws -> String {
         let growing =
             try connection.first(

@@ -5,11 +5,11 @@ import SQLEngine
 struct MoveTarget: Sendable {
     let database: PostgresDatabase<PostgresStoreUnit>
 
-    /// What a move finds.
+    /// The content of the database that a move finds.
     enum Beginning: Sendable {
         /// Nothing, or what an earlier run of the same move has brought.
         case ready
-        /// What an earlier run brought from another file, or from this one when it held something else.
+        /// The content that an earlier run brought from another file, or from this one when it held something else.
         case mixed
         /// Rows, and no move that is under way.
         case full
@@ -82,8 +82,8 @@ struct MoveTarget: Sendable {
         ) { $0.bool(0) } == true
     }
 
-    /// Whether the database is as the end of a move left it: a run that was killed right then couldn't say so. The rows are counted
-    /// apart.
+    /// Tells whether the database is as the end of a move left it: a run that was killed right then couldn't say so. The rows are
+    /// counted apart.
     /// - Parameter versions: what `MoveSource.versions` says.
     func isDone(_ state: MovedProgramState, versions: Int64) throws -> Bool {
         try database.survey { connection in
@@ -178,7 +178,7 @@ struct MoveTarget: Sendable {
 }
 
 extension Store {
-    /// Whether the database is being filled by a move that isn't done.
+    /// Tells whether a move that isn't done is filling the database.
     func isBeingMoved() throws -> Bool {
         guard case .postgres(let database) = base else { return false }
         return try database.readBlocking { try $0.first("SELECT to_regclass('move_state') IS NOT NULL") { $0.bool(0) } } == true

@@ -23,7 +23,7 @@ struct MovedTable: Sendable {
         "idempotency_keys", "large_calls", "large_call_parts", "revocations", "imported_entries", "provider_tokens",
     ]
 
-    /// What the file says of columns that it hasn't, or holds otherwise.
+    /// The expressions for columns that the file hasn't, or holds otherwise, by table and column.
     private static let expressions: [String: [String: SQL]] = [
         // SQLite numbers the events of all inboxes together, and a client may have been told any of those numbers. So every inbox goes
         // on after the last of all.
@@ -74,7 +74,7 @@ struct MovedTable: Sendable {
 
     var key: [MoveColumn] { Array(columns.prefix(keyLength)) }
 
-    /// Whether the database gives out the table's ids.
+    /// True if the database gives out the table's ids.
     var givesIDs: Bool { key.map(\.name) == ["id"] }
 
     /// The next rows after a key, up to an amount.

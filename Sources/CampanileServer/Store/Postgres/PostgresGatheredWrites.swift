@@ -10,7 +10,7 @@ private let changedDevices: SQL = """
     FROM unnest(\(.arguments(1...10))) AS u (id, \(DeviceSchedule.stored.list)) WHERE d.id = u.id
     """
 
-/// What the writes of a group insert and change, until it is sent as one statement for each table.
+/// Gathers what the writes of a group insert and change, until it is sent as one statement for each table.
 struct PostgresGatheredWrites: Sendable {
     struct Entry: Sendable {
         let inbox: InboxID
@@ -81,7 +81,7 @@ struct PostgresGatheredWrites: Sendable {
         return true
     }
 
-    /// Whether a change of the delivery is gathered already: a statement changes a row once.
+    /// Tells whether a change of the delivery is gathered already: a statement changes a row once.
     func hasChange(of key: DeliveryKey) -> Bool { changedDeliveries.contains(key) }
 
     mutating func claim(_ claim: Claim) {

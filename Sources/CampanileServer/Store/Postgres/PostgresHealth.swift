@@ -1,21 +1,21 @@
 import CampanileCore
 import SQLEngine
 
-/// What a PostgreSQL server promises and how it does, for `campanile doctor`.
+/// A PostgreSQL server's promises and state, for `campanile doctor`.
 struct PostgresHealth: Sendable {
     /// A server that receives the log of this one. Sources: https://www.postgresql.org/docs/15/monitoring-stats.html, `sync_state`.
     struct Standby: Sendable {
         let name: String
-        /// nil: this user may not see it (it isn't in `pg_monitor`).
+        /// The standby's `sync_state`; nil when this program's user isn't in `pg_monitor`, and so may not see it.
         let state: String?
 
-        /// Whether commits may wait for it.
+        /// True if commits may wait for it.
         var isSynchronous: Bool { state == "sync" || state == "quorum" }
     }
 
     /// As PostgreSQL says it: 15.4 (Debian 15.4-1).
     let version: String
-    /// What this program's commits wait for: `on`, or `remote_apply`.
+    /// The `synchronous_commit` of this program's sessions, `on` or `remote_apply`. It says what commits wait for.
     let synchronousCommit: String
     /// `synchronous_standby_names`; empty: commits wait for no standby.
     let standbyNames: String

@@ -13,7 +13,7 @@ struct RememberedInbox: Sendable {
 
     var inbox: Inbox { Inbox(id: id, state: state, listenedUntil: listenedUntil) }
 
-    /// What changes of it, in the order in which it is stored.
+    /// The columns of it that change, in the order in which they are stored.
     static let stored = InboxState.columns + ["last_sequence", "listened_until", "listened_from"]
     /// Of `inboxes i`.
     static let columns: SQL =
@@ -45,7 +45,7 @@ struct RememberedDevice: Sendable {
     }
 }
 
-/// What a transaction knows of an `Idempotency-Key`.
+/// An `Idempotency-Key` as a transaction remembers it.
 enum RememberedKey: Sendable {
     /// It was looked for, and wasn't there.
     case absent
@@ -58,7 +58,7 @@ struct KeyOfProducer: Hashable, Sendable {
     let text: ExactText
 }
 
-/// What a transaction read of the rows that it holds locked, and of others what can't change for it.
+/// Remembers what a transaction read of the rows that it holds locked, and of others what can't change for it.
 struct PostgresMemory: Sendable {
     var inboxes: [InboxID: RememberedInbox] = [:]
     var users: [UserKey: InboxID] = [:]
@@ -67,11 +67,11 @@ struct PostgresMemory: Sendable {
     var devices: [DeviceID: RememberedDevice] = [:]
     /// The devices of inboxes all of whose devices are remembered, by their ids.
     var devicesOf: [InboxID: [DeviceID]] = [:]
-    /// What the badges are computed from of inboxes that aren't locked, but a device of theirs is.
+    /// The states of inboxes that aren't locked while a device of theirs is. Their badges are computed from these.
     var badges: [InboxID: InboxState] = [:]
     /// When the next alert of a device is due; nil: none is owed.
     var nextDue: [DeviceID: Timestamp?] = [:]
-    /// Whether alerts of locked devices are left from users whose they were.
+    /// The locked devices, each with whether alerts of its earlier users are left.
     var isLeft: [DeviceID: Bool] = [:]
     var keys: [KeyOfProducer: RememberedKey] = [:]
 

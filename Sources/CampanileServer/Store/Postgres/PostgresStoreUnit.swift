@@ -75,7 +75,7 @@ final class PostgresStoreUnit: PostgresUnit {
         memory.devicesOf = [:]
     }
 
-    /// The same of many.
+    /// Forgets all devices, as `forget(_:)` does one: a statement changed many.
     func forgetDevices() throws {
         try flush()
         memory.devices = [:]
@@ -117,7 +117,7 @@ extension PostgresStoreUnit {
         return found
     }
 
-    /// The same of a user's.
+    /// The inbox of a user, locked; nil when there is none.
     func inbox(app: String, userID: String) throws -> RememberedInbox? {
         let user = UserKey(app: app, userID: userID)
         if let id = memory.users[user] { return try inbox(id) }
@@ -203,8 +203,8 @@ extension PostgresStoreUnit {
         return true
     }
 
-    /// What the badge of a device's inbox is computed from. The inbox needn't be locked: whoever changes it then wants the lock of
-    /// its devices, and finds what this transaction decided.
+    /// Computes the badge of a device's inbox. The inbox needn't be locked: whoever changes it then wants the lock of its
+    /// devices, and finds what this transaction decided.
     func badge(of device: RememberedDevice, _ policy: BadgePolicy) throws -> Badge {
         let inbox = device.schedule.inbox
         if let known = memory.inboxes[inbox] { return known.state.badge(policy) }

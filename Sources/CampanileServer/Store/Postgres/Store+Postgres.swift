@@ -19,8 +19,8 @@ extension Store {
 }
 
 extension Store {
-    /// The same for a setting, in sentences. A database that is being filled from a SQLite file is refused: what it hasn't got yet
-    /// would look as if it had never been.
+    /// Opens the PostgreSQL database of a setting, and throws its errors as sentences. A database that is being filled from a
+    /// SQLite file is refused: what it hasn't got yet would look as if it had never been.
     static func openCluster(
         _ address: String, options: PostgresOptions = PostgresOptions(), world: World
     ) throws -> (database: Store, migrated: MigrationReport) {

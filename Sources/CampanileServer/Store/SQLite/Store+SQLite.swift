@@ -73,7 +73,7 @@ extension Store {
     /// False only where there is certainly no file: one that can't be looked at is another trouble, and opening it says so.
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR) }
 
-    /// Whether the name is taken, also by a symbolic link that leads nowhere.
+    /// Tells whether the name is taken, also by a symbolic link that leads nowhere.
     static func isTaken(_ path: String) -> Bool {
         var status = stat()
         return lstat(path, &status) == 0
