@@ -54,7 +54,8 @@ struct ClusterStartTests {
         let world = World.hand(clock)
         let nodes = (1...2).map { number in
             ShardBeats(
-                node(number), store: store, database: store.cluster, leases: ShardLeases(world: world), resendsUnanswered: true, world: world,
+                node(number), store: store, database: store.cluster, leases: ShardLeases(world: world), resendsUnanswered: true,
+                world: world,
                 logger: Fixture.silent)
         }
         let one = nodes[0].node.id

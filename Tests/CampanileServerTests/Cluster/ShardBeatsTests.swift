@@ -18,7 +18,8 @@ import Testing
         func node(_ name: String) -> ShardBeats {
             ShardBeats(
                 ServerNode(id: fixture.ids.next(), name: name, version: "1", address: "\(name):3001"), store: fixture.store,
-                database: fixture.store.cluster, leases: ShardLeases(world: fixture.world), resendsUnanswered: true, world: fixture.world, logger: Fixture.silent)
+                database: fixture.store.cluster, leases: ShardLeases(world: fixture.world), resendsUnanswered: true,
+                world: fixture.world, logger: Fixture.silent)
         }
 
         /// Beats of all nodes, as far apart as they are in a server.

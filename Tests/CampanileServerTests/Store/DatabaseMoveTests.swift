@@ -281,7 +281,8 @@ struct DatabaseMoveTests {
         #expect(throws: Killed.self) { try move.run { _, done, _ in if done > 2_000 { throw Killed() } } }
         let works: [@Sendable () async throws -> Void] = [
             { _ = try await store.cluster.renew(Self.node, giving: [], isAnew: false) },
-            { _ = try await store.cluster.renew(Self.node, giving: [1], isAnew: true) }, { try await store.cluster.register(Self.node) },
+            { _ = try await store.cluster.renew(Self.node, giving: [1], isAnew: true) },
+            { try await store.cluster.register(Self.node) },
         ]
         for work in works {
             let error = await #expect(throws: OperatorError.self) { try await work() }
