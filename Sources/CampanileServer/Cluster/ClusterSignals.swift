@@ -5,18 +5,18 @@ import SQLEngine
 /// Tells the other nodes what has been committed here, and hears it from them. Only hints: a node that hears nothing finds
 /// everything by itself, a few seconds later.
 final class ClusterSignals: Sendable {
-    /// What a hint may be about, beside inboxes.
+    /// The subjects that a hint may have, beside inboxes.
     enum Word {
         static let pushesAreDue: Int64 = 0
         static let credentialsChanged: Int64 = -1
     }
 
-    /// What a node does when it hears something.
+    /// A node's reactions to the hints that it hears.
     struct Hearer: Sendable {
         let inboxes: @Sendable ([InboxID]) -> Void
         let pushesAreDue: @Sendable () -> Void
         let credentialsChanged: @Sendable () -> Void
-        /// Hints may have been missed.
+        /// Called when hints may have been missed.
         let anything: @Sendable () -> Void
     }
 

@@ -7,7 +7,8 @@ final class CredentialMark: Sendable {
 
     init(store: Store) { self.store = store }
 
-    /// Whether something was revoked since the last look. While the database can't be asked nothing is known, and the next look finds it.
+    /// Returns whether something was revoked since the last look. While the database can't be asked, it returns false, and the
+    /// next look finds the revocation.
     func hasChanged() async -> Bool {
         guard let mark = try? await store.read({ try $0.revocations.mark() }) else { return false }
         return last.withLock { last in

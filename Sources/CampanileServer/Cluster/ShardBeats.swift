@@ -20,7 +20,7 @@ final class ShardBeats: Sendable {
         var hasLeft = false
     }
 
-    /// What the last owners of some shards had in flight, and when it is freed.
+    /// The shards whose last owners had pushes in flight, and the moment when these are freed.
     private struct Takeover: Sendable {
         let shards: [Int16]
         let lease: Int64
@@ -95,7 +95,7 @@ final class ShardBeats: Sendable {
         }
     }
 
-    /// Whether another node hasn't been heard of for as long as one is waited for.
+    /// Returns whether another node has been silent for as long as this one waits for a node.
     func isSilent(_ other: UUIDv7) -> Bool { state.withLock { $0.observations.isSilent(other) } }
 
     // MARK: - Shards

@@ -1,7 +1,8 @@
 import CampanileCore
 
-/// What a node has seen of the others' rows, and since when by its own monotonic clock they are as they are. A row that hasn't changed for
-/// longer than a lease lasts is nobody's, whatever any wall clock says.
+/// The rows of shards and nodes that a node has seen, each with the moment since which it is unchanged. The node takes that
+/// moment from its own monotonic clock. A row that hasn't changed for longer than a lease lasts is nobody's, whatever any wall
+/// clock says.
 struct ShardObservations: Sendable {
     private struct Seen<Row: Equatable & Sendable>: Sendable {
         var row: Row
@@ -29,7 +30,7 @@ struct ShardObservations: Sendable {
         }.map(\.row).sorted { $0.shard < $1.shard }
     }
 
-    /// Whether a node's row was seen, again and again, to be unchanged for so long that the node must be dead.
+    /// Returns whether a node's row was seen, again and again, to be unchanged for so long that the node must be dead.
     func isSilent(_ node: UUIDv7) -> Bool {
         guard let lookedAt, let seen = nodes[node] else { return false }
         return lookedAt - seen.since >= Limits.nodeSilenceMilliseconds * 1_000_000

@@ -7,7 +7,7 @@ package struct BadgePushes: Sendable {
     let policy: BadgePolicy
     let syncOnRead: Bool
     let androidData: Bool
-    /// Whether a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
+    /// True if a 0 is kept back while unread notifications remain: iOS empties its notification centre at 0.
     let neverZeroWhileOthersRemain: Bool
     /// Wakes the delivery worker. A wake-up may be lost: the database holds the owed pushes.
     let signal = WakeSignal()
@@ -27,7 +27,7 @@ package struct BadgePushes: Sendable {
         return now.milliseconds - at.milliseconds < Limits.toldMilliseconds ? count : nil
     }
 
-    /// Whether a device is owed the number. An unknown told number counts as different once any push was attempted:
+    /// Returns whether a device is owed the number. An unknown told number counts as different once any push was attempted:
     /// before that, the app shows only numbers that it asked for.
     func owes(_ device: DeviceSchedule, _ badge: Badge, now: Timestamp) -> Bool {
         guard device.platform == .ios || androidData, !isKeptBack(badge) else { return false }
@@ -39,7 +39,8 @@ package struct BadgePushes: Sendable {
         neverZeroWhileOthersRemain && badge.count == 0 && badge.unreadCount > 0
     }
 
-    /// Whether a change of the inbox may owe pushes: the number changed, or a 0 that was kept back is free to go.
+    /// Returns whether pushes may be owed after a change of the inbox: the number changed, or a 0 began or ceased to be kept
+    /// back.
     func isNews(_ badge: Badge, after before: Badge) -> Bool {
         badge.count != before.count || isKeptBack(before) != isKeptBack(badge)
     }
@@ -114,7 +115,7 @@ package struct BadgePushes: Sendable {
         transaction.afterCommit { [signal] in signal.announce() }
     }
 
-    /// Whether a native list must write although the badge is already 0: a device was told another number, and no
+    /// Returns whether a native list must write although the badge is already 0: a device was told another number, and no
     /// clearing is on its way.
     func owesClearing(
         inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in reading: StoreReading
@@ -158,7 +159,7 @@ package struct BadgePushes: Sendable {
         try transaction.deviceTokens.noteSeen(id)
     }
 
-    /// Whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
+    /// Returns whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
     func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in reading: StoreReading) throws -> Bool {
         guard let device = try reading.deviceTokens.acquaintance(token: token, inbox: inbox) else {
             return false

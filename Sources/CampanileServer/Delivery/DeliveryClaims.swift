@@ -36,7 +36,7 @@ package struct ClaimedPush: Sendable {
 package struct DeliveryClaims: Sendable {
     let badgePushes: BadgePushes
     let makeID: @Sendable () -> UUIDv7
-    /// What a device's lease is while a push of it is in flight.
+    /// The leases under which pushes are claimed. A device has one of them while a push to it is in flight.
     let leases: any PushLeases
     var rules = PerApp(all: NotificationRules())
 

@@ -1,7 +1,7 @@
 /// The configuration of deliveries.
 package struct DeliveryOptions: Sendable {
-    /// Whether a push that was sent and not answered is sent again, with the same id: it may arrive twice. Otherwise it may
-    /// be lost.
+    /// True if a push that was sent and not answered is sent again, with the same id. Then it may arrive twice; otherwise it
+    /// may be lost.
     package let resendsUnanswered: Bool
     /// The share of an app's tokens that may die within a minute before none is believed to be dead, more than 0 and at
     /// most 1.

@@ -6,7 +6,7 @@ struct AnsweredPush: Sendable {
     let push: ClaimedPush
     let answer: PushAnswer
     let at: Timestamp
-    /// Whether it was counted already among the tokens that died.
+    /// True if `DeadTokenGuard` has counted and judged it already.
     var isJudged = false
 }
 

@@ -22,9 +22,9 @@ struct LaneHealth: Sendable {
         /// Failed probes since the lane stopped.
         var probes = 0
         var probeAt = Timestamp(milliseconds: 0)
-        /// Whether what is in flight was sent to find out.
+        /// True if what is in flight is a probe: it was sent to find out whether the provider takes pushes again.
         var isProbing = false
-        /// Whether tokens of other apps stopped it: then only a success starts it again.
+        /// True if tokens of other apps stopped the lane: then only a success starts it again.
         var isForeign = false
     }
 

@@ -2,8 +2,9 @@ import CampanileCore
 import Push
 import Synchronization
 
-/// What was created and answered in the last hour, minute by minute, for operators, who look at it as a picture. It stands in
-/// memory, because counting it in the database would mean looking at every delivery; so it begins when the server starts.
+/// The counts of what was created and answered in the last hour, minute by minute, for operators, who look at them as a picture.
+/// They are kept in memory, because counting in the database would mean looking at every delivery. So they begin when the server
+/// starts.
 final class LastHour: Sendable {
     static let minutes = 60
 
@@ -43,7 +44,7 @@ final class LastHour: Sendable {
         let deadTokens: [DeadToken]
     }
 
-    /// What is counted of many apps or lanes, of each minute by minute.
+    /// The counts of many apps or lanes, of each minute by minute.
     private struct Table<Key: Hashable & Sendable, Count: Equatable & Sendable>: Sendable {
         private struct Row: Sendable {
             /// The minute in which it began.

@@ -17,16 +17,16 @@ struct OutcomePolicy: Sendable {
         let attempts: Int64
         /// When the app last said that the token is its own.
         let lastRegisteredAt: Timestamp
-        /// Whether it said so while the push was under way.
+        /// True if the app said so again while the push was under way.
         let isRegisteredAnew: Bool
-        /// Whether so many tokens of the app die that none is believed to be dead.
+        /// True if so many tokens of the app die that none is believed to be dead.
         let isSpared: Bool
         let now: Timestamp
         /// 64 random bits, which spread the retries of an outage over 15 % of their delay.
         let jitter: UInt64
     }
 
-    /// Whether a push that was sent and not answered is sent again.
+    /// True if a push that was sent and not answered is sent again.
     let resendsUnanswered: Bool
     let unsafe: UnsafeOptions
 

@@ -1,7 +1,7 @@
 import CampanileCore
 import Push
 
-/// What a provider's answer comes to, in a word.
+/// The meaning of a provider's answer, in a word.
 enum AnswerWord: String, CaseIterable, Sendable {
     case accepted, retry, unprocessed, unanswered, gone, rejected, misconfigured
 

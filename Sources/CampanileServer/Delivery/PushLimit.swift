@@ -1,7 +1,7 @@
 import CampanileCore
 import Push
 
-/// Whether the push of a notification can be sent at all: its body is shortened where need be, and nothing else.
+/// Decides whether the push of a notification can be sent at all. Its body may be shortened where need be, and nothing else.
 enum PushLimit {
     static func fits(_ content: NotificationContent, _ push: PushRequestOptions, _ rules: NotificationRules) -> Bool {
         PayloadLimit.fits(

@@ -70,7 +70,8 @@ struct BackupSchedule: Sendable {
         try times(in: folder).last { $0 <= now }
     }
 
-    /// The same as a question that can be asked again; nil also where the folder can't be read.
+    /// Returns a function that looks for the newest backup whenever it is called. The function returns nil also where the folder
+    /// can't be read.
     static func newest(in folder: String) -> @Sendable (_ now: Timestamp) -> Timestamp? {
         { now in try? newest(in: folder, at: now) }
     }
@@ -96,7 +97,7 @@ struct BackupSchedule: Sendable {
         }
     }
 
-    /// What a crash left: of a copy, or a secret whose database never came.
+    /// Removes what a crash left: an unfinished copy, or a secret whose database never came.
     private func removeAbandoned(in folder: String) {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? [] {
             guard let end = name.range(of: ".partial-") ?? name.range(of: LocalSecret.suffix),

@@ -173,7 +173,7 @@ package struct DatabaseMove: Sendable {
     }
 }
 
-/// What was moved.
+/// The result of a move: what was moved, and what the audit of its badges found.
 package struct MoveReport: Sendable {
     let source: String
     let target: String

@@ -1,7 +1,7 @@
 import CampanileCore
 
 extension Doctor {
-    /// What a cluster depends on beside its settings: nothing on SQLite.
+    /// Examines what a cluster depends on beside its settings. On SQLite it finds nothing.
     static func examineCluster(_ database: Store, _ configuration: Configuration, _ world: World) throws -> [Finding] {
         guard let health = try database.postgresHealth(world) else { return [] }
         var findings: [Finding] = []
@@ -48,7 +48,8 @@ extension PostgresHealth {
         Doctor.Finding(subject: "PostgreSQL", isGood: true, sentence: "The server is PostgreSQL \(version).")
     }
 
-    /// What an answer to a client promises. Source: https://www.postgresql.org/docs/15/runtime-config-replication.html
+    /// The finding on what an answer to a client promises.
+    /// Source: https://www.postgresql.org/docs/15/runtime-config-replication.html
     var durability: Doctor.Finding {
         func finding(_ isGood: Bool, _ sentence: String) -> Doctor.Finding {
             Doctor.Finding(subject: "durability", isGood: isGood, sentence: sentence)
@@ -78,7 +79,8 @@ extension PostgresHealth {
         return finding(true, promise + " Connected: \(connected.joined(separator: ", ")).")
     }
 
-    /// What a crash of the server's machine does. Source: https://www.postgresql.org/docs/15/runtime-config-wal.html
+    /// The findings on what a crash of the server's machine does.
+    /// Source: https://www.postgresql.org/docs/15/runtime-config-wal.html
     var disk: [Doctor.Finding] {
         unsafeSettings.map { name in
             name == "fsync"

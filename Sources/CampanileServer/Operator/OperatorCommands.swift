@@ -159,7 +159,7 @@ package struct OperatorCommands: Sendable {
         return explanation.lines
     }
 
-    /// What there is, a line for each kind of thing.
+    /// Returns what there is in the database, a line for each kind of thing.
     package func stats() throws -> [String] {
         try Glance(database, path: path, schema: schema.to, now: world.now()).lines
     }
@@ -200,7 +200,7 @@ extension Configuration {
         return isNew
     }
 
-    /// Whether it says nothing of how user tokens are verified.
+    /// True if the configuration says nothing of how user tokens are verified.
     var lacksSecret: Bool { jwt.secret == nil && jwt.jwksFile == nil }
 
     static let secretRefusal =

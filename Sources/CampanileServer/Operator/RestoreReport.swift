@@ -2,7 +2,7 @@ import CampanileCore
 
 /// The result of a restore, and what its operator has to look after.
 package struct RestoreReport: Sendable {
-    /// What a newer file of the same database has, and the restored one hasn't.
+    /// The keys and revocations that a newer file of the same database has, and the restored one hasn't.
     struct Since: Sendable {
         let keysMade: [APIKeyRecord]
         let keysRevoked: [APIKeyRecord]

@@ -107,7 +107,7 @@ package final class Housekeeping: Sendable {
 
 extension Housekeeping {
     /// Deletes the notifications that are too old or too many, old settled deliveries, and the device tokens that weren't
-    /// seen for long; but nothing while the clock is in doubt.
+    /// seen for long. Deletes nothing while the clock is held to be wrong.
     func retain(_ inboxes: Inboxes) async throws {
         guard try await isClockBelieved() else { return }
         let notifications = try await InboxRetention(

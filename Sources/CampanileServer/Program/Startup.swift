@@ -180,7 +180,7 @@ struct Startup: Sendable {
         var all: [Task<Void, Never>] { [deliveries, upkeep, recounts, credentials, backups, retention] }
     }
 
-    /// What a started server consists of, beside its parts.
+    /// The things that a started server consists of, beside its parts.
     struct Serving: Sendable {
         let routes: [Route<Endpoint>]
         let server: HTTPServer

@@ -162,7 +162,7 @@ struct QueryPlanTests {
         "current_database()", "SET revocations =",
     ]
 
-    /// What stands between the literals of a statement, beside the constants of its own file.
+    /// The expressions that stand between the literals of a statement, beside the constants of its own file, each with its text.
     private static let parts: [String: String] = [
         "DeviceSchedule.columns": "\(DeviceSchedule.columns)", "DeviceToken.columns": "\(DeviceToken.columns)",
         "DeviceSchedule.stored.set(from: 2)": "\(DeviceSchedule.stored.set(from: 2))", "Device.columns": "\(Device.columns)",

@@ -43,7 +43,8 @@ final class ServerLock: Sendable {
         descriptors = Mutex([descriptor, place])
     }
 
-    /// Whether a server works on a database. It only asks: a lock that is held for a moment would stop a server that starts in it.
+    /// Returns whether a server works on a database. It only asks: a lock that is held for a moment would stop a server that
+    /// starts in that moment.
     static func isTaken(database: String) -> Bool {
         guard let path = DatabaseFile.path(database) else { return false }
         let descriptor = open(path, O_RDWR | O_CLOEXEC)
