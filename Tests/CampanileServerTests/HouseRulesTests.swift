@@ -93,8 +93,8 @@ import Yams
     /// Files that read or write on the calling thread, which then waits for the network if the database is PostgreSQL.
     static let blocking: [String: Set<String>] = [
         "in a command-line program, or before the server serves": [
-            "DatabaseMove", "DatabaseRestore", "Doctor", "Glance", "FileImport", "BadgeAudit", "OperatorCommands", "MoveTarget",
-            "PostgresHealth", "PostgresNodes",
+            "DatabaseMove", "DatabaseRestore", "DatabaseStatistics", "Doctor", "FileImport", "BadgeAudit", "OperatorCommands",
+            "MoveTarget", "PostgresHealth", "PostgresNodes",
         ],
         "on a thread of its own": [
             "DeliverySearch", "OwedAlerts", "DeviceRetention", "Housekeeping", "BadgeDrift", "InboxRetention",

@@ -64,12 +64,12 @@ final class ShardBeats: Sendable {
         guard !state.withLock(\.hasLeft) else { return }
         // Before the database is asked: the lease counts from when it answers, which is later.
         let began = world.monotonic()
-        let doubts = leases.doubted
+        let unknownCommits = leases.unknownCommitCount
         do {
             let given = givable(at: began)
-            let rows = try await database.renew(node, giving: given, isAnew: doubts != nil)
+            let rows = try await database.renew(node, giving: given, isAnew: unknownCommits != nil)
             guard !state.withLock(\.hasLeft) else { return }
-            let share = adopt(rows, given: given, began: began, doubts: doubts)
+            let share = adopt(rows, given: given, began: began, unknownCommits: unknownCommits)
             try await acquire(atMost: share - leases.all.count)
             noteHeard()
         } catch {
@@ -112,7 +112,7 @@ final class ShardBeats: Sendable {
 
     /// Takes over what the database says that the node has now.
     /// - Returns: the node's share of the shards.
-    private func adopt(_ rows: PostgresNodes.Rows, given: [Int16], began: Int64, doubts: Int?) -> Int {
+    private func adopt(_ rows: PostgresNodes.Rows, given: [Int16], began: Int64, unknownCommits: Int?) -> Int {
         let now = world.monotonic()
         let before = leases.all
         let held = Dictionary(uniqueKeysWithValues: rows.shards.filter(\.isOwn).map { ($0.shard, $0.lease) })
@@ -140,7 +140,7 @@ final class ShardBeats: Sendable {
             let last = isLeaving ? before[shard].map { min($0.until, until(from: began)) } : nil
             owned[shard] = ShardLeases.Owned(lease: lease, until: last ?? until(from: began), isLeaving: isLeaving)
         }
-        leases.replace(owned, settling: doubts)
+        leases.replace(owned, settling: unknownCommits)
         plan(held.filter { before[$0.key]?.lease != $0.value }, before: before)
         return share
     }

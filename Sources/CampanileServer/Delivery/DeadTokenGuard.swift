@@ -53,7 +53,7 @@ struct DeadTokenGuard: Sendable {
     /// A batch of answers, counted, and what is to be asked before it is judged.
     struct Counted: Sendable {
         /// Apps of which so many tokens died that they are believed only if the app has at least so many.
-        var doubts: [(app: String, tokens: Int)] = []
+        var questions: [(app: String, tokens: Int)] = []
         fileprivate var foreign: [Lane: Int] = [:]
     }
 
@@ -80,7 +80,7 @@ struct DeadTokenGuard: Sendable {
         for app in isCounted {
             guard let dead = windows[app]?.dead, dead > Limits.deadTokensTolerated else { continue }
             // So many are the set share of how many? An app with more may lose them.
-            counted.doubts.append((app, Int((Double(dead) / share).rounded(.up))))
+            counted.questions.append((app, Int((Double(dead) / share).rounded(.up))))
         }
         return counted
     }
@@ -89,7 +89,7 @@ struct DeadTokenGuard: Sendable {
     /// - Parameter believed: the apps that have as many tokens as it takes.
     mutating func judge(_ counted: Counted, believing believed: Set<String>, now: Timestamp) -> Verdict {
         var verdict = Verdict(foreign: counted.foreign)
-        for (app, _) in counted.doubts where !believed.contains(app) {
+        for (app, _) in counted.questions where !believed.contains(app) {
             guard var window = windows[app] else { continue }
             if window.sparedUntil == nil { verdict.alarms[app] = window.dead }
             window.sparedUntil = Timestamp(milliseconds: now.milliseconds + Limits.sparingMilliseconds)

@@ -82,7 +82,7 @@ final class DeliveryExchange: Sendable {
     private func judge(_ answered: [AnsweredPush], now: Timestamp) async throws -> Set<String> {
         let counted = deadTokenGuard.withLock { $0.count(answered, now: now) }
         var believed: Set<String> = []
-        for (app, tokens) in counted.doubts where try await database.read({ try $0.deviceTokens.has(tokens, app: app) }) {
+        for (app, tokens) in counted.questions where try await database.read({ try $0.deviceTokens.has(tokens, app: app) }) {
             believed.insert(app)
         }
         let verdict = deadTokenGuard.withLock { [believed] in $0.judge(counted, believing: believed, now: now) }

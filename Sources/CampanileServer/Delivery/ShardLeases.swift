@@ -20,7 +20,7 @@ package final class ShardLeases: PushLeases {
     private let monotonic: @Sendable () -> Int64
     private let owned = Mutex<[Int16: Owned]>([:])
     /// Commits whose answers were lost, and how many of them the present leases are younger than.
-    private let doubts = Mutex((told: 0, settled: 0))
+    private let unknownCommits = Mutex((told: 0, settled: 0))
 
     /// Makes those of a node that has no shard yet.
     init(world: World, node: UUIDv7? = nil, unsafe: UnsafeOptions = UnsafeOptions()) {
@@ -38,7 +38,7 @@ package final class ShardLeases: PushLeases {
     package func shard(app: String, token: String) -> Int16 { TokenShard.of(app: app, token: token) }
 
     package func forClaiming(_ shard: Int16) -> Int64? {
-        guard !isDoubted else { return nil }
+        guard !needsNewLeases else { return nil }
         let now = moment
         return owned.withLock { owned in
             guard let shard = owned[shard], shard.until > now, !shard.isLeaving else { return nil }
@@ -47,7 +47,7 @@ package final class ShardLeases: PushLeases {
     }
 
     package func claimable() -> [Int16]? {
-        guard !isDoubted else { return [] }
+        guard !needsNewLeases else { return [] }
         let now = moment
         return owned.withLock { owned in owned.filter { $0.value.until > now && !$0.value.isLeaving }.keys.sorted() }
     }
@@ -71,23 +71,23 @@ package final class ShardLeases: PushLeases {
 
     /// Nobody knows whether something was claimed under the present leases that nobody sends. So they end: nothing more is claimed until
     /// the node has its shards under new ones, and what stays in flight under the old ones is freed as after a node that died.
-    func doubt() { doubts.withLock { $0.told += 1 } }
+    func noteUnknownCommit() { unknownCommits.withLock { $0.told += 1 } }
 
-    private var isDoubted: Bool { doubts.withLock { $0.told > $0.settled } }
+    private var needsNewLeases: Bool { unknownCommits.withLock { $0.told > $0.settled } }
 
-    /// How many doubts there were, if new leases are needed for them.
-    var doubted: Int? { doubts.withLock { $0.told > $0.settled ? $0.told : nil } }
+    /// The number of commits so far whose answers were lost; nil unless new leases are needed for them.
+    var unknownCommitCount: Int? { unknownCommits.withLock { $0.told > $0.settled ? $0.told : nil } }
 
     // MARK: - For the node
 
     var all: [Int16: Owned] { owned.withLock { $0 } }
 
-    /// - Parameter count: the doubts that these leases are younger than.
+    /// - Parameter count: how many commits whose answers were lost these leases are younger than.
     func replace(_ shards: [Int16: Owned], settling count: Int? = nil) {
         owned.withLock { owned in
             owned = unsafe.checksLeases ? shards : owned.mapValues(\.kept).merging(shards) { _, new in new }
         }
-        if let count { doubts.withLock { $0.settled = max($0.settled, count) } }
+        if let count { unknownCommits.withLock { $0.settled = max($0.settled, count) } }
     }
 
     /// Claims nothing more of these.

@@ -5,20 +5,20 @@ final class WakeSignal: Sendable {
     private struct State {
         var isPending = false
         var sleeper: UnsafeContinuation<Void, Never>?
-        /// In a structure: a closure that a generic type holds by itself is wrapped anew whenever it is read, and each call goes
-        /// through all the wrappers.
-        var herald: (@Sendable () -> Void)?
+        /// Tells other processes. It is in a structure: a closure that a generic type holds by itself is wrapped anew whenever it
+        /// is read, and each call goes through all the wrappers.
+        var tellOthers: (@Sendable () -> Void)?
     }
 
     private let state = Mutex(State())
 
     /// Has others told too of what is announced here.
-    func onAnnouncement(_ tell: @escaping @Sendable () -> Void) { state.withLock { $0.herald = tell } }
+    func onAnnouncement(_ tell: @escaping @Sendable () -> Void) { state.withLock { $0.tellOthers = tell } }
 
     /// Wakes the sleeper here, and those of other processes.
     func announce() {
         wake()
-        state.withLock { $0.herald }?()
+        state.withLock { $0.tellOthers }?()
     }
 
     func wake() {

@@ -161,7 +161,7 @@ package struct OperatorCommands: Sendable {
 
     /// Returns what there is in the database, a line for each kind of thing.
     package func stats() throws -> [String] {
-        try Glance(database, path: path, schema: schema.to, now: world.now()).lines
+        try DatabaseStatistics(database, path: path, schema: schema.to, now: world.now()).lines
     }
 
     package func auditBadges(progress: (Int, Int) throws -> Void) throws -> BadgeAudit {

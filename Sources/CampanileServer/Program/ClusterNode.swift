@@ -84,7 +84,7 @@ final class ClusterNode: ServingNode {
             ClusterSignals.Hearer(
                 inboxes: { realtime.noticed($0) }, pushesAreDue: { deliveryWorker.wake() },
                 credentialsChanged: credentialsChanged, anything: { Task { await look() } }), logger: logger)
-        store.onUnknownCommit { [shards] in shards.doubt() }
+        store.onUnknownCommit { [shards] in shards.noteUnknownCommit() }
         store.onCommit { inboxes in
             realtime.noticed(inboxes)
             signals.changed(inboxes)

@@ -184,12 +184,12 @@ import Testing
 
     @Test(
         "after a commit whose answer was lost nothing is claimed before the shards have new leases, and what it claimed is freed")
-    func doubted() async throws {
+    func unknownCommit() async throws {
         let cluster = try Cluster()
         let one = cluster.node("one")
         await cluster.beat(one)
         let push = try await Self.claim(cluster.fixture, one.leases)
-        one.leases.doubt()
+        one.leases.noteUnknownCommit()
         #expect(one.leases.claimable() == [] && one.leases.forClaiming(push.shard) == nil)
         await one.beat()
         #expect(one.leases.claimable()?.count == Self.all)

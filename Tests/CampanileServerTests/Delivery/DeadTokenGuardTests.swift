@@ -168,7 +168,7 @@ extension DeadTokenGuard {
         _ answered: [AnsweredPush], now: Timestamp, hasTokens: (_ app: String, _ count: Int) throws -> Bool
     ) rethrows -> Verdict {
         let counted = count(answered, now: now)
-        let believed = try counted.doubts.filter { try hasTokens($0.app, $0.tokens) }.map(\.app)
+        let believed = try counted.questions.filter { try hasTokens($0.app, $0.tokens) }.map(\.app)
         return judge(counted, believing: Set(believed), now: now)
     }
 }

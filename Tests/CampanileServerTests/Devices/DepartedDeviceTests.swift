@@ -81,7 +81,7 @@ import Testing
         #expect(try Self.told(fixture) == ["gone a true false", "accepted a true false"])
     }
 
-    @Test("to operators, too, all of it is settled from then on: in the search, the glance and the count of what is owed")
+    @Test("to operators, too, all of it is settled from then on: in the search, the statistics and the count of what is owed")
     func operators() async throws {
         let fixture = try Fixture()
         try await fixture.register("a")
@@ -99,8 +99,8 @@ import Testing
             #expect(gone.count == Self.many && gone.allSatisfy { $0.userID == "alice" && $0.report.state == .gone })
             #expect(Set(gone.map(\.report.id)).count == Self.many)
             #expect(try await found("owed").map(\.userID) == ["bob", "bob", "bob"])
-            let glance = try Glance(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
-            #expect(glance.contains("last hour  \(Self.many + 3) created, \(Self.many) gone, 3 owed"), "\(glance)")
+            let statistics = try DatabaseStatistics(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
+            #expect(statistics.contains("last hour  \(Self.many + 3) created, \(Self.many) gone, 3 owed"), "\(statistics)")
             #expect(try OwedAlerts.count(fixture.store).values.map(\.count) == [3])
             try await Self.settleSome(fixture)
         }

@@ -51,7 +51,7 @@ final class CableConnection: ChannelDuplexHandler, @unchecked Sendable {
     /// Bytes that its subscriptions were given and that are not sent yet. Under the turns' lock.
     var waitingBytes = 0
     /// Frames that wait until the socket takes more.
-    var stalled: [(parcel: CableParcel, subscriber: CableSubscriber)] = []
+    var stalled: [(backlog: CableBacklog, subscriber: CableSubscriber)] = []
     /// The bytes that a client with a full socket had not taken at a ping, and the pings since then without it taking
     /// any.
     private var lag: (unsent: Int, pings: Int)?

@@ -1,6 +1,6 @@
 /// One subscription at the hub: leaves its batches for the cable's thread.
 ///
-/// Sendable: `parcel` is touched under the turns' lock; what else changes is touched on the cable's thread only.
+/// Sendable: `backlog` is touched under the turns' lock; what else changes is touched on the cable's thread only.
 final class CableSubscriber: Subscriber, @unchecked Sendable {
     let number: Int
     let owner: TurnOwner
@@ -11,7 +11,7 @@ final class CableSubscriber: Subscriber, @unchecked Sendable {
     /// Batches after the cancellation must not reach the client.
     var isCancelled = false
     /// The batches that are not sent yet; nil: none.
-    var parcel: CableParcel?
+    var backlog: CableBacklog?
 
     init(number: Int, stream: CableStream, identifier: [UInt8], connection: CableConnection) {
         self.number = number

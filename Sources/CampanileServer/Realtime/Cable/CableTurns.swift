@@ -2,17 +2,17 @@ import NIOCore
 import Synchronization
 
 /// Something that the cable's thread is to do for one connection.
-enum CableErrand: Sendable {
+enum CableWork: Sendable {
     /// Do what the client said first.
     case hear(CableConnection)
     /// Send a subscriber's batches.
-    case bring(CableParcel, to: CableSubscriber)
+    case bring(CableBacklog, to: CableSubscriber)
 }
 
 /// Runs the connections' work in turns, with breaks for reading sockets and pinging clients, so that one client's much
 /// work doesn't delay the others.
 ///
-/// Sendable: the box, the subscribers' `parcel`, the `mail` in it and the connections' waiting bytes are touched under the
+/// Sendable: the box, the subscribers' `backlog`, the `mail` in it and the connections' waiting bytes are touched under the
 /// box's lock; everything else is touched only on the event loop.
 final class CableTurns: @unchecked Sendable {
     enum HubMessage: Sendable {
@@ -22,7 +22,7 @@ final class CableTurns: @unchecked Sendable {
 
     private struct Box: Sendable {
         /// Those with mail that the thread doesn't know of.
-        var arrivals: [(parcel: CableParcel, subscriber: CableSubscriber)] = []
+        var arrivals: [(backlog: CableBacklog, subscriber: CableSubscriber)] = []
         /// The thread ends, and takes no more work.
         var isClosed = false
     }
@@ -33,7 +33,7 @@ final class CableTurns: @unchecked Sendable {
 
     private let eventLoop: any EventLoop
     private let box = Mutex(Box())
-    private var turns = TurnQueue<CableErrand>()
+    private var turns = TurnQueue<CableWork>()
     private var frames = CableFrames()
     /// The work since the last break, in bytes.
     private var cost = 0
@@ -47,20 +47,20 @@ final class CableTurns: @unchecked Sendable {
     /// Never waits.
     func post(_ message: HubMessage, to subscriber: CableSubscriber) {
         let mustCall = box.withLock { box in
-            let parcel = subscriber.parcel ?? CableParcel()
-            guard !box.isClosed, parcel.mail.end == nil else { return false }
-            subscriber.parcel = parcel
-            let isKnown = !parcel.mail.batch.isEmpty
+            let backlog = subscriber.backlog ?? CableBacklog()
+            guard !box.isClosed, backlog.mail.end == nil else { return false }
+            subscriber.backlog = backlog
+            let isKnown = !backlog.mail.batch.isEmpty
             switch message {
             case .batch(let batch):
-                subscriber.connection.waitingBytes += parcel.mail.put(batch)
+                subscriber.connection.waitingBytes += backlog.mail.put(batch)
                 if subscriber.connection.waitingBytes > Limits.cableWaitingBytes {
-                    subscriber.connection.waitingBytes -= parcel.mail.giveUp()
+                    subscriber.connection.waitingBytes -= backlog.mail.giveUp()
                 }
-            case .end(let reason): parcel.mail.finish(reason)
+            case .end(let reason): backlog.mail.finish(reason)
             }
-            guard !isKnown || parcel.mail.end != nil else { return false }
-            box.arrivals.append((parcel, subscriber))
+            guard !isKnown || backlog.mail.end != nil else { return false }
+            box.arrivals.append((backlog, subscriber))
             // One call serves everything that comes before it is served.
             return box.arrivals.count == 1
         }
@@ -82,7 +82,7 @@ final class CableTurns: @unchecked Sendable {
             defer { box.arrivals = [] }
             return box.arrivals
         }
-        for (parcel, subscriber) in arrivals { queue(parcel, to: subscriber) }
+        for (backlog, subscriber) in arrivals { queue(backlog, to: subscriber) }
         takeTurns()
     }
 
@@ -94,33 +94,33 @@ final class CableTurns: @unchecked Sendable {
 
     /// Their socket takes more, or is gone.
     /// - Parameter connection: if what its client said waits, too.
-    func resume(_ stalled: [(parcel: CableParcel, subscriber: CableSubscriber)], hearing connection: CableConnection?) {
+    func resume(_ stalled: [(backlog: CableBacklog, subscriber: CableSubscriber)], hearing connection: CableConnection?) {
         if let connection { turns.add(.hear(connection), of: connection.owner) }
-        for (parcel, subscriber) in stalled {
-            parcel.isStalled = false
-            queue(parcel, to: subscriber)
+        for (backlog, subscriber) in stalled {
+            backlog.isStalled = false
+            queue(backlog, to: subscriber)
         }
         // Not now: this may come out of a turn's own flush.
         takeBreak()
     }
 
-    private func queue(_ parcel: CableParcel, to subscriber: CableSubscriber) {
-        guard !parcel.isQueued else { return }
-        parcel.isQueued = true
-        turns.add(.bring(parcel, to: subscriber), of: subscriber.owner)
+    private func queue(_ backlog: CableBacklog, to subscriber: CableSubscriber) {
+        guard !backlog.isQueued else { return }
+        backlog.isQueued = true
+        turns.add(.bring(backlog, to: subscriber), of: subscriber.owner)
     }
 
     private func takeTurns() {
         guard !isOnBreak, !isTakingTurns else { return }
         isTakingTurns = true
         var served: [CableConnection] = []
-        while cost < Limits.cableRoundBytes, let errand = turns.next() {
-            switch errand {
+        while cost < Limits.cableRoundBytes, let work = turns.next() {
+            switch work {
             case .hear(let connection):
                 cost += Limits.cableCommandCost
-                if connection.obey() { turns.add(errand, of: connection.owner) }
-            case .bring(let parcel, let subscriber):
-                cost += bring(parcel, to: subscriber)
+                if connection.obey() { turns.add(work, of: connection.owner) }
+            case .bring(let backlog, let subscriber):
+                cost += bring(backlog, to: subscriber)
                 served.append(subscriber.connection)
             }
         }
@@ -143,50 +143,50 @@ final class CableTurns: @unchecked Sendable {
     // MARK: - News
 
     /// - Returns: what it cost, in bytes.
-    private func bring(_ parcel: CableParcel, to subscriber: CableSubscriber) -> Int {
-        parcel.isQueued = false
-        let (batch, end) = box.withLock { _ in (parcel.mail.take(), parcel.mail.end) }
-        var done = parcel.add(batch, end)
+    private func bring(_ backlog: CableBacklog, to subscriber: CableSubscriber) -> Int {
+        backlog.isQueued = false
+        let (batch, end) = box.withLock { _ in (backlog.mail.take(), backlog.mail.end) }
+        var done = backlog.add(batch, end)
         var cost = 0
         if subscriber.isCancelled {
-            done += parcel.drop()
+            done += backlog.drop()
         } else {
-            while cost < Limits.cableTurnBytes, let (batch, message) = parcel.first {
+            while cost < Limits.cableTurnBytes, let (batch, message) = backlog.first {
                 let frame = frames.frame(message, of: batch, under: subscriber.identifier)
                 guard subscriber.connection.takes(frame) else { break }
                 cost += max(frame.readableBytes, Limits.cableFrameCost)
-                done += parcel.advance()
+                done += backlog.advance()
             }
-            done += carryOn(parcel, to: subscriber, isTaken: cost > 0)
+            done += carryOn(backlog, to: subscriber, isTaken: cost > 0)
         }
-        settle(parcel, of: subscriber, done)
+        settle(backlog, of: subscriber, done)
         return cost
     }
 
     /// Decides what becomes of what is left after a turn.
     /// - Parameter isTaken: whether the socket took anything.
     /// - Returns: the bytes of dropped batches.
-    private func carryOn(_ parcel: CableParcel, to subscriber: CableSubscriber, isTaken: Bool) -> Int {
-        if let end = parcel.end, parcel.first == nil || !isTaken {
+    private func carryOn(_ backlog: CableBacklog, to subscriber: CableSubscriber, isTaken: Bool) -> Int {
+        if let end = backlog.end, backlog.first == nil || !isTaken {
             subscriber.connection.end(end)
-            return parcel.drop()
+            return backlog.drop()
         }
-        if parcel.first == nil { return 0 }
+        if backlog.first == nil { return 0 }
         if isTaken {
-            queue(parcel, to: subscriber)
-        } else if !parcel.isStalled {
-            parcel.isStalled = true
-            subscriber.connection.stalled.append((parcel, subscriber))
+            queue(backlog, to: subscriber)
+        } else if !backlog.isStalled {
+            backlog.isStalled = true
+            subscriber.connection.stalled.append((backlog, subscriber))
         }
         return 0
     }
 
-    /// Takes so many bytes off those that wait. A subscriber to whom nothing is owed keeps no `parcel`: there are very many
+    /// Takes so many bytes off those that wait. A subscriber to whom nothing is owed keeps no `backlog`: there are very many
     /// subscribers, and mostly they hear nothing.
-    private func settle(_ parcel: CableParcel, of subscriber: CableSubscriber, _ bytes: Int) {
+    private func settle(_ backlog: CableBacklog, of subscriber: CableSubscriber, _ bytes: Int) {
         box.withLock { _ in
             subscriber.connection.waitingBytes -= bytes
-            if subscriber.parcel === parcel, parcel.isEmpty, parcel.mail.isEmpty { subscriber.parcel = nil }
+            if subscriber.backlog === backlog, backlog.isEmpty, backlog.mail.isEmpty { subscriber.backlog = nil }
         }
     }
 }

@@ -192,7 +192,7 @@ final class StreamBoard: CableAuthority {
         var cancelled = 0
         var left: [String] = []
         var count: Int64 = 3
-        var errands: [String: @Sendable (any Subscriber) -> Void] = [:]
+        var actions: [String: @Sendable (any Subscriber) -> Void] = [:]
         var late: [String: @Sendable (_ begun: @escaping @Sendable () -> Void) -> Void] = [:]
     }
 
@@ -219,13 +219,13 @@ final class StreamBoard: CableAuthority {
             return (state.log.count, state.count)
         }
         listener.deliver(EventBatch(kind, [StreamBoard.badge(count, id: count, kind)]))
-        if let errand = state.withLock({ $0.errands.removeValue(forKey: user.userID.text) }) { errand(listener) }
+        if let action = state.withLock({ $0.actions.removeValue(forKey: user.userID.text) }) { action(listener) }
         return Place(board: self, number: number)
     }
 
     /// Something to do when this user subscribes: on the cable's thread, so that the cable does nothing meanwhile.
-    func onSubscription(of userID: String, _ errand: @escaping @Sendable (any Subscriber) -> Void) {
-        state.withLock { $0.errands[userID] = errand }
+    func onSubscription(of userID: String, _ action: @escaping @Sendable (any Subscriber) -> Void) {
+        state.withLock { $0.actions[userID] = action }
     }
 
     /// The next subscription of this user begins when `late` says so.

@@ -2,9 +2,9 @@ import CampanileCore
 import SQLEngine
 import SystemSupport
 
-/// `campanile stats`: what there is, at a glance. It counts every inbox and device, which takes a moment when there are many; a
+/// The lines of `campanile stats`, which say what there is. Counting every inbox and device takes a moment when there are many. A
 /// server beside it isn't held up.
-package struct Glance: Sendable {
+package struct DatabaseStatistics: Sendable {
     package let lines: [String]
 
     private static let hour: Int64 = 3_600_000
@@ -18,19 +18,19 @@ package struct Glance: Sendable {
         lines = try database.survey { reading in
             let inboxes = try reading.inboxes.sums()
             let devices = try reading.deviceTokens.counts()
-            let since = Timestamp(milliseconds: now.milliseconds - Glance.hour)
+            let since = Timestamp(milliseconds: now.milliseconds - DatabaseStatistics.hour)
             let hour = try reading.deliveries.states(since: since)
-            let size = Glance.size(sizes.file) + (sizes.log.map { ", its log \(Glance.size($0))" } ?? "")
+            let size = DatabaseStatistics.size(sizes.file) + (sizes.log.map { ", its log \(DatabaseStatistics.size($0))" } ?? "")
             let pushes = hour.states.map { "\($0.count) \($0.state.rawValue)" }
             let waiting = owed.sorted { $0.key < $1.key }.map { lane, tally in
-                "\(tally.count) of \(Glance.name(lane)), the oldest since \(tally.oldest)"
+                "\(tally.count) of \(DatabaseStatistics.name(lane)), the oldest since \(tally.oldest)"
             }
             var lines = [
                 "database   \(path): \(size); schema \(schema)",
                 "inboxes    \(inboxes.count), \(inboxes.unread) with unread notifications: \(inboxes.notifications)",
-                "devices    " + Glance.list(devices.map { "\($0.count) of \(Glance.name($0.lane))" }),
-                "last hour  " + Glance.list(["\(hour.notifications) created"] + pushes),
-                "waiting    " + Glance.list(waiting),
+                "devices    " + DatabaseStatistics.list(devices.map { "\($0.count) of \(DatabaseStatistics.name($0.lane))" }),
+                "last hour  " + DatabaseStatistics.list(["\(hour.notifications) created"] + pushes),
+                "waiting    " + DatabaseStatistics.list(waiting),
             ]
             for (lane, condition) in try reading.laneConditions.all() {
                 lines.append("stopped    \(condition.sentence(lane)) Since \(condition.since).")

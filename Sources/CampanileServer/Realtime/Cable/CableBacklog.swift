@@ -1,7 +1,7 @@
 /// The batches that a subscriber was given and that are not sent yet.
 ///
 /// Sendable: the mail is touched under the lock of `CableTurns`, the rest on the cable's thread only.
-final class CableParcel: @unchecked Sendable {
+final class CableBacklog: @unchecked Sendable {
     /// The batches that the hub left, and that the cable's thread has not taken yet.
     struct Mail {
         private(set) var batch: [EventBatch] = []

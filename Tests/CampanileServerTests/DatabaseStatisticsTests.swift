@@ -5,9 +5,9 @@ import Testing
 @testable import CampanileServer
 
 /// The lines that `campanile stats` prints.
-@Suite struct GlanceTests {
+@Suite struct DatabaseStatisticsTests {
     private func lines(_ fixture: Fixture) throws -> [String] {
-        try Glance(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
+        try DatabaseStatistics(fixture.store, path: "some.sqlite", schema: 9, now: fixture.clock.now).lines
     }
 
     @Test("an empty database has nothing of anything, and says so", .aboutTheFile)
