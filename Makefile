@@ -133,6 +133,8 @@ lint: setup ## Check openapi.yaml and the page made of it, the documents' limits
 	@python3 -m e2e.contract.test_check_stubs
 	@echo "==> lint: how Swift is written (.swift-format); swift format -i --recursive Sources Tests Package*.swift examples mends it"
 	@$(SWIFT) format lint --strict --parallel --recursive Sources Tests Package*.swift examples bench/parts e2e/contract/ios_shell
+	@echo "==> lint: doc comments begin with a noun or a verb; a control that must be refused"
+	@python3 scripts/check_comments.py
 	@echo "==> lint: the scripts"
 	@$(PYTHON) -m ruff check --quiet --config e2e/pyproject.toml
 	@$(PYTHON) -m mypy --config-file e2e/pyproject.toml
