@@ -95,7 +95,7 @@ extension Connection {
 // MARK: - One statement's life
 
 extension Connection {
-    /// The statement of this literal, reset and without arguments.
+    /// The statement of this text, reset and without arguments.
     @usableFromInline
     func prepared(_ sql: SQL) throws -> OpaquePointer {
         requireOwner()

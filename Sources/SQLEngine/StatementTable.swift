@@ -1,12 +1,12 @@
 import CSQLite
 
 /// The prepared statements of one connection, found by the address of their text. Open addressing, at most half full.
-/// It never removes a statement, because a program has a fixed number of literals.
+/// It never removes a statement, because a program has a fixed number of texts.
 ///
 /// A dictionary would hash the address with SipHash and count references: more than a tenth of a one-row read.
 struct StatementTable: ~Copyable {
     private struct Slot {
-        /// 0 is a free slot: no literal lies at address 0.
+        /// 0 is a free slot: no text lies at address 0.
         var address: UInt
         var statement: OpaquePointer?
     }

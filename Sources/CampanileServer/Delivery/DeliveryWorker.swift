@@ -3,8 +3,9 @@ package import Logging
 package import Push
 import Synchronization
 
-/// Sends owed pushes: claims due devices lane by lane, sends, and settles the answers in groups. The database holds the
-/// owed pushes, so a wake-up may be lost. A push that a crash left in flight has the lease of an earlier start.
+/// Sends owed pushes. The loop looks what is due, and when to look again. `DeliveryExchange` claims due devices lane by lane, and
+/// settles the answers in groups; `PushesInFlight` sends. The database holds the owed pushes, so a wake-up may be lost. A push
+/// that a crash left in flight has the lease of an earlier start.
 package final class DeliveryWorker: Sendable {
     let pushes: PushesInFlight
     let exchange: DeliveryExchange

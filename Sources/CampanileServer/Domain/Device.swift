@@ -12,7 +12,7 @@ struct DeviceSchedule: Sendable, Equatable {
     var badgeAttempts: Int64
     /// The time at which the delivery worker should look at the device; nil while a push is in flight. Set by `look(at:)` alone.
     private(set) var dueAt: Timestamp?
-    /// The lease (`ShardLeases`) under which a push to the device is in flight; 0: none is.
+    /// The lease (`PushLeases`) under which a push to the device is in flight; 0: none is.
     var lease: Int64
     /// The notification whose alert is in flight.
     var sending: UUIDv7?
@@ -46,10 +46,10 @@ struct DeviceReport: Sendable {
 }
 
 extension DeviceToken {
-    /// The end of a token: it names a device, so people get no more of it, and nothing of a short one.
     /// The token as the log and the commands show it.
     static func hint(_ token: String) -> String { "…" + (tail(of: token) ?? "") }
 
+    /// The end of a token: it names a device, so people get no more of it, and nothing of a short one.
     static func tail(of token: String) -> String? { token.utf8.count >= 24 ? String(token.suffix(6)) : nil }
 }
 

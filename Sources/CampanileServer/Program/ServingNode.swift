@@ -1,7 +1,7 @@
 import CampanileCore
 
 /// This process among those that serve its database: alone with a file (`AloneNode`), or one of a cluster's nodes (`ClusterNode`).
-/// All that differs between the two, but for the SQL of the store, is decided there.
+/// What differs between the two is decided there and in their leases (`PushLeases`), but for what the store does differently.
 protocol ServingNode: Sendable {
     /// The device tokens whose pushes this process sends.
     var leases: any PushLeases { get }

@@ -54,7 +54,7 @@ struct Startup: Sendable {
     }
 
     /// Puts right what a new process must before it serves: the lanes it knows nothing of, and versions that a change of
-    /// policy changes.
+    /// policy changes. Chooses the node that the process is.
     func prepare(_ database: Store) async throws -> State {
         let ids = try database.idGenerator(world: world)
         let badgePushes = BadgePushes(configuration.badge)

@@ -243,13 +243,6 @@ package final class Store: Sendable {
         }
     }
 
-    /// Calls `notify` within a second after another process has changed something, and sometimes without a change.
-    /// PostgreSQL doesn't tell.
-    func onForeignChange(_ notify: @escaping @Sendable () -> Void) {
-        guard case .sqlite(let database) = base else { return }
-        database.onForeignChange(notify)
-    }
-
     /// The writes that failed because the database couldn't be written: their number, and the reason of the last one.
     var refusals: Refusals {
         switch base {

@@ -44,7 +44,7 @@ package final class PostgresConnection {
     var pending: [PostgresPending] = []
     /// The place in `pending` of what is waited for.
     var position = 0
-    /// By the address of the literal.
+    /// By the address of the text.
     var statements: [UInt: [PostgresStatement]] = [:]
     /// BEGIN, COMMIT and the like.
     var controls: [UInt: [PostgresStatement]] = [:]

@@ -5,7 +5,7 @@ import SystemSupport
 /// A request that was sent to the server and isn't answered yet.
 struct PostgresPending {
     enum Kind: Equatable {
-        /// The statement of the literal at this address, with its number.
+        /// The statement of the text at this address, with its number.
         case prepare(UInt, Int, isControl: Bool)
         case statement
         case commit
@@ -140,7 +140,7 @@ extension PostgresConnection {
         pending.append(PostgresPending(kind: kind, sql: sql, hasParameters: !arguments.starts.isEmpty, isControl: isControl))
     }
 
-    /// The statement of this literal: sent to be prepared, if it wasn't.
+    /// The statement of this text: sent to be prepared, if it wasn't.
     private func prepared(_ sql: SQL, isControl: Bool) throws -> PostgresStatement {
         let address = sql.address
         let known = isControl ? controls[address] : statements[address]

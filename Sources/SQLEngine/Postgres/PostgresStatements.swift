@@ -4,8 +4,8 @@ import SystemSupport
 
 /// The calls that a closure makes on its connection.
 ///
-/// The statement that the server keeps is found by the address of its text (`SQL`). Arguments are `$1`, `$2`, …, of the types that `PostgresBindable` says. All rows of a result are in
-/// memory before the first is given: read much in pages.
+/// The statement that the server keeps is found by the address of its text (`SQL`). Arguments are `$1`, `$2`, …, of the types
+/// that `PostgresBindable` says. All rows of a result are in memory before the first is given: read much in pages.
 extension PostgresConnection {
     /// Runs one statement and returns the number of rows that it inserted, changed, deleted or gave.
     @inlinable
@@ -60,7 +60,7 @@ extension PostgresConnection {
         noteQueued()
     }
 
-    /// Sends a statement that reads, whose answer `first` or `forEach` will ask for with the same literal and the same values: it
+    /// Sends a statement that reads, whose answer `first` or `forEach` will ask for with the same text and the same values: it
     /// comes in the round trip of whatever is asked before that. One at a time; forgotten when the connection is given back.
     @inlinable
     package func sendAhead<each B: PostgresBindable>(_ sql: SQL, _ values: repeat each B) throws {

@@ -35,7 +35,7 @@ struct MoveKey: Sendable, Equatable {
         }
     }
 
-    /// As `PostgresMoveState` keeps it; nil when it is of another program's making.
+    /// As the table `move_state` keeps it; nil when it is of another program's making.
     init?(_ text: String) {
         parts = []
         for word in text.split(separator: " ") {
