@@ -102,17 +102,11 @@ endef
 # a socket's patience.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 8
 
-# Suites of CampanileServerTests, by how their names begin: CampanileCore's, the inbox's, the deliveries', and the house's rules.
-QUICK_SUITES = Identifier Timestamp JSONValue DeepLinkForm DeepLinkTree DeepLinkProperty AppVersion HouseRules Layer RowMapping \
-	Badge NeverZero Native LargeInbox Idempotency NotificationAPI EventRecording \
-	Alert BusyDevice StoppedLane DeliveryLane DeviceRegistry DueLane Explanation LaneHealth OutcomePolicy PlaceInFlight DeadTokenGuard
-space := $(subst ,, )
-
-quick: setup-unit ## SQLEngine, CampanileCore, the inbox, the deliveries and the house's rules: under a minute when little was changed
+quick: setup-unit ## SystemSupport, SQLEngine, CampanileCore and the client: seconds when little was changed
 	@echo "==> quick: building"
 	$(SWIFT) build --build-tests
-	@echo "==> quick: some of the Swift tests"
-	$(SWIFT) test --skip-build --filter '^SQLEngineTests\.|^CampanileServerTests\.($(subst $(space),|,$(strip $(QUICK_SUITES))))'
+	@echo "==> quick: the Swift tests of what needs no server"
+	$(SWIFT) test --skip-build --filter '^(SystemSupport|SQLEngine|CampanileCore|CampanileClient)Tests\.'
 
 asan: setup-unit ## The Swift tests under AddressSanitizer and LeakSanitizer, built apart
 	@SWIFT="$(SWIFT)" scripts/sanitize.sh address

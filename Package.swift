@@ -156,6 +156,7 @@ let package = Package(
                 server("NIOSSL", "swift-nio-ssl"),
             ],
             swiftSettings: strict),
+        .testTarget(name: "CampanileCoreTests", dependencies: ["CampanileCore", "TestSupport"], swiftSettings: strict),
         .testTarget(
             name: "CampanileClientTests", dependencies: ["CampanileClient", "CampanileCore", "TestSupport"], swiftSettings: strict
         ),

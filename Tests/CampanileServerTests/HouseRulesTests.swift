@@ -275,18 +275,4 @@ import Yams
             #expect(migration.sql == (try String(contentsOf: folder.appending(path: "\(migration.name).sql"), encoding: .utf8)))
         }
     }
-
-    @Test("every suite that `make quick` names by its beginning is there")
-    func quickSuites() throws {
-        let makefile = try String(contentsOf: Self.root.appending(path: "Makefile"), encoding: .utf8)
-        let list = try #require(makefile.firstMatch(of: /QUICK_SUITES = ((?:.*\\\n)*.*)\n/)).1
-        let beginnings = list.split { " \t\n\\".contains($0) }
-        let suites = try Self.files("Tests/CampanileServerTests").flatMap { file in
-            file.lines.compactMap { $0.firstMatch(of: /^(?:@Suite.* )?(?:final class|struct|actor) (\w+)/).map { String($0.1) } }
-        }
-        #expect(beginnings.count > 20)
-        for beginning in beginnings {
-            #expect(suites.contains { $0.hasPrefix(beginning) && $0.hasSuffix("Tests") }, "no suite begins with \(beginning)")
-        }
-    }
 }

@@ -17,7 +17,7 @@ SOURCES = {
     "Sources/CampanileServer/Domain/Limits.swift": "Limits",
     "Sources/HTTPEngine/Message/Limits.swift": "Limits",
     "Sources/HTTPEngine/EventStreams/StreamLimits.swift": "StreamLimits",
-    "Sources/SQLEngine/Options.swift": "DatabaseOptions",
+    "Sources/SQLEngine/SQLite/Options.swift": "DatabaseOptions",
     "Sources/SQLEngine/Postgres/PostgresOptions.swift": "PostgresOptions",
     "Sources/CampanileServer/Configuration/ConfigurationTypes.swift": "ConfigurationLimits",
 }

@@ -1,4 +1,5 @@
 import CampanileCore
+import TestSupport
 import Testing
 
 /// The form of a deep link: contract.md, section 4.

@@ -1,4 +1,5 @@
 import CampanileCore
+import TestSupport
 import Testing
 
 /// Trees, links and bytes by chance, from seeds that a failure names.
