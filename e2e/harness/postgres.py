@@ -313,9 +313,16 @@ class PostgreSQL:
             raise HarnessError(f"PostgreSQL ({self.name}) was not promoted:\n{self.log_tail()}")
 
     def wait_until_replayed(self, seconds: float = READY_SECONDS) -> None:
-        """A standby: until what it received can be read."""
-        self._wait(lambda: self.value("SELECT coalesce(pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn(), true)", "postgres") == "t",
-                   seconds, "replay what it received")
+        """A standby: until what it received can be read. The last record that it received may lack its end, because the primary died
+        while it sent it; then nothing is replayed any more, and the process that replays waits for what no primary sends."""
+        self._wait(lambda: self.value(self._REPLAYED, "postgres") == "t", seconds, "replay what it received")
+
+    # The waits: https://www.postgresql.org/docs/15/monitoring-stats.html, of the startup process.
+    _REPLAYED = """
+        SELECT coalesce(pg_last_wal_replay_lsn() >= pg_last_wal_receive_lsn(), true) OR NOT EXISTS (
+                SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') AND EXISTS (
+                SELECT FROM pg_stat_activity WHERE backend_type = 'startup' AND wait_event = 'RecoveryRetrieveRetryInterval')
+        """
 
 
 class Pair:
