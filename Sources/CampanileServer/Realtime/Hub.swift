@@ -218,12 +218,15 @@ final class Hub: @unchecked Sendable {
 
     /// Reads those that may end the stream of anybody who listens.
     private func readRevocations(then done: @escaping @Sendable (Result<[Revocation], any Error>) -> Void) {
+        guard !feed.database.revocationsHaveOneClock else {
+            let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
+            return read({ try $0.revocations.after(since) }, then: done)
+        }
         let users = sessions.values.reduce(into: otherListeners()) { users, session in
             if let user = session.user?.user { users.insert(user.key) }
         }
         guard !users.isEmpty else { return done(.success([])) }
-        let since = Timestamp(milliseconds: revocationsSeen.milliseconds - Limits.revocationOverlapMilliseconds)
-        read({ try $0.revocations.ofLate(since, of: users) }, then: done)
+        read({ try $0.revocations.of(users) }, then: done)
     }
 }
 

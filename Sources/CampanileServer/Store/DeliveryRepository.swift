@@ -20,6 +20,21 @@ private let withheldDelivery = ending(
     UPDATE deliveries SET state = 'withheld', reason = $3, due_at = NULL, settled_at = $4
     WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
     """)
+private let goneInFlight = ending(
+    "'gone'",
+    """
+    UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
+    WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
+    """)
+private let goneWhileOwed = ending(
+    "'gone'",
+    """
+    UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
+    WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
+        SELECT notification_id FROM deliveries
+        WHERE device_id = $1 AND due_at IS NOT NULL
+            AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
+    """)
 
 /// Ends deliveries that came to nothing, of which PostgreSQL has a table of its own.
 private func ending(_ state: SQL, _ update: SQL) -> SQLText {
@@ -302,12 +317,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     /// - Parameter sending: the notification whose alert that is.
     func settleGone(sending: UUIDv7, device: DeviceID, token: String) throws {
         try access.writing.queue(
-            ending(
-                "'gone'",
-                """
-                UPDATE deliveries SET state = 'gone', token = $3, settled_at = $4
-                WHERE notification_id = $1 AND device_id = $2 AND settled_at IS NULL
-                """), sending, device, token, access.now)
+            goneInFlight, sending, device, token, access.now)
         access.unit?.memory.nextDue[device] = nil
     }
 
@@ -341,15 +351,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws {
         access.unit?.memory.nextDue[departed.device] = nil
         try access.writing.queue(
-            ending(
-                "'gone'",
-                """
-                UPDATE deliveries SET state = 'gone', token = $3, due_at = NULL, settled_at = $4
-                WHERE device_id = $1 AND inbox_id = $2 AND notification_id IN (
-                    SELECT notification_id FROM deliveries
-                    WHERE device_id = $1 AND due_at IS NOT NULL
-                        AND (due_at, notification_id) >= ($5, $6) AND (due_at, notification_id) < ($7, $8))
-                """), departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
+            goneWhileOwed, departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
             departed.end.dueAt, departed.end.notification)
     }
 

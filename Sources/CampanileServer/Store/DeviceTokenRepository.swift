@@ -2,6 +2,13 @@ import CampanileCore
 import Push
 import SQLEngine
 
+private let listOfInbox: SQLText = """
+    SELECT \(DeviceToken.columns) FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC
+    """
+private let stalestOfInbox: SQLText = """
+    SELECT id FROM device_tokens WHERE inbox_id = $1
+    ORDER BY last_registered_at DESC, id DESC \(SQLText(sqlite: "LIMIT -1", postgres: "")) OFFSET $2
+    """
 private let schedules: SQL = "SELECT \(DeviceSchedule.columns) FROM device_tokens d"
 private let schedulesOfInbox: SQLText = "\(schedules) WHERE d.inbox_id = $1 ORDER BY d.id"
 private let scheduleOfDevice: SQLText = "\(schedules) WHERE d.id = $1"
@@ -69,10 +76,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
 
     /// The devices of an inbox, the latest registered first.
     func list(inbox: InboxID) throws -> [DeviceToken] {
-        try access.connection.all(
-            "SELECT \(DeviceToken.columns) FROM device_tokens WHERE inbox_id = $1 ORDER BY last_registered_at DESC, id DESC",
-            inbox
-        ) { DeviceToken($0) }
+        try access.connection.all(listOfInbox, inbox) { DeviceToken($0) }
     }
 
     /// Lists the devices of an inbox as `list` does, with what they were told and are owed, for operators.
@@ -95,10 +99,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID] {
         try access.lock(inbox)
         return try access.connection.all(
-            """
-            SELECT id FROM device_tokens WHERE inbox_id = $1
-            ORDER BY last_registered_at DESC, id DESC \(SQLText(sqlite: "LIMIT -1", postgres: "")) OFFSET $2
-            """, inbox, limit
+            stalestOfInbox, inbox, limit
         ) { $0.device(0) }
     }
 

@@ -11,12 +11,6 @@ struct RevocationRepository<Access: StoreAccess> {
         ) { $0.time(0) }
     }
 
-    /// The revocations that may end a stream of these users. On one machine those of late; on a cluster whoever revokes has another
-    /// clock, so all of theirs.
-    func ofLate(_ since: Timestamp, of users: Set<UserKey>) throws -> [Revocation] {
-        access.isFile ? try after(since) : try of(users)
-    }
-
     /// The revocations after a time. The table is small, and read when another process wrote.
     func after(_ time: Timestamp) throws -> [Revocation] {
         try access.connection.all(

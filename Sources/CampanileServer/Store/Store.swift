@@ -47,6 +47,11 @@ package final class Store: Sendable {
         if case .sqlite = base { 1 } else { Limits.hubReads }
     }
 
+    /// True where whoever revokes has this machine's clock. Then revocations are asked for by their time, and else by the users.
+    var revocationsHaveOneClock: Bool {
+        if case .sqlite = base { true } else { false }
+    }
+
     /// The entries that an import writes in one transaction beside a server: beside nodes no more than it will lock.
     var importedBesideServer: Int {
         if case .sqlite = base { .max } else { Limits.importedBesideNodes }

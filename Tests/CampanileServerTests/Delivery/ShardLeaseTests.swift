@@ -125,6 +125,21 @@ import Testing
         #expect(leases.sendingEnds(3, lease: 7) == .max)
     }
 
+    @Test("a process alone leaves a device alone, too, that another lease holds when the answer comes")
+    func takenFromOneAlone() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        try await fixture.create()
+        fixture.provider.answer { [database = try fixture.database] _ in
+            try? database.writeBlocking {
+                _ = try $0.connection.run("UPDATE device_tokens SET lease = 8, told_count = 5")
+            }
+            return .accepted
+        }
+        try await fixture.deliveryWorker.sendDue()
+        #expect(try Self.lease(fixture) == 8 && fixture.number("SELECT told_count FROM device_tokens") == 5)
+    }
+
     @Test("every push carries the moment after which it must not be sent")
     func notAfter() async throws {
         let (fixture, leases) = try Self.node(claimsAtCreation: true)

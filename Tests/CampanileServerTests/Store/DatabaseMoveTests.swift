@@ -84,6 +84,13 @@ struct DatabaseMoveTests {
         let tables = try file.sqlite.read { source in
             try MovedTable.names.map { try MovedTable($0, from: source, to: MoveTarget(database: database).columns(of: $0)) }
         }
+        #expect(throws: SQLError.self) {
+            try file.sqlite.read { source in
+                let columns = try MoveTarget(database: database).columns(of: "events")
+                return try MovedTable("events", from: source, to: columns + [MoveColumn(name: "more", type: "text")]).name
+            }
+        }
+        #expect(throws: SQLError.self) { try file.sqlite.read { try MovedTable("nowhere", from: $0, to: []).name } }
         let moved = tables.flatMap { table in table.columns.map { "\(table.name)|\($0.name)" } }
         #expect(Set(moved) == Set(columns) && moved.count == columns.count)
     }

@@ -41,13 +41,25 @@ struct MovedTable: Sendable {
         "idempotency_keys": ["answer": "iif(made IS NULL, answer, NULL)"],
     ]
 
+    /// The columns that only one of the stores has.
+    private static let ofOneStore: [String: Set<String>] = [
+        "large_calls": ["node_id", "takeovers"], "notifications": ["data_aside"],
+    ]
+
     /// - Parameter columns: those of PostgreSQL.
+    /// - Throws: when the two stores' tables have different columns.
     init(_ name: String, from file: Connection, to columns: [MoveColumn]) throws {
         var expressions = Self.expressions[name] ?? [:]
         try file.forEach("SELECT name FROM pragma_table_info($1)", name) { row in
             expressions[row.text(0)] = expressions[row.text(0)] ?? .name(row.text(0))
         }
         let key = try file.all("SELECT name FROM pragma_table_info($1) WHERE pk > 0 ORDER BY pk", name) { $0.text(0) }
+        guard !key.isEmpty else { throw SQLError(code: .corrupt, message: "it has no table \(name)") }
+        let only = Set(columns.map(\.name)).symmetricDifference(expressions.keys).subtracting(Self.ofOneStore[name] ?? [])
+        guard only.isEmpty else {
+            let list = only.sorted().joined(separator: ", ")
+            throw SQLError(code: .corrupt, message: "only one of the two databases has in \(name): \(list)")
+        }
         func place(_ column: MoveColumn) -> Int { key.firstIndex(of: column.name) ?? key.count }
         self.name = name
         self.keyLength = key.count
