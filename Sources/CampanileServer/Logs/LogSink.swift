@@ -4,7 +4,7 @@ package import Logging
 import Synchronization
 
 /// A log whose lines are gathered in memory and written together, so that a line a request costs a copy and not a system call.
-/// What was gathered is written after a tenth of a second, when it has grown, or at once for what is urgent.
+/// The sink writes the gathered lines after a tenth of a second, or when there are many. It writes an urgent line at once.
 package final class LogSink: Sendable {
     package enum Format: Sendable {
         /// For people at a terminal.

@@ -1,7 +1,8 @@
 import CampanileCore
 
 /// This process among those that serve its database: alone with a file (`AloneNode`), or one of a cluster's nodes (`ClusterNode`).
-/// What differs between the two is decided there and in their leases (`PushLeases`), but for what the store does differently.
+/// The two nodes and their leases (`PushLeases`) decide all that differs between a file and a cluster. The store decides the rest: SQL, and
+/// how it reads and writes.
 protocol ServingNode: Sendable {
     /// The device tokens whose pushes this process sends.
     var leases: any PushLeases { get }
