@@ -102,7 +102,7 @@ endef
 # a socket's patience.
 export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH ?= 8
 
-quick: setup-unit ## SystemSupport, SQLEngine, CampanileCore and the client: seconds when little was changed
+quick: setup-unit ## SystemSupport, SQLEngine, CampanileCore and the client: under a minute when little was changed
 	@echo "==> quick: building"
 	$(SWIFT) build --build-tests
 	@echo "==> quick: the Swift tests of what needs no server"
