@@ -67,31 +67,27 @@ package struct BadgePushes: Sendable {
     }
 
     /// Owes a push to every device that was told another number, after a change of the inbox's badge.
-    /// - Parameter token: that of the acting device, which knows the number.
-    /// - Returns: how many devices there are.
-    @discardableResult
-    func countChanged(inbox: InboxID, _ badge: Badge, except token: String?, in transaction: StoreTransaction) throws -> Int {
-        var isAnyOwed = false
-        let acting = try token.flatMap { try transaction.deviceTokens.id(token: $0, inbox: inbox) }
-        let devices = try transaction.deviceTokens.schedules(inbox: inbox)
-        for device in devices where device.id != acting {
-            var changed = device
-            if owes(device, badge, now: transaction.now) {
-                changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: transaction.now)
-                changed.badgeAttempts = 0
-                isAnyOwed = true
-            } else if !device.isInFlight {
-                // A push in flight may carry another number: its answer decides.
-                changed.badgeDueAt = nil
-                changed.badgeAttempts = 0
+    /// - Parameter acting: the place of the device that knows the number.
+    func countChanged(_ inbox: inout Inbox, except acting: Int? = nil) {
+        let (badge, now) = (inbox.state.badge(policy), inbox.now)
+        for place in inbox.devices.indices where place != acting {
+            let device = inbox.devices[place].schedule
+            let isOwed = owes(device, badge, now: now)
+            if isOwed { inbox.isPushDue = true }
+            inbox.changeDevice(place) { changed in
+                if isOwed {
+                    changed.badgeDueAt = BadgePushes.dueAt(device, count: badge.count, now: now)
+                    changed.badgeAttempts = 0
+                } else if !device.isInFlight {
+                    // A push in flight may carry another number: its answer decides.
+                    changed.badgeDueAt = nil
+                    changed.badgeAttempts = 0
+                }
+                if !device.isInFlight, let badgeDueAt = changed.badgeDueAt {
+                    changed.look(at: device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt)
+                }
             }
-            if !device.isInFlight, let badgeDueAt = changed.badgeDueAt {
-                changed.look(at: device.dueAt.map { min($0, badgeDueAt) } ?? badgeDueAt)
-            }
-            if changed != device { try transaction.deviceTokens.store(changed) }
         }
-        if isAnyOwed { wakeDeliveryWorker(after: transaction) }
-        return devices.count
     }
 
     /// Takes the place of the policy that the last start had: the inboxes whose number that changes get a new version, and
@@ -103,9 +99,10 @@ package struct BadgePushes: Sendable {
         try transaction.programState.setBadgePolicy(policy)
         guard let before else { return 0 }
         let changed = try transaction.inboxes.restamp(from: before, to: policy)
-        for inbox in changed {
-            let badge = try transaction.inboxes.badge(inbox, policy)
-            try countChanged(inbox: inbox, badge, except: nil, in: transaction)
+        for id in changed {
+            var inbox = try transaction.inboxes.load(id)
+            countChanged(&inbox)
+            try save(inbox, in: transaction)
         }
         return changed.count
     }
@@ -115,57 +112,48 @@ package struct BadgePushes: Sendable {
         transaction.afterCommit { [signal] in signal.announce() }
     }
 
+    /// Saves an inbox, and wakes the delivery worker for a push that is due.
+    func save(_ inbox: Inbox, in transaction: StoreTransaction) throws {
+        try transaction.inboxes.save(inbox)
+        if inbox.isPushDue { wakeDeliveryWorker(after: transaction) }
+    }
+
     /// Returns whether a native list must write although the badge is already 0: a device was told another number, and no
     /// clearing is on its way.
-    func owesClearing(
-        inbox: InboxID, _ badge: Badge, except token: String?, now: Timestamp, in reading: StoreReading
-    ) throws -> Bool {
-        let acting = try token.flatMap { try reading.deviceTokens.id(token: $0, inbox: inbox) }
-        return try reading.deviceTokens.schedules(inbox: inbox).contains { device in
-            device.id != acting && device.badgeDueAt == nil && owes(device, badge, now: now)
+    /// - Parameter acting: the place of the device that acts.
+    func owesClearing(_ devices: [Device], _ badge: Badge, except acting: Int?, now: Timestamp) -> Bool {
+        devices.indices.contains { place in
+            let schedule = devices[place].schedule
+            return place != acting && schedule.badgeDueAt == nil && owes(schedule, badge, now: now)
         }
     }
 
     /// A device that names itself gets the number in an answer: it needs no push for it.
-    func tell(_ token: String, count: Int64, inbox: InboxID, in transaction: StoreTransaction) throws {
-        guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox),
-            var device = try transaction.deviceTokens.schedule(id)
-        else { return }
-        device.toldCount = count
-        device.toldAt = transaction.now
-        // A push in flight will bring another number after this one; its answer sets `told` and computes what is owed.
-        if !device.isInFlight {
-            device.badgeDueAt = nil
-            device.badgeAttempts = 0
+    func tell(_ place: Int, of inbox: inout Inbox) {
+        let (count, now) = (inbox.state.count(policy), inbox.now)
+        inbox.changeDevice(place) { device in
+            device.toldCount = count
+            device.toldAt = now
+            // A push in flight will bring another number after this one; its answer sets `told` and computes what is owed.
+            if !device.isInFlight {
+                device.badgeDueAt = nil
+                device.badgeAttempts = 0
+            }
         }
-        try transaction.deviceTokens.store(device)
-        try transaction.deviceTokens.noteSeen(id)
     }
 
     /// A device acted, and its app may have changed the icon by itself: what it shows is no longer known.
-    func forgetTold(_ token: String, inbox: InboxID, in transaction: StoreTransaction) throws {
-        guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox),
-            var device = try transaction.deviceTokens.schedule(id)
-        else { return }
-        device.toldCount = nil
-        device.toldAt = nil
-        try transaction.deviceTokens.store(device)
-        try transaction.deviceTokens.noteSeen(id)
-    }
-
-    /// A device named itself, and nothing else is to be noted of it.
-    func noteSeen(_ token: String, inbox: InboxID, in transaction: StoreTransaction) throws {
-        guard let id = try transaction.deviceTokens.id(token: token, inbox: inbox) else { return }
-        try transaction.deviceTokens.noteSeen(id)
+    func forgetTold(_ place: Int, of inbox: inout Inbox) {
+        inbox.changeDevice(place) { device in
+            device.toldCount = nil
+            device.toldAt = nil
+        }
     }
 
     /// Returns whether an answer that holds the number has to be noted: a read that changes nothing stays a read.
-    func isNews(_ token: String, count: Int64, inbox: InboxID, now: Timestamp, in reading: StoreReading) throws -> Bool {
-        guard let device = try reading.deviceTokens.acquaintance(token: token, inbox: inbox) else {
-            return false
-        }
-        if now.milliseconds - device.seenAt.milliseconds >= Limits.seenMilliseconds { return true }
-        guard let at = device.toldAt, device.toldCount == count else { return true }
+    func isNews(_ device: Device, count: Int64, now: Timestamp) -> Bool {
+        if device.isUnseen(at: now) { return true }
+        guard let at = device.schedule.toldAt, device.schedule.toldCount == count else { return true }
         return now.milliseconds - at.milliseconds > Limits.toldMilliseconds / 2
     }
 }

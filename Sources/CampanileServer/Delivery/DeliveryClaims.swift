@@ -57,32 +57,39 @@ package struct DeliveryClaims: Sendable {
         return claimed
     }
 
-    /// The alert of a notification that is being created, for a device that nothing is owed to: owed and claimed in one.
+    /// Owes the alert of a notification that is being created to a device, and claims it in one.
     /// - Parameters:
     ///   - terms: those of the notification.
-    ///   - trace: the producer's, if it named one.
-    /// - Returns: nil when the alert doesn't go to an app so old, or the device's pushes are another node's; then nothing was
-    ///   written.
+    ///   - place: that of the device among the inbox'.
+    ///   - takePlace: takes a place in the lane for the push.
+    /// - Returns: nil when the alert has to wait, the app is too old for it, or the device's pushes are another node's. Then
+    ///   nothing was changed.
     func claim(
-        _ device: Device, _ notification: Notification, _ terms: PushTerms, inbox: InboxID, app: String, userID: String,
-        badge: Badge, trace: TraceParent?, in transaction: StoreTransaction
-    ) throws -> ClaimedPush? {
-        let shard = leases.shard(app: app, token: device.target.token)
+        _ order: AlertOrder, _ terms: PushTerms, for place: Int, of inbox: inout Inbox, takePlace: (Lane) -> Bool
+    ) -> ClaimedPush? {
+        let (device, notification) = (inbox.devices[place], order.notification)
+        guard device.schedule.isFree(at: inbox.now) else { return nil }
+        let shard = leases.shard(app: order.app, token: device.target.token)
         guard let lease = leases.forClaiming(shard),
-            let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion)
+            let offer = offer(notification, terms, platform: device.target.platform, appVersion: device.appVersion),
+            takePlace(Lane(app: order.app, provider: device.target.provider))
         else { return nil }
+        let badge = inbox.state.badge(badgePushes.policy)
         let delivery = Delivery(
-            notificationID: notification.id, id: makeID(), inbox: inbox, attempts: 0, trace: trace,
+            notificationID: notification.id, id: makeID(), inbox: inbox.id, attempts: 0, trace: order.trace,
             createdAt: notification.createdAt)
-        try transaction.deliveries.insert(
-            delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox, dueAt: nil,
-            reason: offer.reason, trace: trace)
-        var schedule = device.schedule
-        tellsNumber(&schedule, badge)
-        try take(&schedule, under: lease, sending: notification.id, in: transaction)
+        inbox.deliveries.append(
+            NewDelivery(
+                delivery.id, notification: notification.id, device: device.schedule.id, inbox: inbox.id, dueAt: nil,
+                reason: offer.reason, trace: order.trace))
+        let schedule = inbox.changeDevice(place) { schedule in
+            tellsNumber(&schedule, badge)
+            schedule.take(under: lease, sending: notification.id)
+            return schedule
+        }
         let message = PushMessage(
-            id: delivery.id, kind: .alert(offer.alert), app: app, userID: userID, device: device.target,
-            badge: badge, sentAt: transaction.now)
+            id: delivery.id, kind: .alert(offer.alert), app: order.app, userID: order.userID, device: device.target,
+            badge: badge, sentAt: inbox.now)
         return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: 1)
     }
 
@@ -104,7 +111,8 @@ package struct DeliveryClaims: Sendable {
             try transaction.deliveries.claim(
                 notification: delivery.notificationID, device: schedule.id, reason: offer.reason)
             tellsNumber(&schedule, device.badge)
-            try take(&schedule, under: lease, sending: delivery.notificationID, in: transaction)
+            schedule.take(under: lease, sending: delivery.notificationID)
+            try transaction.deviceTokens.store(schedule)
             let message = PushMessage(device, id: delivery.id, kind: .alert(offer.alert), sentAt: transaction.now)
             return ClaimedPush(message, schedule, shard: shard, delivery: delivery, attempt: delivery.attempts + 1)
         }
@@ -126,7 +134,8 @@ package struct DeliveryClaims: Sendable {
                 return nil
             }
             schedule.badgeAttempts += 1
-            try take(&schedule, under: lease, sending: nil, in: transaction)
+            schedule.take(under: lease, sending: nil)
+            try transaction.deviceTokens.store(schedule)
             let message = PushMessage(device, id: makeID(), kind: .badge, sentAt: transaction.now)
             return ClaimedPush(message, schedule, shard: shard, delivery: nil, attempt: schedule.badgeAttempts)
         }
@@ -172,18 +181,6 @@ package struct DeliveryClaims: Sendable {
         guard badge.count > 0 else { return }
         schedule.badgeDueAt = nil
         schedule.badgeAttempts = 0
-    }
-
-    /// While a push is in flight nothing is due: its answer looks again.
-    private func take(
-        _ schedule: inout DeviceSchedule, under lease: Int64, sending: UUIDv7?, in transaction: StoreTransaction
-    ) throws {
-        schedule.lease = lease
-        schedule.sending = sending
-        schedule.attempted = true
-        schedule.busyUntil = nil
-        schedule.look(at: nil)
-        try transaction.deviceTokens.store(schedule)
     }
 
     /// Nothing is due: the device sleeps until something is.

@@ -20,67 +20,112 @@ struct DeliverySettlements: Sendable {
 
     /// - Parameter isSpared: whether none of the app's tokens is believed to be dead.
     func settle(_ answered: AnsweredPush, isSpared: Bool, in transaction: StoreTransaction) throws {
+        let device = try transaction.deviceTokens.answered(answered.push.device)
+        guard let settlement = settlement(of: answered, device, isSpared: isSpared, now: transaction.now) else { return }
+        if let delivery = answered.push.delivery {
+            try save(settlement.delivery, of: delivery, answered, in: transaction)
+        }
+        if settlement.dropsDevice {
+            // Many may die in one transaction.
+            try transaction.removeDevice(answered.push.device, hasLeft: true, limit: Limits.goneAlertsPerAnswer)
+            return
+        }
+        if let environment = settlement.environment {
+            try transaction.deviceTokens.setEnvironment(environment, answered.push.device)
+        }
+        if let schedule = settlement.schedule { try transaction.deviceTokens.store(schedule) }
+    }
+
+    private func save(
+        _ change: DeliveryChange, of delivery: Delivery, _ answered: AnsweredPush, in transaction: StoreTransaction
+    ) throws {
+        let (id, device) = (delivery.notificationID, answered.push.device)
+        let text = DeliverySettlements.text(answered)
+        switch change {
+        case .settle(let state): try transaction.deliveries.settle(notification: id, device: device, state, answer: text)
+        case .retry(let dueAt, let isCounted):
+            try transaction.deliveries.retry(
+                notification: id, device: device, dueAt: dueAt, isCounted: isCounted, answer: text)
+        }
+    }
+
+    // MARK: - Deciding
+
+    /// The result of an answer.
+    struct Settlement: Sendable {
+        /// For the push's delivery, if it has one.
+        let delivery: DeliveryChange
+        /// Nil when the device is gone, or goes.
+        var schedule: DeviceSchedule?
+        var dropsDevice = false
+        /// The service that took the token, if that is the other one of Apple's two.
+        var environment: DeviceEnvironment?
+    }
+
+    enum DeliveryChange: Sendable, Equatable {
+        case settle(DeliveryState)
+        case retry(dueAt: Timestamp, isCounted: Bool)
+    }
+
+    /// - Parameter device: nil when it was deleted meanwhile.
+    /// - Returns: nil when the push was another node's by then, or was settled already.
+    func settlement(
+        of answered: AnsweredPush, _ device: AnsweredDevice?, isSpared: Bool, now: Timestamp
+    ) -> Settlement? {
         let push = answered.push
-        let device = try transaction.deviceTokens.answered(push.device, policy: badgePushes.policy)
         // Another node may have the device's pushes now, and has sent this one again or will.
         // Nor is a push settled twice after a commit whose answer was lost: the device may have the next one in flight by now.
         if checksLeases, let schedule = device?.schedule,
             schedule.lease != push.lease || (schedule.sending != nil && schedule.sending != push.delivery?.notificationID)
         {
-            return
+            return nil
         }
-        let registeredAt = device?.schedule.lastRegisteredAt ?? transaction.now
+        let registeredAt = device?.schedule.lastRegisteredAt ?? now
         // Times of registrations are compared with each other, not with the push's: the clock may have been set back.
         let isRegisteredAnew = registeredAt != push.registeredAt
         let circumstances = OutcomePolicy.Circumstances(
             attempts: push.attempt, lastRegisteredAt: registeredAt, isRegisteredAnew: isRegisteredAnew, isSpared: isSpared,
-            now: transaction.now, jitter: random())
+            now: now, jitter: random())
         let decision = policy.decide(answered.answer.outcome, circumstances)
         let busyUntil = policy.busyUntil(answered.answer.outcome, circumstances)
-        try settleDelivery(answered, decision, isBusy: busyUntil != nil, inbox: device?.schedule.inbox, in: transaction)
+        let change = change(of: push.delivery, decision, isBusy: busyUntil != nil, owner: device?.schedule.inbox, now: now)
+        var settlement = Settlement(delivery: change)
         // The device may have been deleted meanwhile: then nothing is owed.
-        guard let device else { return }
-        if decision == .dropDevice {
-            // Many may die in one transaction.
-            try transaction.removeDevice(push.device, hasLeft: true, limit: Limits.goneAlertsPerAnswer)
-            return
-        }
+        guard let device else { return settlement }
+        settlement.dropsDevice = decision == .dropDevice
+        guard !settlement.dropsDevice else { return settlement }
         if case .acceptedElsewhere(let environment) = answered.answer.outcome, !isRegisteredAnew {
-            try transaction.deviceTokens.setEnvironment(environment, push.device)
+            settlement.environment = environment
         }
         var schedule = device.schedule
-        settleBadge(&schedule, answered, decision, now: transaction.now)
+        settleBadge(&schedule, answered, decision, now: now)
+        var alertDueAt = device.nextDueAt
+        // Unless the alert ended meanwhile, because the device left its user, it is due again.
+        if case .retry(let dueAt, _) = change, let delivery = push.delivery, schedule.sending == delivery.notificationID {
+            alertDueAt = alertDueAt.map { min($0, dueAt) } ?? dueAt
+        }
         // It would take the others no better.
         schedule.busyUntil = busyUntil
         schedule.lease = 0
         schedule.sending = nil
-        try oweNext(&schedule, decision, device.badge, in: transaction)
-        try transaction.deviceTokens.store(schedule)
+        oweNext(&schedule, decision, device, alertDueAt, now: now)
+        settlement.schedule = schedule
+        return settlement
     }
 
     /// - Parameters:
     ///   - isBusy: whether the device waits, and the delivery with all others to it.
-    ///   - inbox: whose the device is now; nil when it left.
-    private func settleDelivery(
-        _ answered: AnsweredPush, _ decision: OutcomePolicy.Decision, isBusy: Bool, inbox: InboxID?,
-        in transaction: StoreTransaction
-    ) throws {
-        guard let delivery = answered.push.delivery else { return }
-        let device = answered.push.device
+    ///   - owner: the inbox that the device is in now; nil when it left.
+    private func change(
+        of delivery: Delivery?, _ decision: OutcomePolicy.Decision, isBusy: Bool, owner: InboxID?, now: Timestamp
+    ) -> DeliveryChange {
         switch decision {
-        case .settle(let state):
-            try transaction.deliveries.settle(
-                notification: delivery.notificationID, device: device, state, answer: DeliverySettlements.text(answered))
-        case .retry(var dueAt, let isCounted) where inbox == delivery.inbox:
+        case .settle(let state): return .settle(state)
+        case .retry(let dueAt, let isCounted) where owner == delivery?.inbox:
             // Due since it was created, it keeps its place before those that were created after it.
-            if isBusy { dueAt = min(transaction.now, delivery.createdAt ?? transaction.now) }
-            try transaction.deliveries.retry(
-                notification: delivery.notificationID, device: device, dueAt: dueAt, isCounted: isCounted,
-                answer: DeliverySettlements.text(answered))
+            return .retry(dueAt: isBusy ? min(now, delivery?.createdAt ?? now) : dueAt, isCounted: isCounted)
         // The token died, or moved or left while the push was under way: it must not reach the next owner.
-        case .retry, .dropDevice:
-            try transaction.deliveries.settle(
-                notification: delivery.notificationID, device: device, .gone, answer: DeliverySettlements.text(answered))
+        case .retry, .dropDevice: return .settle(.gone)
         }
     }
 
@@ -117,15 +162,15 @@ struct DeliverySettlements: Sendable {
     /// Plans the next push after the answer: a due alert, which carries the badge itself; else a badge push if the told
     /// number isn't the present badge.
     private func oweNext(
-        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ badge: Badge, in transaction: StoreTransaction
-    ) throws {
-        let alertDueAt = try transaction.deliveries.nextDueAt(device: schedule.id)
-        let isAlertDue = alertDueAt.map { $0 <= transaction.now } ?? false
+        _ schedule: inout DeviceSchedule, _ decision: OutcomePolicy.Decision, _ device: AnsweredDevice, _ alertDueAt: Timestamp?,
+        now: Timestamp
+    ) {
+        let isAlertDue = alertDueAt.map { $0 <= now } ?? false
         // What is due may be left of another user's, which doesn't go.
-        if try !isAlertDue || transaction.departedDevices.isLeft(of: schedule.id) {
+        if !isAlertDue || device.isLeft {
             var notBefore: Timestamp?
             if case .retry(let at, _) = decision { notBefore = at }
-            badgePushes.owe(&schedule, badge, notBefore: notBefore, now: transaction.now)
+            badgePushes.owe(&schedule, device.inbox.badge(badgePushes.policy), notBefore: notBefore, now: now)
         }
         schedule.look(at: [schedule.badgeDueAt, alertDueAt].compactMap(\.self).min())
     }

@@ -165,11 +165,6 @@ package final class PushesInFlight: Sendable {
         return isTaken
     }
 
-    /// Gives a place back that the transaction found no push for.
-    func giveBackPlace(_ lane: Lane, after transaction: StoreTransaction) {
-        transaction.afterCommit { [self] in giveBackPlace(lane) }
-    }
-
     private func giveBackPlace(_ lane: Lane) {
         state.withLock { $0.lanes.unsent(lane) }
         signal.wake()

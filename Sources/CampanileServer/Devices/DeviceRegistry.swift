@@ -21,18 +21,18 @@ struct DeviceRegistry: Sendable {
         _ device: DeviceToken, _ user: User, in transaction: StoreTransaction
     ) throws -> (device: DeviceToken, isNew: Bool)? {
         var device = device.registered(at: transaction.now)
-        let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID).id
+        let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID)
         guard let known = try transaction.deviceTokens.find(app: user.app, token: device.token)
         else {
-            _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox)
-            try dropStalest(inbox: inbox, in: transaction)
+            _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox.id)
+            try dropStalest(inbox: inbox.id, in: transaction)
             return (device, true)
         }
-        let moves = known.inbox != inbox
-        if moves, try !transaction.settleDeparted(known.id, from: inbox) { return nil }
+        let moves = known.inbox != inbox.id
+        if moves, try !transaction.settleDeparted(known.id, from: inbox.id) { return nil }
         let schedule = moves ? try transaction.deviceTokens.schedule(known.id) : nil
         device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.lastRegisteredAt))
-        try transaction.deviceTokens.update(known.id, device, inbox: inbox)
+        try transaction.deviceTokens.update(known.id, device, inbox: inbox.id)
         if let schedule { try move(schedule, device.token, to: inbox, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
@@ -51,14 +51,14 @@ struct DeviceRegistry: Sendable {
     ///   - before: the device as it was the old owner's.
     ///   - isTold: false leaves the icon as it is until the inbox changes.
     private func move(
-        _ before: DeviceSchedule, _ token: String, to inbox: InboxID, isTold: Bool = true, in transaction: StoreTransaction
+        _ before: DeviceSchedule, _ token: String, to inbox: Inbox, isTold: Bool = true, in transaction: StoreTransaction
     ) throws {
-        try dropStalest(inbox: inbox, in: transaction)
+        try dropStalest(inbox: inbox.id, in: transaction)
         try transaction.settleGone(before, token: token)
         // With its new platform.
         guard var schedule = try transaction.deviceTokens.schedule(before.id) else { return }
         schedule.sending = nil
-        let badge = try transaction.inboxes.badge(inbox, badgePushes.policy)
+        let badge = inbox.state.badge(badgePushes.policy)
         // The old owner's app may have shown any number, from the server or not.
         schedule.attempted = true
         schedule.toldCount = nil
@@ -79,19 +79,19 @@ struct DeviceRegistry: Sendable {
         let reading = transaction.reading
         let known = try reading.deviceTokens.find(app: user.app, token: device.token)
         if let outcome = try stays(device, known?.lastRegisteredAt, app: user.app, in: reading) { return outcome }
-        let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID).id
+        let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID)
         // The stalest of too many would leave again at once.
-        guard try known?.inbox == inbox || reading.deviceTokens.hasRoom(for: device, inbox: inbox)
+        guard try known?.inbox == inbox.id || reading.deviceTokens.hasRoom(for: device, inbox: inbox.id)
         else { return .surplus }
         guard let known else {
-            _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox)
-            try dropStalest(inbox: inbox, in: transaction)
+            _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox.id)
+            try dropStalest(inbox: inbox.id, in: transaction)
             return .made
         }
-        let moves = known.inbox != inbox
-        if moves, try !transaction.settleDeparted(known.id, from: inbox) { return nil }
+        let moves = known.inbox != inbox.id
+        if moves, try !transaction.settleDeparted(known.id, from: inbox.id) { return nil }
         let schedule = moves ? try reading.deviceTokens.schedule(known.id) : nil
-        try transaction.deviceTokens.renew(known.id, device, environment: environment, inbox: inbox)
+        try transaction.deviceTokens.renew(known.id, device, environment: environment, inbox: inbox.id)
         if let schedule { try move(schedule, device.token, to: inbox, isTold: false, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
@@ -122,11 +122,9 @@ struct DeviceRegistry: Sendable {
 
     /// - Throws: `ClientError.notFound` when the user has no such device.
     func delete(_ token: String, _ user: User) async throws {
-        try await database.write(hints: [user.hint]) { transaction in
-            guard let inbox = try user.inbox(in: transaction.reading),
-                let id = try transaction.deviceTokens.id(token: token, inbox: inbox)
-            else { throw ClientError.notFound }
-            try transaction.removeDevice(id, hasLeft: true)
+        try await database.change(user) { inbox, transaction in
+            guard let inbox, let place = inbox.device(token) else { throw ClientError.notFound }
+            try transaction.removeDevice(inbox.devices[place].schedule.id, hasLeft: true)
             badgePushes.wakeDeliveryWorker(after: transaction)
         }
     }

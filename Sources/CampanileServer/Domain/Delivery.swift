@@ -35,6 +35,46 @@ struct Delivery: Sendable {
     let createdAt: Timestamp?
 }
 
+/// A delivery that a transaction adds.
+struct NewDelivery: Sendable {
+    let key: DeliveryKey
+    let id: UUIDv7
+    let inbox: InboxID
+    let state: DeliveryState
+    /// The time of the first attempt; nil for one that is under way.
+    let dueAt: Timestamp?
+    let settledAt: Timestamp?
+    let reason: String?
+    let trace: TraceParent?
+
+    /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
+    init(
+        _ id: UUIDv7, notification: UUIDv7, device: DeviceID, inbox: InboxID, dueAt: Timestamp?, reason: DeliveryReason?,
+        trace: TraceParent?
+    ) {
+        key = DeliveryKey(notification: notification, device: device)
+        self.id = id
+        self.inbox = inbox
+        state = dueAt == nil ? .sending : .owed
+        self.dueAt = dueAt
+        settledAt = nil
+        self.reason = reason?.rawValue
+        self.trace = trace
+    }
+
+    /// That of a notification for which nothing is owed to anybody: it says why.
+    init(noneOf notification: UUIDv7, inbox: InboxID, reason: NothingOwed, at now: Timestamp) {
+        key = DeliveryKey(notification: notification, device: DeviceID(0))
+        id = notification
+        self.inbox = inbox
+        state = .superseded
+        dueAt = nil
+        settledAt = now
+        self.reason = reason.rawValue
+        trace = nil
+    }
+}
+
 /// A delivery that is due, with the notification that it shows.
 struct DueAlert: Sendable {
     let delivery: Delivery

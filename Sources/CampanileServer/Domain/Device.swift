@@ -25,6 +25,20 @@ struct DeviceSchedule: Sendable, Equatable {
 
     func isBusy(at now: Timestamp) -> Bool { busyUntil.map { $0 > now } ?? false }
 
+    /// Returns whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
+    func isFree(at now: Timestamp) -> Bool {
+        !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
+    }
+
+    /// Takes the device for a push. While one is in flight nothing is due: its answer looks again.
+    mutating func take(under lease: Int64, sending: UUIDv7?) {
+        self.lease = lease
+        self.sending = sending
+        attempted = true
+        busyUntil = nil
+        look(at: nil)
+    }
+
     /// Makes the device due, but not before its provider accepts pushes to it. No other code sets `dueAt`.
     /// - Parameter moment: nil lets it sleep.
     mutating func look(at moment: Timestamp?) {
@@ -53,11 +67,25 @@ extension DeviceToken {
     static func tail(of token: String) -> String? { token.utf8.count >= 24 ? String(token.suffix(6)) : nil }
 }
 
-/// A device of an inbox, as an alert needs it.
+/// A device of an inbox.
 struct Device: Sendable {
-    let schedule: DeviceSchedule
+    var schedule: DeviceSchedule
     let target: PushDevice
     let appVersion: String?
+    /// The time at which it last registered or named itself, to the day.
+    var seenAt: Timestamp
+
+    /// Returns whether it is to be noted that the device named itself.
+    func isUnseen(at now: Timestamp) -> Bool { now.milliseconds - seenAt.milliseconds >= Limits.seenMilliseconds }
+}
+
+extension [Device] {
+    /// Returns the place of the device with a token; Apple's are compared without case.
+    func place(of token: String) -> Int? {
+        if let exact = firstIndex(where: { $0.target.token.utf8.elementsEqual(token.utf8) }) { return exact }
+        let lower = token.lowercasedASCII
+        return firstIndex { $0.target.provider == .apns && $0.target.token.utf8.elementsEqual(lower.utf8) }
+    }
 }
 
 /// A device that something is due to, with all that a push to it needs.
@@ -75,5 +103,10 @@ struct DueDevice: Sendable {
 /// A device whose push was answered, with all that decides what follows.
 struct AnsweredDevice: Sendable {
     var schedule: DeviceSchedule
-    let badge: Badge
+    /// The counts of its inbox.
+    let inbox: InboxState
+    /// When the next alert is due to it, beside the one in flight; nil: none is owed.
+    let nextDueAt: Timestamp?
+    /// True if something may be left of what was owed to it when it left an inbox.
+    let isLeft: Bool
 }

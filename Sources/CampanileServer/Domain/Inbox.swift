@@ -1,11 +1,96 @@
 import CampanileCore
 
-/// An inbox of one user of one app.
+/// An inbox of one user of one app, with its devices. A transaction loads it, pure functions change it, and the transaction saves what
+/// they changed.
 struct Inbox: Sendable {
     let id: InboxID
-    let state: InboxState
+    /// The time of the write that loaded it, and of everything that it changes.
+    let now: Timestamp
     /// Events are recorded for clients that listen until this time.
     let listenedUntil: Timestamp
+    private(set) var state: InboxState
+    private(set) var devices: [Device]
+    private(set) var events: [InboxEvent] = []
+    var deliveries: [NewDelivery] = []
+    /// True if a push may be due to a device at once.
+    var isPushDue = false
+    private let loaded: InboxState
+    private var changedDevices: Set<Int> = []
+    private var seenDevices: Set<Int> = []
+
+    init(id: InboxID, state: InboxState, listenedUntil: Timestamp, devices: [Device], now: Timestamp) {
+        self.id = id
+        self.now = now
+        self.listenedUntil = listenedUntil
+        self.state = state
+        self.devices = devices
+        loaded = state
+    }
+
+    /// Changes the state by something that happened, stamps it, and records the event.
+    /// - Parameter event: the event for the streams, beside the badge.
+    mutating func apply(_ event: InboxEvent?, _ policy: BadgePolicy, _ change: (inout InboxState) -> Void) {
+        let before = state
+        change(&state)
+        state.stamp(before: before, policy: policy, now: now)
+        if let event { record(event) }
+        if state.version != before.version { record(.badge) }
+    }
+
+    /// Records an event, if anybody may ask for it.
+    mutating func record(_ event: InboxEvent) {
+        if listenedUntil > now { events.append(event) }
+    }
+
+    /// Returns the place of the device with a token; Apple's are compared without case.
+    func device(_ token: String) -> Int? { devices.place(of: token) }
+
+    @discardableResult
+    mutating func changeDevice<T>(_ place: Int, _ change: (inout DeviceSchedule) -> T) -> T {
+        let before = devices[place].schedule
+        let result = change(&devices[place].schedule)
+        if devices[place].schedule != before { changedDevices.insert(place) }
+        return result
+    }
+
+    /// Notes that a device named itself, unless that was noted lately.
+    mutating func noteSeen(_ place: Int) {
+        guard devices[place].isUnseen(at: now) else { return }
+        devices[place].seenAt = now
+        seenDevices.insert(place)
+    }
+
+    // MARK: Alerts
+
+    /// Says why nothing is owed for a notification.
+    mutating func owesNothing(_ notification: UUIDv7, _ reason: NothingOwed) {
+        deliveries.append(NewDelivery(noneOf: notification, inbox: id, reason: reason, at: now))
+    }
+
+    /// Owes an alert to a device.
+    mutating func owe(_ order: AlertOrder, _ delivery: UUIDv7, to place: Int) {
+        isPushDue = true
+        deliveries.append(
+            NewDelivery(
+                delivery, notification: order.notification.id, device: devices[place].schedule.id, inbox: id, dueAt: now,
+                reason: nil, trace: order.trace))
+        changeDevice(place) { [now] schedule in
+            // While a push is in flight, its answer looks what is owed next.
+            guard !schedule.isInFlight, schedule.dueAt.map({ $0 > now }) ?? true else { return }
+            schedule.look(at: now)
+        }
+    }
+
+    // MARK: Saving
+
+    /// The state to be saved; nil when it is as it was loaded.
+    var changedState: InboxState? { state == loaded ? nil : state }
+
+    /// The schedules to be saved, by the ids of their devices.
+    var changedSchedules: [DeviceSchedule] { changedDevices.sorted().map { devices[$0].schedule } }
+
+    /// The devices that named themselves.
+    var seen: [DeviceID] { seenDevices.sorted().map { devices[$0].schedule.id } }
 }
 
 /// An event of an inbox. Streams send it.

@@ -86,3 +86,12 @@ package struct NewNotification: Sendable {
         self.isForMany = isForMany
     }
 }
+
+/// A notification that is being created, as its alerts need it.
+struct AlertOrder: Sendable {
+    let notification: Notification
+    let app: String
+    let userID: String
+    /// The producer's, if it named one.
+    let trace: TraceParent?
+}

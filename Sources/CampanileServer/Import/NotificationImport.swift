@@ -44,8 +44,8 @@ struct NotificationImport: Sendable, RecordImport {
             try transaction.notifications.setRead(readAt, notification.id, inbox: made.id)
         }
         if notification.createdAt.milliseconds > transaction.now.milliseconds - deliveriesMilliseconds {
-            try transaction.deliveries.insertNone(
-                notification: notification.id, inbox: made.id, reason: .imported)
+            try transaction.deliveries.insert(
+                NewDelivery(noneOf: notification.id, inbox: made.id, reason: .imported, at: transaction.now))
         }
         var changed = batch.inboxes[key] ?? (made, made.state)
         changed.state.imported(notification.id, isUnread: notification.readAt == nil, policy: batch.policy)
@@ -55,10 +55,9 @@ struct NotificationImport: Sendable, RecordImport {
 
     func end(_ batch: Batch, in transaction: StoreTransaction) throws {
         for (found, state) in batch.inboxes.values {
-            var state = state
-            state.stamp(before: found.state, policy: batch.policy, now: transaction.now)
-            try transaction.inboxes.store(state, found.id)
-            try found.record(nil, badgeChanged: state.version != found.state.version, in: transaction)
+            var inbox = found
+            inbox.apply(nil, batch.policy) { $0 = state }
+            try transaction.inboxes.save(inbox)
         }
     }
 }

@@ -50,25 +50,24 @@ struct Inboxes: Sendable {
         guard let inbox = try user.inbox(in: reading) else { return false }
         let now = world.now()
         let badge = try reading.inboxes.badge(inbox, policy)
-        if case .open = visit {
-            if badge.count != 0 { return true }
-            if try badgePushes.owesClearing(inbox: inbox, badge, except: device, now: now, in: reading) { return true }
-        }
-        guard let device else { return false }
-        return try badgePushes.isNews(device, count: badge.count, inbox: inbox, now: now, in: reading)
+        if case .open = visit, badge.count != 0 { return true }
+        let devices = try reading.deviceTokens.devices(inbox: inbox)
+        let acting = device.flatMap(devices.place)
+        if case .open = visit, badgePushes.owesClearing(devices, badge, except: acting, now: now) { return true }
+        return acting.map { badgePushes.isNews(devices[$0], count: badge.count, now: now) } ?? false
     }
 
     /// Writes what a visit means: an opening clears the badge, and the device that names itself counts as told.
     /// - Returns: the badge that the answer shows.
     func acknowledge(_ visit: Visit, _ user: User, device: String?) async throws -> Badge {
-        try await database.write(hints: [user.hint]) { transaction in
-            guard let inbox = try user.inbox(in: transaction.reading) else {
-                return try transaction.inboxes.missingBadge()
+        try await database.change(user) { inbox, transaction in
+            guard var inbox else { return try transaction.inboxes.missingBadge() }
+            switch visit {
+            case .open: change(&inbox, nil, acting: device, isTold: true, tellsOthers: true) { $0.cleared() }
+            case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
             }
-            if case .open = visit { return try clear(inbox, acting: device, in: transaction) }
-            let badge = try transaction.inboxes.badge(inbox, policy)
-            if let device { try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction) }
-            return badge
+            try badgePushes.save(inbox, in: transaction)
+            return inbox.state.badge(policy)
         }
     }
 
@@ -90,36 +89,32 @@ struct Inboxes: Sendable {
         try await acknowledge(.open, user, device: device)
     }
 
-    private func clear(_ inbox: InboxID, acting device: String?, in transaction: StoreTransaction) throws -> Badge {
-        try change(inbox, nil, acting: device, isTold: true, tellsOthers: true, in: transaction) { $0.cleared() }
-    }
-
     // MARK: Changing
 
     func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> Notification {
-        try await database.write(hints: [user.hint]) { transaction in
-            guard let inbox = try user.inbox(in: transaction.reading),
-                var notification = try transaction.notifications.find(id, inbox: inbox)
+        try await database.change(user) { inbox, transaction in
+            guard var inbox, var notification = try transaction.notifications.find(id, inbox: inbox.id)
             else { throw ClientError.notFound }
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? transaction.now : nil
-            try transaction.notifications.setRead(notification.readAt, id, inbox: inbox)
-            _ = try change(inbox, .updated(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
+            change(&inbox, .updated(id), acting: device, isTold: false, tellsOthers: false) { state in
                 if isRead { state.markedRead(id) } else { state.markedUnread(id) }
             }
+            try transaction.notifications.setRead(notification.readAt, id, inbox: inbox.id)
+            try badgePushes.save(inbox, in: transaction)
             return notification
         }
     }
 
     func delete(_ id: UUIDv7, _ user: User, device: String?) async throws {
-        try await database.write(hints: [user.hint]) { transaction in
-            guard let inbox = try user.inbox(in: transaction.reading),
-                let notification = try transaction.notifications.find(id, inbox: inbox)
+        try await database.change(user) { inbox, transaction in
+            guard var inbox, let notification = try transaction.notifications.find(id, inbox: inbox.id)
             else { throw ClientError.notFound }
-            try transaction.notifications.delete(id, inbox: inbox)
-            _ = try change(inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false, in: transaction) { state in
+            change(&inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
             }
+            try transaction.notifications.delete(id, inbox: inbox.id)
+            try badgePushes.save(inbox, in: transaction)
         }
     }
 
@@ -136,18 +131,16 @@ struct Inboxes: Sendable {
         var deleted = 0
         for (index, expiry) in expiries.enumerated() {
             guard budget > 0 else { return (Array(expiries[index...]), deleted) }
-            let (inbox, limit) = (expiry.inbox, budget)
-            let oldest = try transaction.notifications.oldest(
-                through: expiry.through, limit: limit, inbox: inbox)
+            let limit = budget
+            let oldest = try transaction.notifications.oldest(through: expiry.through, limit: limit, inbox: expiry.inbox)
             guard let last = oldest.last else { continue }
-            try transaction.notifications.deleteOldest(through: last.id, inbox: inbox)
-            let found = try transaction.inboxes.found(inbox)
-            for entry in oldest.dropLast() { try found.record(.deleted(entry.id), badgeChanged: false, in: transaction) }
-            _ = try change(
-                inbox, .deleted(last.id), acting: nil, isTold: false, tellsOthers: false, in: transaction
-            ) { state in
-                for entry in oldest { state.expired(entry.id, wasUnread: entry.isUnread, policy: badgePushes.policy) }
+            var inbox = try transaction.inboxes.load(expiry.inbox)
+            for entry in oldest.dropLast() { inbox.record(.deleted(entry.id)) }
+            change(&inbox, .deleted(last.id), acting: nil, isTold: false, tellsOthers: false) { state in
+                for entry in oldest { state.expired(entry.id, wasUnread: entry.isUnread, policy: policy) }
             }
+            try transaction.notifications.deleteOldest(through: last.id, inbox: inbox.id)
+            try badgePushes.save(inbox, in: transaction)
             deleted += oldest.count
             if oldest.count == limit { return (Array(expiries[index...]), deleted) }
             budget -= oldest.count + Limits.expiryCost
@@ -163,10 +156,8 @@ struct Inboxes: Sendable {
         var marking = Marking(upTo: upTo)
         repeat {
             do {
-                marking = try await database.write(hints: [user.hint]) { [marking] transaction in
-                    guard let inbox = try user.inbox(in: transaction.reading) else {
-                        return Marking(badge: try transaction.inboxes.missingBadge(), isDone: true)
-                    }
+                marking = try await database.change(user) { [marking] inbox, transaction in
+                    guard let inbox else { return Marking(badge: try transaction.inboxes.missingBadge(), isDone: true) }
                     return try mark(marking, inbox, device: device, in: transaction)
                 }
             } catch let error as SQLError where marking.through != nil && error.code != .commitUnknown {
@@ -196,9 +187,10 @@ struct Inboxes: Sendable {
 
     /// One transaction's part.
     private func mark(
-        _ marking: Marking, _ inbox: InboxID, device: String?, in transaction: StoreTransaction
+        _ marking: Marking, _ found: Inbox, device: String?, in transaction: StoreTransaction
     ) throws -> Marking {
-        let state = try transaction.inboxes.state(inbox)
+        var inbox = found
+        let state = inbox.state
         let isFirst = marking.through == nil
         let readAt = marking.readAt ?? transaction.now
         // Notifications after the beginning are new to the user: they are neither marked nor cleared.
@@ -207,55 +199,52 @@ struct Inboxes: Sendable {
         let range = min(max(marking.through ?? .least, state.unreadFrom ?? .least), upTo)...upTo
         let (count, through) =
             state.unreadCount == 0
-            ? (0, upTo) : try transaction.notifications.markRead(range, at: readAt, inbox: inbox)
+            ? (0, upTo) : try transaction.notifications.markRead(range, at: readAt, inbox: inbox.id)
         guard range.contains(through) else {
-            throw SQLError(code: .corrupt, message: "the notifications of inbox \(inbox.rawValue) aren't in order")
+            throw SQLError(code: .corrupt, message: "the notifications of inbox \(inbox.id.rawValue) aren't in order")
         }
         let event = count > 0 ? InboxEvent.readAll(upTo: through) : nil
         let isDone = through == upTo || state.unreadCount == Int64(count)
         // The acting device gets the number in the answer, after the last part.
-        let badge = try change(
-            inbox, event, acting: device, isTold: isDone, tellsOthers: true, in: transaction
-        ) { state in
+        change(&inbox, event, acting: device, isTold: isDone, tellsOthers: true) { state in
             if isFirst { state.cleared() }
             state.markedRead(Int64(count), in: range.lowerBound...through)
         }
+        try badgePushes.save(inbox, in: transaction)
         return Marking(
-            upTo: upTo, through: through, readAt: readAt, updated: marking.updated + count, badge: badge, isDone: isDone)
+            upTo: upTo, through: through, readAt: readAt, updated: marking.updated + count, badge: inbox.state.badge(policy),
+            isDone: isDone)
     }
 
     /// Changes the state of an inbox and owes what follows from it.
     /// - Parameters:
     ///   - event: the event for the streams, beside the badge.
+    ///   - token: that of the acting device.
     ///   - isTold: whether the answer tells the acting device the number.
     ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
     ///     setting wants the others to follow.
-    private func change(
-        _ inbox: InboxID, _ event: InboxEvent?, acting device: String?, isTold: Bool, tellsOthers: Bool,
-        in transaction: StoreTransaction, _ apply: (inout InboxState) -> Void
-    ) throws -> Badge {
-        let found = try transaction.inboxes.found(inbox)
-        let before = found.state
-        var state = before
-        apply(&state)
-        state.stamp(before: before, policy: policy, now: transaction.now)
-        if state != before { try transaction.inboxes.store(state, inbox) }
-        try found.record(event, badgeChanged: state.version != before.version, in: transaction)
-        let badge = state.badge(policy)
-        let isNews = badgePushes.isNews(badge, after: before.badge(policy))
-        if let device {
+    func change(
+        _ inbox: inout Inbox, _ event: InboxEvent?, acting token: String?, isTold: Bool, tellsOthers: Bool,
+        _ apply: (inout InboxState) -> Void
+    ) {
+        let before = inbox.state.badge(policy)
+        inbox.apply(event, policy, apply)
+        let badge = inbox.state.badge(policy)
+        let acting = token.flatMap(inbox.device)
+        if let acting {
             if isTold {
-                try badgePushes.tell(device, count: badge.count, inbox: inbox, in: transaction)
-            } else if badge.count != before.count(policy) {
-                try badgePushes.forgetTold(device, inbox: inbox, in: transaction)
+                tell(acting, of: &inbox)
             } else {
-                try badgePushes.noteSeen(device, inbox: inbox, in: transaction)
+                if badge.count != before.count { badgePushes.forgetTold(acting, of: &inbox) }
+                inbox.noteSeen(acting)
             }
         }
-        let isSynced = isNews && (badge.count == 0 || badgePushes.syncOnRead)
-        if tellsOthers || isSynced {
-            try badgePushes.countChanged(inbox: inbox, badge, except: device, in: transaction)
-        }
-        return badge
+        let isSynced = badgePushes.isNews(badge, after: before) && (badge.count == 0 || badgePushes.syncOnRead)
+        if tellsOthers || isSynced { badgePushes.countChanged(&inbox, except: acting) }
+    }
+
+    private func tell(_ acting: Int, of inbox: inout Inbox) {
+        badgePushes.tell(acting, of: &inbox)
+        inbox.noteSeen(acting)
     }
 }

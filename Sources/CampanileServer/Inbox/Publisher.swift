@@ -242,81 +242,49 @@ package struct Publisher: Sendable {
     private func create(
         _ new: NewNotification, userID: String, app: String, in transaction: StoreTransaction
     ) throws -> Created {
-        let found = try transaction.inboxes.making(app: app, userID: userID)
-        let (inbox, before) = (found.id, found.state)
+        var inbox = try transaction.inboxes.making(app: app, userID: userID)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
-        let id = ids.next(after: before.newestID)
+        let id = ids.next(after: inbox.state.newestID)
         let notification = Notification(
             id: id, createdAt: transaction.now, readAt: nil, content: new.content, push: new.push)
-        try transaction.notifications.insert(notification, inbox: inbox)
-        var state = before
-        state.created(id)
-        state.stamp(before: before, policy: badgePushes.policy, now: transaction.now)
-        try transaction.inboxes.store(state, inbox)
-        try found.record(.created(id), badgeChanged: true, in: transaction)
-        let badge = state.badge(badgePushes.policy)
-
-        let devices: Int
+        inbox.apply(.created(id), badgePushes.policy) { $0.created(id) }
+        var claimed: [ClaimedPush] = []
         if new.push.isOwed(at: transaction.now) {
-            devices = try oweAlerts(
-                notification, of: userID, inbox: inbox, app: app, badge: badge, trace: new.trace, mayClaim: !new.isForMany,
-                in: transaction)
+            let order = AlertOrder(notification: notification, app: app, userID: userID, trace: new.trace)
+            claimed = oweAlerts(order, of: &inbox, mayClaim: !new.isForMany) { [atOnce] lane in
+                atOnce?.pushes.takePlace(lane, for: transaction) ?? false
+            }
         } else {
-            devices = try badgePushes.countChanged(inbox: inbox, badge, except: nil, in: transaction)
-            try transaction.deliveries.insertNone(
-                notification: id, inbox: inbox, reason: new.push.push ? .expired : .pushFalse)
+            badgePushes.countChanged(&inbox)
+            inbox.owesNothing(id, new.push.push ? .expired : .pushFalse)
         }
-        return Created(userID: userID, notification: notification, devices: devices)
+        try transaction.notifications.insert(notification, inbox: inbox.id)
+        try badgePushes.save(inbox, in: transaction)
+        for push in claimed { atOnce?.pushes.send(push, after: transaction) }
+        return Created(userID: userID, notification: notification, devices: inbox.devices.count)
     }
 
     /// An alert for each device. Where nothing else is owed to a device and its lane runs, the push is claimed here and
     /// now: that spares the delivery worker a transaction, and the device the wait for it.
-    /// - Parameter mayClaim: false for a creation so large that it has to take its turn.
-    /// - Returns: how many devices there are.
-    private func oweAlerts(
-        _ notification: Notification, of userID: String, inbox: InboxID, app: String, badge: Badge, trace: TraceParent?,
-        mayClaim: Bool, in transaction: StoreTransaction
-    ) throws -> Int {
-        let devices = try transaction.deviceTokens.pushable(inbox: inbox)
-        if devices.isEmpty {
-            try transaction.deliveries.insertNone(
-                notification: notification.id, inbox: inbox, reason: .noDevices)
-        }
+    /// - Parameters:
+    ///   - mayClaim: false for a creation so large that it has to take its turn.
+    ///   - takePlace: takes a place for a push that goes at once; false: there is none in the lane.
+    /// - Returns: the pushes that go at once.
+    func oweAlerts(
+        _ order: AlertOrder, of inbox: inout Inbox, mayClaim: Bool, takePlace: (Lane) -> Bool
+    ) -> [ClaimedPush] {
+        if inbox.devices.isEmpty { inbox.owesNothing(order.notification.id, .noDevices) }
         // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
-        let terms = mayClaim && !devices.isEmpty ? atOnce?.claims.rules[app].terms(of: notification.content) : nil
-        var isOwed = false
-        for device in devices {
-            var schedule = device.schedule
-            if let terms, let atOnce, schedule.isFree(at: transaction.now) {
-                let lane = Lane(app: app, provider: device.target.provider)
-                if atOnce.pushes.takePlace(lane, for: transaction) {
-                    let push = try atOnce.claims.claim(
-                        device, notification, terms, inbox: inbox, app: app, userID: userID, badge: badge, trace: trace,
-                        in: transaction)
-                    if let push {
-                        atOnce.pushes.send(push, after: transaction)
-                        continue
-                    }
-                    atOnce.pushes.giveBackPlace(lane, after: transaction)
-                }
+        let claims = mayClaim && !inbox.devices.isEmpty ? atOnce?.claims : nil
+        let terms = claims?.rules[order.app].terms(of: order.notification.content)
+        var claimed: [ClaimedPush] = []
+        for place in inbox.devices.indices {
+            if let claims, let terms, let push = claims.claim(order, terms, for: place, of: &inbox, takePlace: takePlace) {
+                claimed.append(push)
+            } else {
+                inbox.owe(order, ids.next(), to: place)
             }
-            isOwed = true
-            try transaction.deliveries.insert(
-                ids.next(), notification: notification.id, device: schedule.id, inbox: inbox, dueAt: transaction.now,
-                reason: nil, trace: trace)
-            // While a push is in flight, its answer looks what is owed next.
-            guard !schedule.isInFlight, schedule.dueAt.map({ $0 > transaction.now }) ?? true else { continue }
-            schedule.look(at: transaction.now)
-            if schedule != device.schedule { try transaction.deviceTokens.store(schedule) }
         }
-        if isOwed { badgePushes.wakeDeliveryWorker(after: transaction) }
-        return devices.count
-    }
-}
-
-extension DeviceSchedule {
-    /// Returns whether an alert may go to the device at once: no other push is in flight, nor an alert owed before it.
-    fileprivate func isFree(at now: Timestamp) -> Bool {
-        !isInFlight && !isBusy(at: now) && (dueAt == nil || dueAt == badgeDueAt)
+        return claimed
     }
 }

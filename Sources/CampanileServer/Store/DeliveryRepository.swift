@@ -61,14 +61,9 @@ struct DeliveryRepository<Access: StoreAccess> {
 
     /// When the next alert of a device is due; nil when none is owed.
     func nextDueAt(device: DeviceID) throws -> Timestamp? {
-        if let known = access.unit?.memory.nextDue[device] { return known }
-        let found =
-            try access.connection.first(
-                "SELECT min(due_at) FROM deliveries WHERE device_id = $1 AND due_at IS NOT NULL", device
-            ) { $0.timeOrNil(0) } ?? nil
-        // Only the lock of the device keeps others from changing it.
-        if let unit = access.unit, unit.memory.devices[device] != nil { unit.memory.nextDue[device] = .some(found) }
-        return found
+        try access.connection.first(
+            "SELECT min(due_at) FROM deliveries WHERE device_id = $1 AND due_at IS NOT NULL", device
+        ) { $0.timeOrNil(0) } ?? nil
     }
 
     /// The first device from one on that an alert is owed to, by id.
@@ -210,27 +205,7 @@ struct DeliveryRepository<Access: StoreAccess> {
 }
 
 extension DeliveryRepository where Access == StoreTransaction {
-    /// - Parameter dueAt: when the first attempt may be; nil for one that is made right away.
-    func insert(
-        _ id: UUIDv7, notification: UUIDv7, device: DeviceID, inbox: InboxID, dueAt: Timestamp?, reason: DeliveryReason?,
-        trace: TraceParent?
-    ) throws {
-        try insert(
-            NewDelivery(
-                key: DeliveryKey(notification: notification, device: device), id: id, inbox: inbox,
-                state: dueAt == nil ? .sending : .owed, dueAt: dueAt, settledAt: nil, reason: reason?.rawValue, trace: trace))
-        if let dueAt { access.unit?.memory.comesDue(dueAt, device) }
-    }
-
-    /// A notification for which nothing is owed to anybody says why.
-    func insertNone(notification: UUIDv7, inbox: InboxID, reason: NothingOwed) throws {
-        try insert(
-            NewDelivery(
-                key: DeliveryKey(notification: notification, device: DeviceID(0)), id: notification, inbox: inbox,
-                state: .superseded, dueAt: nil, settledAt: access.now, reason: reason.rawValue, trace: nil))
-    }
-
-    private func insert(_ delivery: NewDelivery) throws {
+    func insert(_ delivery: NewDelivery) throws {
         if let unit = access.unit {
             unit.noteChange()
             return unit.gathered.deliveries.append(delivery)
@@ -259,7 +234,6 @@ extension DeliveryRepository where Access == StoreTransaction {
             UPDATE deliveries SET due_at = CASE WHEN due_at - $5 < $4 THEN $4 ELSE due_at - $5 END
             WHERE notification_id = $1 AND device_id = $2 AND due_at = $3
             """, key.notification, key.device, dueAt, now, milliseconds)
-        access.unit?.memory.nextDue[key.device] = nil
     }
 
     func claim(notification: UUIDv7, device: DeviceID, reason: DeliveryReason?) throws {
@@ -273,9 +247,7 @@ extension DeliveryRepository where Access == StoreTransaction {
 
     /// Ends a delivery that doesn't go to this device.
     func withhold(notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason) throws {
-        try access.writing.queue(
-            withheldDelivery, notification, device, reason.rawValue, access.now)
-        access.unit?.memory.nextDue[device] = nil
+        try access.writing.queue(withheldDelivery, notification, device, reason.rawValue, access.now)
     }
 
     /// Ends a delivery. One that has ended already stays as it is.
@@ -316,9 +288,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     /// comes of it.
     /// - Parameter sending: the notification whose alert that is.
     func settleGone(sending: UUIDv7, device: DeviceID, token: String) throws {
-        try access.writing.queue(
-            goneInFlight, sending, device, token, access.now)
-        access.unit?.memory.nextDue[device] = nil
+        try access.writing.queue(goneInFlight, sending, device, token, access.now)
     }
 
     /// Settles what is owed to a device that leaves, or a part of it. (The list is one of notifications, and not of pairs: SQLite
@@ -349,7 +319,6 @@ extension DeliveryRepository where Access == StoreTransaction {
 
     /// Settles what was owed to a device when it left an inbox, from a place to the end of what is left.
     func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws {
-        access.unit?.memory.nextDue[departed.device] = nil
         try access.writing.queue(
             goneWhileOwed, departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
             departed.end.dueAt, departed.end.notification)
@@ -375,8 +344,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     /// Settles all that is owed or in flight, for the same reason.
     /// - Returns: how many.
     func settleAll(_ reason: DeliveryReason) throws -> Int {
-        access.unit?.memory.nextDue = [:]
-        return try access.writing.run(
+        try access.writing.run(
             """
             UPDATE deliveries SET state = 'superseded', reason = $1, due_at = NULL, settled_at = $2 WHERE settled_at IS NULL
             """, reason.rawValue, access.now)
@@ -406,16 +374,4 @@ extension DeliveryRepository where Access == StoreTransaction {
                     """), from, next ?? end)
         return next
     }
-}
-
-/// A row that is inserted.
-struct NewDelivery: Sendable {
-    let key: DeliveryKey
-    let id: UUIDv7
-    let inbox: InboxID
-    let state: DeliveryState
-    let dueAt: Timestamp?
-    let settledAt: Timestamp?
-    let reason: String?
-    let trace: TraceParent?
 }

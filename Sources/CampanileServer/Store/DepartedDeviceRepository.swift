@@ -10,15 +10,6 @@ struct DepartedDeviceRepository<Access: StoreAccess> {
         try access.connection.first("SELECT 1 FROM departed_devices LIMIT 1") { _ in true } ?? false
     }
 
-    /// Tells whether anything is left of what was owed to a device when it left an inbox.
-    ///
-    /// Nothing can be left from a device that is locked and from which nothing was: whoever leaves something locks it.
-    func isLeft(of device: DeviceID) throws -> Bool {
-        if let known = access.unit?.memory.isLeft[device] { return known }
-        return try access.connection.first("SELECT 1 FROM departed_devices WHERE device_id = $1 LIMIT 1", device) { _ in true }
-            ?? false
-    }
-
     /// A transaction locks the device before the row, as one that registers it does. Then the row may be gone: that is as if there
     /// were none, and the next look finds the others.
     func first() throws -> DepartedDevice? {
@@ -52,7 +43,6 @@ struct DepartedDeviceRepository<Access: StoreAccess> {
 
 extension DepartedDeviceRepository where Access == StoreTransaction {
     func insert(_ device: DeviceID, from inbox: InboxID, token: String) throws {
-        access.unit?.memory.isLeft[device] = nil
         try access.writing.queue(
             """
             INSERT INTO departed_devices (device_id, inbox_id, token, departed_at, before_due_at, before_id)
@@ -72,7 +62,6 @@ extension DepartedDeviceRepository where Access == StoreTransaction {
 
     /// Nothing is left of it.
     func delete(_ departed: DepartedDevice) throws {
-        access.unit?.memory.isLeft[departed.device] = nil
         try access.writing.queue(
             "DELETE FROM departed_devices WHERE device_id = $1 AND inbox_id = $2", departed.device, departed.inbox)
     }

@@ -9,13 +9,10 @@ private let stalestOfInbox: SQLText = """
     SELECT id FROM device_tokens WHERE inbox_id = $1
     ORDER BY last_registered_at DESC, id DESC \(SQLText(sqlite: "LIMIT -1", postgres: "")) OFFSET $2
     """
-private let schedules: SQL = "SELECT \(DeviceSchedule.columns) FROM device_tokens d"
-private let schedulesOfInbox: SQLText = "\(schedules) WHERE d.inbox_id = $1 ORDER BY d.id"
-private let scheduleOfDevice: SQLText = "\(schedules) WHERE d.id = $1"
+private let scheduleOfDevice: SQLText = "SELECT \(DeviceSchedule.columns) FROM device_tokens d WHERE d.id = $1"
 private let devicesOfInbox: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id"
 private let answeredDevice: SQLText = """
-    SELECT \(DeviceSchedule.columns), \(InboxState.counts.of("i")) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
-    WHERE d.id = $1
+    SELECT \(AnsweredDevice.columns) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = $1
     """
 private let storedSchedule: SQLText = "UPDATE device_tokens SET \(DeviceSchedule.stored.set(from: 2)) WHERE id = $1"
 
@@ -28,31 +25,6 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         return try access.connection.first(
             "SELECT id, inbox_id, last_registered_at FROM device_tokens WHERE app = $1 AND token = $2", app, token
         ) { ($0.device(0), $0.inbox(1), $0.time(2)) }
-    }
-
-    /// A device of an inbox by its token; Apple's are compared without case.
-    func id(token: String, inbox: InboxID) throws -> DeviceID? {
-        if let unit = access.unit { return try unit.device(token: token, of: inbox) }
-        return try access.connection.first(
-            """
-            SELECT id FROM device_tokens
-            WHERE inbox_id = $1 AND (token = $2 OR (provider = 'apns' AND token = $3))
-            ORDER BY token = $2 DESC LIMIT 1
-            """, inbox, token, token.lowercasedASCII
-        ) { $0.device(0) }
-    }
-
-    /// Looks up what an inbox' device that names itself was told, and when it was seen.
-    func acquaintance(token: String, inbox: InboxID) throws -> (toldCount: Int64?, toldAt: Timestamp?, seenAt: Timestamp)? {
-        try access.lock(inbox)
-        return try access.connection.first(
-            """
-            SELECT told_count, told_at, CASE WHEN seen_at > last_registered_at THEN seen_at ELSE last_registered_at END
-            FROM device_tokens
-            WHERE inbox_id = $1 AND (token = $2 OR (provider = 'apns' AND token = $3))
-            ORDER BY token = $2 DESC LIMIT 1
-            """, inbox, token, token.lowercasedASCII
-        ) { ($0.numberOrNil(0), $0.timeOrNil(1), $0.time(2)) }
     }
 
     /// The devices of a range of ids that were not seen since a time.
@@ -132,19 +104,14 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         return found ?? 0 >= Int64(count)
     }
 
-    func schedules(inbox: InboxID) throws -> [DeviceSchedule] {
-        if let unit = access.unit { return try unit.devices(of: inbox).map(\.schedule) }
-        return try access.connection.all(schedulesOfInbox, inbox) { DeviceSchedule($0) }
-    }
-
     func schedule(_ id: DeviceID) throws -> DeviceSchedule? {
         if let unit = access.unit { return try unit.device(id)?.schedule }
         return try access.connection.first(scheduleOfDevice, id) { DeviceSchedule($0) }
     }
 
-    /// The devices of an inbox, for alerts.
-    func pushable(inbox: InboxID) throws -> [Device] {
-        if let unit = access.unit { return try unit.devices(of: inbox).map(\.device) }
+    /// The devices of an inbox by their ids.
+    func devices(inbox: InboxID) throws -> [Device] {
+        if let unit = access.unit { return try unit.devices(of: inbox) }
         return try access.connection.all(devicesOfInbox, inbox) { Device($0) }
     }
 
@@ -158,14 +125,15 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     }
 
     /// A device whose push was answered; nil when it left meanwhile.
-    func answered(_ id: DeviceID, policy: BadgePolicy) throws -> AnsweredDevice? {
+    ///
+    /// A transaction on PostgreSQL needn't lock its inbox: whoever changes that then wants the lock of its devices, and finds what this
+    /// transaction decided. Whoever leaves something of the device's locks the device.
+    func answered(_ id: DeviceID) throws -> AnsweredDevice? {
         if let unit = access.unit {
-            guard let device = try unit.device(id) else { return nil }
-            return AnsweredDevice(schedule: device.schedule, badge: try unit.badge(of: device, policy))
+            guard try unit.device(id) != nil else { return nil }
+            if let found = unit.memory.answered.removeValue(forKey: id) { return found }
         }
-        return try access.connection.first(answeredDevice, id) {
-            AnsweredDevice(schedule: DeviceSchedule($0), badge: InboxState(counts: $0, from: 13).badge(policy))
-        }
+        return try access.connection.first(answeredDevice, id) { AnsweredDevice($0) }
     }
 
     /// The devices of a range that wait for a time after one, also those to which nothing is owed.
@@ -194,15 +162,10 @@ struct DeviceTokenRepository<Access: StoreAccess> {
 }
 
 extension DeviceTokenRepository where Access == StoreTransaction {
-    /// Notes that a device named itself, unless that was noted lately.
+    /// Notes that a device named itself.
     func noteSeen(_ id: DeviceID) throws {
-        _ = try access.unit?.device(id)
-        // Nothing of this is remembered.
-        try access.writingAlone.queue(
-            """
-            UPDATE device_tokens SET seen_at = $2
-            WHERE id = $1 AND last_registered_at <= $3 AND coalesce(seen_at, 0) <= $3
-            """, id, access.now, access.now.milliseconds - Limits.seenMilliseconds)
+        access.unit?.memory.devices[id]?.seenAt = access.now
+        try access.writingAlone.queue("UPDATE device_tokens SET seen_at = $2 WHERE id = $1", id, access.now)
     }
 
     func insert(_ device: DeviceToken, app: String, inbox: InboxID) throws -> DeviceID {
@@ -349,7 +312,8 @@ extension DeviceSchedule {
 
 extension Device {
     /// Of `device_tokens d`.
-    static let columns: SQL = "\(DeviceSchedule.columns), d.token, d.provider, d.environment, d.app_version"
+    static let columns: SQL = "\(DeviceSchedule.columns), d.token, d.provider, d.environment, d.app_version, \(seenAt)"
+    private static let seenAt: SQL = "CASE WHEN d.seen_at > d.last_registered_at THEN d.seen_at ELSE d.last_registered_at END"
 
     /// Reads a row that begins with `columns`.
     init(_ row: borrowing some SQLRow & ~Copyable) {
@@ -357,7 +321,23 @@ extension Device {
         let target = PushDevice(
             token: row.text(13), platform: schedule.platform, provider: row.word(14, DeviceProvider.self),
             environment: row.word(15, DeviceEnvironment.self))
-        self.init(schedule: schedule, target: target, appVersion: row.textOrNil(16))
+        self.init(schedule: schedule, target: target, appVersion: row.textOrNil(16), seenAt: row.time(17))
+    }
+}
+
+extension AnsweredDevice {
+    /// Of `device_tokens d` and `inboxes i`.
+    static let columns: SQL = """
+        \(DeviceSchedule.columns), \(InboxState.counts.of("i")),
+            (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
+            EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id)
+        """
+
+    /// Reads a row with `columns`.
+    init(_ row: borrowing some SQLRow & ~Copyable) {
+        self.init(
+            schedule: DeviceSchedule(row), inbox: InboxState(counts: row, from: 13), nextDueAt: row.timeOrNil(19),
+            isLeft: row.bool(20))
     }
 }
 
@@ -369,7 +349,7 @@ extension DueDevice {
     /// Reads a row with `columns`, of which `device` is the first.
     init(_ row: borrowing some SQLRow & ~Copyable, _ device: Device, app: String, _ policy: BadgePolicy) {
         self.init(
-            schedule: device.schedule, alert: DueAlert(row, from: 24), app: app, userID: row.text(23), target: device.target,
-            appVersion: device.appVersion, badge: InboxState(counts: row, from: 17).badge(policy))
+            schedule: device.schedule, alert: DueAlert(row, from: 25), app: app, userID: row.text(24), target: device.target,
+            appVersion: device.appVersion, badge: InboxState(counts: row, from: 18).badge(policy))
     }
 }

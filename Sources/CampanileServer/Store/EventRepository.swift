@@ -170,15 +170,6 @@ struct EventRange: Sendable {
     let last: Int64
 }
 
-extension Inbox {
-    /// Records what happened, if anybody may ask for it.
-    func record(_ event: InboxEvent?, badgeChanged: Bool, in transaction: StoreTransaction) throws {
-        guard listenedUntil > transaction.now else { return }
-        if let event { try transaction.events.insert(event, inbox: id) }
-        if badgeChanged { try transaction.events.insert(.badge, inbox: id) }
-    }
-}
-
 /// An event as the table holds it.
 extension InboxEvent {
     var type: String {

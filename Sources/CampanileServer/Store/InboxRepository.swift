@@ -1,7 +1,7 @@
 import CampanileCore
 import SQLEngine
 
-private let inboxOfID: SQLText = "SELECT \(InboxState.columns.list), listened_until FROM inboxes WHERE id = $1"
+private let inboxOfID: SQLText = "SELECT \(InboxState.columns.list), listened_until, id FROM inboxes WHERE id = $1"
 private let inboxOfUser: SQL = """
     SELECT \(InboxState.columns.list), listened_until, id FROM inboxes WHERE app = $1 AND user_id = $2
     """
@@ -25,23 +25,8 @@ struct InboxRepository<Access: StoreAccess> {
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    func found(_ id: InboxID) throws -> Inbox {
-        let found =
-            if let unit = access.unit {
-                try unit.inbox(id)?.inbox
-            } else {
-                try access.connection.first(inboxOfID, id) {
-                    Inbox(id: id, state: InboxState($0), listenedUntil: $0.time(9))
-                }
-            }
-        return found ?? Inbox(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0))
-    }
-
-    /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge {
-        if access.unit != nil { return try state(id).badge(policy) }
-        return try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) }
-            ?? .none
+        try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
     }
 
     /// Says that `badge` will be asked for after the next read, so that PostgreSQL can answer both at once.
@@ -51,7 +36,10 @@ struct InboxRepository<Access: StoreAccess> {
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
-    func state(_ id: InboxID) throws -> InboxState { try found(id).state }
+    func state(_ id: InboxID) throws -> InboxState {
+        if let unit = access.unit { return try unit.inbox(id)?.state ?? InboxState() }
+        return try access.connection.first(inboxOfID, id) { InboxState($0) } ?? InboxState()
+    }
 
     /// How far some inboxes have come, by one statement. Those that don't exist are missing.
     func positions(of ids: [InboxID]) throws -> [InboxPosition] {
@@ -114,25 +102,61 @@ struct InboxRepository<Access: StoreAccess> {
     }
 }
 
+/// An inbox as its row says, and a transaction on PostgreSQL remembers it.
+private typealias InboxRow = (id: InboxID, state: InboxState, listenedUntil: Timestamp)
+
 extension InboxRepository where Access == StoreTransaction {
-    /// The inbox of a user, made if there was none.
+    /// Loads an inbox and its devices.
+    /// - Parameter id: of an inbox that exists; inboxes are never deleted.
+    func load(_ id: InboxID) throws -> Inbox {
+        let row: InboxRow? =
+            switch access {
+            case .sqlite(let transaction): try transaction.connection.first(inboxOfID.sqlite, id, map: inboxRow)
+            case .postgres(let unit): try unit.inbox(id)?.row
+            }
+        return try withDevices(row ?? (id, InboxState(), Timestamp(milliseconds: 0)))
+    }
+
+    /// Loads the inbox of a user; nil when there is none.
+    func load(app: String, userID: String) throws -> Inbox? {
+        let row: InboxRow? =
+            switch access {
+            case .sqlite(let transaction): try transaction.connection.first(inboxOfUser, app, userID, map: inboxRow)
+            case .postgres(let unit): try unit.inbox(app: app, userID: userID)?.row
+            }
+        return try row.map(withDevices)
+    }
+
+    /// Loads the inbox of a user, made if there was none.
     func making(app: String, userID: String) throws -> Inbox {
+        if let found = try load(app: app, userID: userID) { return found }
         switch access {
-        case .sqlite(let transaction): try making(app: app, userID: userID, in: transaction.connection)
-        case .postgres(let unit): try unit.making(app: app, userID: userID).inbox
+        case .sqlite(let transaction):
+            let version = try access.programState.versionsFrom()
+            try transaction.connection.run(
+                "INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
+            return Inbox(
+                id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(version: version),
+                listenedUntil: Timestamp(milliseconds: 0), devices: [], now: access.now)
+        case .postgres(let unit): return try withDevices(try unit.making(app: app, userID: userID).row)
         }
     }
 
-    private func making(app: String, userID: String, in connection: Connection) throws -> Inbox {
-        let found = try connection.first(inboxOfUser, app, userID) {
-            Inbox(id: $0.inbox(10), state: InboxState($0), listenedUntil: $0.time(9))
-        }
-        if let found { return found }
-        let version = try access.programState.versionsFrom()
-        try connection.run("INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
-        return Inbox(
-            id: InboxID(connection.lastInsertRowID), state: InboxState(version: version),
-            listenedUntil: Timestamp(milliseconds: 0))
+    private func inboxRow(_ row: borrowing Row) -> InboxRow { (row.inbox(10), InboxState(row), row.time(9)) }
+
+    private func withDevices(_ row: InboxRow) throws -> Inbox {
+        Inbox(
+            id: row.id, state: row.state, listenedUntil: row.listenedUntil,
+            devices: try access.deviceTokens.devices(inbox: row.id), now: access.now)
+    }
+
+    /// Writes what was changed of an inbox and its devices.
+    func save(_ inbox: Inbox) throws {
+        if let state = inbox.changedState { try store(state, inbox.id) }
+        for event in inbox.events { try access.events.insert(event, inbox: inbox.id) }
+        for delivery in inbox.deliveries { try access.deliveries.insert(delivery) }
+        for schedule in inbox.changedSchedules { try access.deviceTokens.store(schedule) }
+        for device in inbox.seen { try access.deviceTokens.noteSeen(device) }
     }
 
     /// The only place where a badge changes; it tells the database which inbox it was (`BadgeCache`).
@@ -219,6 +243,21 @@ struct InboxRecount: Sendable {
     let sinceCleared: Int64
     /// Older than anything that is said to be unread, and unread: there is none.
     let overlooked: Int64
+}
+
+extension Store {
+    /// Runs `body` in a transaction, as `write` does, that has loaded a user's inbox; nil while nothing ever happened to the user.
+    nonisolated(nonsending)
+        func change<T: Sendable>(
+            _ user: User, _ body: @escaping @Sendable (Inbox?, StoreTransaction) throws -> T
+        ) async throws -> T
+    {
+        try await write(hints: [user.hint]) { transaction in
+            let inboxes = transaction.inboxes
+            let inbox = try user.knownInbox.map(inboxes.load) ?? inboxes.load(app: user.app, userID: user.userID)
+            return try body(inbox, transaction)
+        }
+    }
 }
 
 extension User {

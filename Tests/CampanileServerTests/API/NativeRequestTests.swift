@@ -81,7 +81,7 @@ import Testing
             _ = try await server.client.get("/notifications", as: alice, headers: Self.app)
             let told = try server.app.database.read { connection in
                 try User(app: "default", userID: "alice").inbox(in: connection.store).map { inbox in
-                    try connection.store.deviceTokens.schedules(inbox: inbox).map { $0.toldCount ?? -1 }
+                    try connection.store.deviceTokens.devices(inbox: inbox).map { $0.schedule.toldCount ?? -1 }
                 }
             }
             #expect(told == [1, -1])

@@ -157,7 +157,7 @@ import Testing
         try Database.read(path: folder.database) { connection in
             let due = try connection.store.deviceTokens.dueLanes(nil)
             #expect(due.isEmpty)
-            let devices = try connection.store.deviceTokens.schedules(inbox: 1)
+            let devices = try connection.store.deviceTokens.devices(inbox: 1).map(\.schedule)
             #expect(devices.allSatisfy { !$0.isInFlight && $0.sending == nil && $0.badgeDueAt == nil })
             #expect(devices.allSatisfy { $0.toldCount == nil })
             #expect(devices.allSatisfy { $0.attempted }, "so the next change of the badge is told to them")

@@ -95,7 +95,7 @@ struct UnknownCommitTests {
     private func inFlight() throws -> Int64? {
         try store.readBlocking { reading in
             try reading.deviceTokens.find(app: "default", token: Fixture.token("a")).flatMap {
-                try reading.deviceTokens.schedules(inbox: $0.inbox).first?.lease
+                try reading.deviceTokens.devices(inbox: $0.inbox).first?.schedule.lease
             }
         }
     }

@@ -281,8 +281,7 @@ private struct BadgeWalk {
         #expect(try BadgeAudit(fixture.store).isGood)
         let badge = try fixture.badge()
         let schedules = try fixture.store.readBlocking { connection in
-            try connection.deviceTokens.schedules(
-                inbox: try fixture.alice.inbox(in: connection) ?? 0)
+            try connection.deviceTokens.devices(inbox: try fixture.alice.inbox(in: connection) ?? 0).map(\.schedule)
         }
         for schedule in schedules where schedule.attempted {
             let token = try fixture.store.readBlocking { try $0.deviceTokens.token(schedule.id) }

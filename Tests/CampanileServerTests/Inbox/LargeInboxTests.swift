@@ -208,8 +208,8 @@ struct LargeInboxTests {
         }
         let again = try Database(path: fixture.folder.database)
         defer { again.close() }
-        let schedules = try again.read { try $0.store.deviceTokens.schedules(inbox: inbox) }
-        #expect(schedules.map(\.toldCount) == [nil])
+        let devices = try again.read { try $0.store.deviceTokens.devices(inbox: inbox) }
+        #expect(devices.map(\.schedule.toldCount) == [nil])
         #expect(try again.read { try $0.store.inboxes.state(inbox).unreadCount } == Int64(Limits.markedPerTransaction))
     }
 

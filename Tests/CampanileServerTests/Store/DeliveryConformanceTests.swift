@@ -28,9 +28,10 @@ import Testing
         let trace = TraceParent("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
         try side.write { transaction in
             try transaction.deliveries.insert(
-                Compare.id(100 + number), notification: Compare.id(number), device: device, inbox: 1,
-                dueAt: milliseconds.map { Timestamp(milliseconds: transaction.now.milliseconds + $0) }, reason: reason,
-                trace: number.isMultiple(of: 2) ? trace : nil)
+                NewDelivery(
+                    Compare.id(100 + number), notification: Compare.id(number), device: device, inbox: 1,
+                    dueAt: milliseconds.map { Timestamp(milliseconds: transaction.now.milliseconds + $0) }, reason: reason,
+                    trace: number.isMultiple(of: 2) ? trace : nil))
         }
     }
 
@@ -70,7 +71,8 @@ import Testing
             try owe(side, 7, to: 2, dueIn: nil, reason: .withoutLink)
             try side.write { transaction in
                 for (number, reason) in zip([8, 9] as [UInt64], [NothingOwed.noDevices, .expired]) {
-                    try transaction.deliveries.insertNone(notification: Compare.id(number), inbox: 1, reason: reason)
+                    try transaction.deliveries.insert(
+                        NewDelivery(noneOf: Compare.id(number), inbox: 1, reason: reason, at: transaction.now))
                 }
             }
             try side.read("owed", Self.all)
@@ -140,8 +142,8 @@ import Testing
             let departed: @Sendable (StoreReading) throws -> [Any?] = { reading in
                 let devices = reading.departedDevices
                 return [
-                    try devices.isAny(), try devices.isLeft(of: 1), try devices.isLeft(of: 2), try devices.first(),
-                    try devices.find(1, from: 1), try devices.find(1, from: 2),
+                    try devices.isAny(), try devices.first(), try devices.find(1, from: 1), try devices.find(1, from: 2),
+                    try reading.deviceTokens.answered(1), try reading.deviceTokens.answered(2),
                 ]
             }
             try side.read("left", departed)

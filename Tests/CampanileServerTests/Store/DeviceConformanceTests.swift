@@ -33,8 +33,7 @@ import Testing
         ]
         for inbox in [1, 2, 3] as [InboxID] {
             answers += [
-                try tokens.list(inbox: inbox), try tokens.reports(inbox: inbox), try tokens.schedules(inbox: inbox),
-                try tokens.pushable(inbox: inbox),
+                try tokens.list(inbox: inbox), try tokens.reports(inbox: inbox), try tokens.devices(inbox: inbox),
             ]
         }
         return answers
@@ -51,8 +50,7 @@ import Testing
                 for token in [Self.apple, Self.apple.uppercased(), Self.google, Self.google.lowercased(), "bobs", "none"] {
                     answers += [
                         try tokens.find(app: "shop", token: token), try tokens.find(app: "none", token: token),
-                        try tokens.id(token: token, inbox: 1), try tokens.id(token: token, inbox: 2),
-                        try tokens.acquaintance(token: token, inbox: 1),
+                        try tokens.devices(inbox: 1).place(of: token), try tokens.devices(inbox: 2).place(of: token),
                     ]
                 }
                 answers += try [1, 2, 99].map { try tokens.token($0) } + [1, 99].map { try tokens.schedule($0) }
@@ -63,10 +61,11 @@ import Testing
                 answers += try [1, 5, 99].map { try tokens.isUnseen($0, since: Timestamp(milliseconds: 250)) }
                 return answers
             }
-            // Named today, and no more than once a day.
-            try side.write { try $0.deviceTokens.noteSeen(1) }
-            try side.write { try $0.deviceTokens.noteSeen(1) }
-            try side.read("seen") { [try $0.deviceTokens.acquaintance(token: Self.apple, inbox: 1)] }
+            try side.write { transaction in
+                _ = try transaction.inboxes.load(1)
+                try transaction.deviceTokens.noteSeen(1)
+            }
+            try side.read("seen") { [try $0.deviceTokens.devices(inbox: 1)] }
             try side.write { transaction in
                 let tokens = transaction.deviceTokens
                 try tokens.update(1, Compare.device(Self.apple, at: 500, platform: .android, locale: "fr"), inbox: 2)
@@ -74,7 +73,7 @@ import Testing
                 try tokens.renew(3, Compare.device("third", at: 502, appVersion: "2"), environment: .sandbox, inbox: 1)
                 try tokens.setEnvironment(.sandbox, 4)
                 // Within the transaction, whose they are now.
-                _ = try tokens.schedules(inbox: 1)
+                _ = try tokens.devices(inbox: 1)
             }
             try side.read("moved", Self.all)
             try side.write { try $0.deviceTokens.delete(3) }
@@ -125,8 +124,9 @@ import Testing
                 try transaction.notifications.insert(notification, inbox: 1)
                 for (number, dueAt) in [(1, -3), (2, -8), (3, 900)] as [(UInt64, Int64)] {
                     try transaction.deliveries.insert(
-                        Compare.id(100 + number), notification: Compare.id(number), device: 4, inbox: 1,
-                        dueAt: Timestamp(milliseconds: now.milliseconds + dueAt), reason: nil, trace: nil)
+                        NewDelivery(
+                            Compare.id(100 + number), notification: Compare.id(number), device: 4, inbox: 1,
+                            dueAt: Timestamp(milliseconds: now.milliseconds + dueAt), reason: nil, trace: nil))
                 }
             }
             try side.read("stored", Self.all)
@@ -140,7 +140,7 @@ import Testing
             side.note(try side.store.writeBlocking { try $0.deliveries.nextDue(device: 4) })
             side.note(try side.store.writeBlocking { try $0.deliveries.nextDue(device: 1) })
             try side.read("answered") { reading in
-                try [1, 4, 99].map { try reading.deviceTokens.answered($0, policy: .unread) }
+                try [1, 4, 99].map { try reading.deviceTokens.answered($0) }
             }
             // In flight by an earlier start and by this one.
             try side.write { transaction in

@@ -32,7 +32,6 @@ import Testing
                     try reading.inboxes.ids(after: 99, limit: 2),
                 ]
                 for id in ids + [InboxID(99)] {
-                    answers.append(try reading.inboxes.found(id))
                     answers.append(try reading.inboxes.state(id))
                     answers += try BadgePolicy.allCases.map { try reading.inboxes.badge(id, $0) }
                     answers.append(try reading.inboxes.owner(id))
@@ -40,6 +39,11 @@ import Testing
                 }
                 return answers
             }
+            side.note(
+                try side.write { transaction in
+                    try (ids + [InboxID(99)]).map { "\(try transaction.inboxes.load($0))" }
+                        + ["bob", "nobody"].map { "\(try transaction.inboxes.load(app: "shop", userID: $0) as Inbox?)" }
+                })
             side.note(try side.write { try $0.inboxes.restamp(from: .unread, to: .sinceOpened) })
             try side.write { transaction in
                 var state = try transaction.inboxes.state(ids[1])
@@ -180,7 +184,7 @@ import Testing
                     try reading.events.after(0, inbox: inbox, limit: 2),
                     try reading.events.after(2, inbox: inbox, limit: 100).events,
                     try reading.events.range(inbox: inbox), try reading.events.lastSequence(),
-                    try reading.events.isListened(inbox, now: clock.now), try reading.inboxes.found(inbox),
+                    try reading.events.isListened(inbox, now: clock.now),
                 ]
             }
             try side.read("none", read)
@@ -188,12 +192,14 @@ import Testing
             let old = side.clock.now
             try side.write { transaction in
                 try transaction.events.listen(inbox)
+                var found = try transaction.inboxes.load(inbox)
                 for event in [
                     .created(Compare.id(1)), .badge, .updated(Compare.id(1)), .deleted(Compare.id(1)), .readAll(upTo: nil),
                     .readAll(upTo: Compare.id(2)),
                 ] as [InboxEvent] {
-                    try transaction.inboxes.found(inbox).record(event, badgeChanged: false, in: transaction)
+                    found.record(event)
                 }
+                try transaction.inboxes.save(found)
             }
             try side.read("recorded", read)
             side.clock.advance(minutes: 1)

@@ -122,7 +122,7 @@ struct PostgresConcurrencyTests {
             var wrong: [String] = []
             for user in users {
                 let inbox = try transaction.inboxes.making(app: "shop", userID: user).id
-                for schedule in try transaction.deviceTokens.schedules(inbox: inbox) {
+                for schedule in try transaction.deviceTokens.devices(inbox: inbox).map(\.schedule) {
                     while let alert = try transaction.deliveries.nextDue(device: schedule.id) {
                         if alert.delivery.inbox != inbox { wrong.append("\(alert.delivery.notificationID)") }
                         try transaction.deliveries.settle(

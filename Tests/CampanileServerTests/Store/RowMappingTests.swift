@@ -106,23 +106,20 @@ import Testing
         try Self.fill(fixture, lease: 59)
         try fixture.store.readBlocking { connection in
             Self.check(try #require(try connection.deviceTokens.schedule(DeviceID(51))), lease: 59)
-            Self.check(try #require(try connection.deviceTokens.schedules(inbox: InboxID(41)).first), lease: 59)
-            let pushable = try #require(try connection.deviceTokens.pushable(inbox: InboxID(41)).first)
-            Self.check(pushable.schedule, lease: 59)
-            Self.check(pushable.target)
-            #expect(pushable.appVersion == "5.2")
-            let answered = try #require(
-                try connection.deviceTokens.answered(DeviceID(51), policy: .sinceOpened))
+            let device = try #require(try connection.deviceTokens.devices(inbox: InboxID(41)).first)
+            Self.check(device.schedule, lease: 59)
+            Self.check(device.target)
+            #expect(device.appVersion == "5.2" && device.seenAt == Self.time(1063))
+            let answered = try #require(try connection.deviceTokens.answered(DeviceID(51)))
             Self.check(answered.schedule, lease: 59)
-            Self.check(answered.badge, .sinceOpened)
+            Self.check(answered.inbox.badge(.sinceOpened), .sinceOpened)
+            #expect(answered.nextDueAt == Self.time(1062) && !answered.isLeft)
             let listed = try #require(try connection.deviceTokens.list(inbox: InboxID(41)).first)
             #expect(
                 listed.token == "token" && listed.platform == .ios && listed.provider == .fcm && listed.environment == .sandbox)
             let report = try #require(try connection.deviceTokens.reports(inbox: InboxID(41)).first)
             #expect(report.device == listed && report.seenAt == Self.time(1063) && report.toldCount == 54)
             #expect(report.toldAt == Self.time(1055) && report.isInFlight && report.dueAt == Self.time(1058))
-            let named = try connection.deviceTokens.acquaintance(token: "token", inbox: InboxID(41))
-            #expect(named?.toldCount == 54 && named?.toldAt == Self.time(1055) && named?.seenAt == Self.time(1063))
             #expect(listed.appVersion == "5.2" && listed.locale == "de" && listed.lastRegisteredAt == Self.time(1053))
         }
     }
@@ -167,9 +164,9 @@ import Testing
             unreadFrom: Self.unreadFrom, version: 1013, updatedAt: Self.time(1014))
         let made = try fixture.store.writeBlocking { try $0.inboxes.making(app: "shop", userID: "alice") }
         #expect(made.id == InboxID(41) && made.state == expected && made.listenedUntil == Self.time(1015))
+        let loaded = try fixture.store.writeBlocking { try $0.inboxes.load(InboxID(41)) }
+        #expect(loaded.state == expected && loaded.listenedUntil == Self.time(1015) && loaded.devices.count == 1)
         try fixture.store.readBlocking { connection in
-            let found = try connection.inboxes.found(InboxID(41))
-            #expect(found.state == expected && found.listenedUntil == Self.time(1015))
             Self.check(try connection.inboxes.badge(InboxID(41), .unread), .unread)
             Self.check(try connection.notifications.find(Self.notification, inbox: InboxID(41)))
         }

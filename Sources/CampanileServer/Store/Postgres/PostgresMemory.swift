@@ -1,5 +1,4 @@
 import CampanileCore
-import Push
 import SQLEngine
 
 /// A locked inbox as a transaction remembers it, with what the transaction changed.
@@ -11,7 +10,7 @@ struct RememberedInbox: Sendable {
     var listenedFrom: Int64
     var lastSequence: Int64
 
-    var inbox: Inbox { Inbox(id: id, state: state, listenedUntil: listenedUntil) }
+    var row: (id: InboxID, state: InboxState, listenedUntil: Timestamp) { (id, state, listenedUntil) }
 
     /// The columns of it that change, in the order in which they are stored.
     static let stored = InboxState.columns + ["last_sequence", "listened_until", "listened_from"]
@@ -27,21 +26,6 @@ struct RememberedInbox: Sendable {
         listenedUntil = row.time(9)
         listenedFrom = row.number(14)
         lastSequence = row.number(13)
-    }
-}
-
-/// A locked device as a transaction remembers it, with what the transaction changed.
-struct RememberedDevice: Sendable {
-    var schedule: DeviceSchedule
-    let target: PushDevice
-    let appVersion: String?
-
-    var device: Device { Device(schedule: schedule, target: target, appVersion: appVersion) }
-
-    /// Reads a row that begins with the columns of `Device`.
-    init(_ row: borrowing PostgresRow) {
-        let device = Device(row)
-        (schedule, target, appVersion) = (device.schedule, device.target, device.appVersion)
     }
 }
 
@@ -64,15 +48,12 @@ struct PostgresMemory: Sendable {
     var users: [UserKey: InboxID] = [:]
     /// Users that had no inbox.
     var missing: Set<UserKey> = []
-    var devices: [DeviceID: RememberedDevice] = [:]
+    /// Locked devices, each with what the transaction changed.
+    var devices: [DeviceID: Device] = [:]
     /// The devices of inboxes all of whose devices are remembered, by their ids.
     var devicesOf: [InboxID: [DeviceID]] = [:]
-    /// The states of inboxes that aren't locked while a device of theirs is. Their badges are computed from these.
-    var badges: [InboxID: InboxState] = [:]
-    /// When the next alert of a device is due; nil: none is owed.
-    var nextDue: [DeviceID: Timestamp?] = [:]
-    /// The locked devices, each with whether alerts of its earlier users are left.
-    var isLeft: [DeviceID: Bool] = [:]
+    /// Locked devices to be settled, as the group found them. Settling one takes it out: what follows changes it.
+    var answered: [DeviceID: AnsweredDevice] = [:]
     var keys: [KeyOfProducer: RememberedKey] = [:]
 
     mutating func remember(_ inbox: RememberedInbox) {
@@ -83,17 +64,12 @@ struct PostgresMemory: Sendable {
 
     /// Remembers all devices of some inboxes. What is known of one already holds: it may have changed since.
     /// - Parameter found: by their ids.
-    mutating func remember(_ found: [RememberedDevice], of owners: [InboxID]) {
+    mutating func remember(_ found: [Device], of owners: [InboxID]) {
         for owner in owners { devicesOf[owner] = [] }
         for device in found {
             let known = devices[device.schedule.id] ?? device
             devices[device.schedule.id] = known
             devicesOf[known.schedule.inbox]?.append(known.schedule.id)
         }
-    }
-
-    /// An alert comes due to a device.
-    mutating func comesDue(_ at: Timestamp, _ device: DeviceID) {
-        if let known = nextDue[device] { nextDue[device] = .some(known.map { min($0, at) } ?? at) }
     }
 }

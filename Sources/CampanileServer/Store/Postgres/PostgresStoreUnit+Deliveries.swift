@@ -6,15 +6,12 @@ extension PostgresStoreUnit {
     func claim(_ key: DeliveryKey, _ reason: DeliveryReason?) throws {
         try change(key)
         gathered.claim(.init(key: key, reason: reason))
-        memory.nextDue[key.device] = nil
     }
 
     func settle(_ key: DeliveryKey, _ state: DeliveryState, answer: String?) throws {
         try answer?.requireStorable()
         try change(key)
         gathered.answer(.init(key: key, state: state, dueAt: nil, settledAt: now, uncounted: 0, answer: answer))
-        // One in flight wasn't due.
-        if memory.devices[key.device]?.schedule.sending != key.notification { memory.nextDue[key.device] = nil }
     }
 
     func retry(_ key: DeliveryKey, dueAt: Timestamp, isCounted: Bool, answer: String?) throws {
@@ -22,12 +19,6 @@ extension PostgresStoreUnit {
         try change(key)
         gathered.answer(
             .init(key: key, state: .owed, dueAt: dueAt, settledAt: nil, uncounted: isCounted ? 0 : 1, answer: answer))
-        // Another than the one in flight may have ended already, and then it isn't due.
-        if memory.devices[key.device]?.schedule.sending == key.notification {
-            memory.comesDue(dueAt, key.device)
-        } else {
-            memory.nextDue[key.device] = nil
-        }
     }
 
     /// Before a change of a delivery is gathered, one that is gathered already goes.
@@ -38,7 +29,6 @@ extension PostgresStoreUnit {
 
     func settleGone(device: DeviceID, token: String, limit: Int) throws -> Int {
         _ = try self.device(device)
-        memory.nextDue[device] = nil
         let settled = try writing.first(
             """
             WITH changed AS (
@@ -78,6 +68,5 @@ extension PostgresStoreUnit {
             INSERT INTO unsuccessful_deliveries (state, notification_id, device_id)
             SELECT state, notification_id, device_id FROM changed WHERE state = 'failed' ON CONFLICT DO NOTHING
             """, devices.lowerBound, devices.upperBound, lease, now, resends, shards)
-        memory.nextDue = [:]
     }
 }

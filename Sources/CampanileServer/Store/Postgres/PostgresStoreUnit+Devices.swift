@@ -21,14 +21,6 @@ extension PostgresStoreUnit {
         ) { ($0.device(0), $0.inbox(1), $0.time(2)) }
     }
 
-    /// A device of an inbox by its token; Apple's are compared without case.
-    func device(token: String, of inbox: InboxID) throws -> DeviceID? {
-        let devices = try devices(of: inbox)
-        if let exact = devices.first(where: { $0.target.token.utf8.elementsEqual(token.utf8) }) { return exact.schedule.id }
-        let lower = token.lowercasedASCII
-        return devices.first { $0.target.provider == .apns && $0.target.token.utf8.elementsEqual(lower.utf8) }?.schedule.id
-    }
-
     /// Two users may register a token at once: the later one's transaction runs again, and finds the device.
     func insert(_ device: DeviceToken, app: String, inbox: InboxID) throws -> DeviceID {
         let id = try writing.first(
@@ -69,9 +61,9 @@ extension PostgresStoreUnit {
 
     private func due(_ lane: Lane, _ ids: PostgresArray<DeviceID>, _ policy: BadgePolicy) throws -> [DueDevice] {
         try connected().all(dueDevices, ids, lane.app, lane.provider.rawValue, now) { row in
-            let device = RememberedDevice(row)
+            let device = Device(row)
             memory.devices[device.schedule.id] = device
-            return DueDevice(row, device.device, app: lane.app, policy)
+            return DueDevice(row, device, app: lane.app, policy)
         }
     }
 

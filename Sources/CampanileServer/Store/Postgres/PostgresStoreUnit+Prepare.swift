@@ -20,11 +20,8 @@ private let devicesOfInboxesAndOthers: SQL = """
         UNION SELECT w.id FROM unnest($3, $4) AS u (app, token) JOIN device_tokens w ON w.app = u.app AND w.token = u.token)
     ORDER BY d.id FOR NO KEY UPDATE
     """
-private let badgesOfDevices: SQL = """
-    SELECT \(InboxState.counts.of("i")), i.id, d.id,
-        (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
-        EXISTS (SELECT 1 FROM departed_devices p WHERE p.device_id = d.id)
-    FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ANY ($1)
+private let answeredDevices: SQL = """
+    SELECT \(AnsweredDevice.columns) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = ANY ($1)
     """
 
 extension PostgresStoreUnit {
@@ -56,7 +53,7 @@ extension PostgresStoreUnit {
         }
         if !apps.isEmpty || !inboxes.isEmpty { try lockInboxes(apps, userIDs, inboxes) }
         if !memory.inboxes.isEmpty || !devices.isEmpty || !tokens.isEmpty { try lockDevices(devices, tokenApps, tokens) }
-        if !devices.isEmpty { try readBadges(devices) }
+        if !devices.isEmpty { try readAnswered(devices) }
         if !keys.isEmpty { try readKeys(keys) }
     }
 
@@ -77,21 +74,20 @@ extension PostgresStoreUnit {
     ) throws {
         let owners = memory.inboxes.keys.sorted { $0.rawValue < $1.rawValue }
         if devices.isEmpty, tokens.isEmpty {
-            let found = try plainConnection.all(devicesOfInboxes, try PostgresArray(owners)) { RememberedDevice($0) }
+            let found = try plainConnection.all(devicesOfInboxes, try PostgresArray(owners)) { Device($0) }
             return memory.remember(found, of: owners)
         }
         let found = try plainConnection.all(
             devicesOfInboxesAndOthers, try PostgresArray(owners), try PostgresArray(devices), apps, tokens
-        ) { RememberedDevice($0) }
+        ) { Device($0) }
         memory.remember(found, of: owners)
     }
 
-    /// The numbers of the locked devices' inboxes, when the next alerts are due to them, and whether some are left from others.
-    private func readBadges(_ devices: [DeviceID]) throws {
-        try plainConnection.forEach(badgesOfDevices, try PostgresArray(devices)) { row in
-            memory.badges[row.inbox(6)] = InboxState(counts: row, from: 0)
-            memory.nextDue[row.device(7)] = .some(row.timeOrNil(8))
-            memory.isLeft[row.device(7)] = row.bool(9)
+    /// The locked devices whose pushes were answered.
+    private func readAnswered(_ devices: [DeviceID]) throws {
+        try plainConnection.forEach(answeredDevices, try PostgresArray(devices)) { row in
+            let device = AnsweredDevice(row)
+            memory.answered[device.schedule.id] = device
         }
     }
 

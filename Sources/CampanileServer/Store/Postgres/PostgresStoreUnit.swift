@@ -62,7 +62,7 @@ final class PostgresStoreUnit: PostgresUnit {
     func forgetInboxes() throws {
         try flush()
         memory.inboxes = [:]
-        memory.badges = [:]
+        memory.answered = [:]
         memory.missing = []
         memory.users = [:]
     }
@@ -71,7 +71,7 @@ final class PostgresStoreUnit: PostgresUnit {
     func forget(_ device: DeviceID) throws {
         try flush()
         memory.devices[device] = nil
-        memory.nextDue[device] = nil
+        memory.answered[device] = nil
         memory.devicesOf = [:]
     }
 
@@ -79,7 +79,7 @@ final class PostgresStoreUnit: PostgresUnit {
     func forgetDevices() throws {
         try flush()
         memory.devices = [:]
-        memory.nextDue = [:]
+        memory.answered = [:]
         memory.devicesOf = [:]
     }
 }
@@ -152,10 +152,7 @@ extension PostgresStoreUnit {
     /// - Returns: whether it will be.
     func gather(_ state: InboxState, _ id: InboxID) throws -> Bool {
         noteChange()
-        guard memory.inboxes[id] != nil else {
-            memory.badges[id] = nil
-            return false
-        }
+        guard memory.inboxes[id] != nil else { return false }
         memory.inboxes[id]?.state = state
         gathered.inboxes.insert(id)
         return true
@@ -177,18 +174,18 @@ extension PostgresStoreUnit {
 
 extension PostgresStoreUnit {
     /// The devices of an inbox by their ids, locked. No device can join them, because that takes the lock of the inbox.
-    func devices(of inbox: InboxID) throws -> [RememberedDevice] {
+    func devices(of inbox: InboxID) throws -> [Device] {
         if let known = memory.devicesOf[inbox] { return known.compactMap { memory.devices[$0] } }
         _ = try self.inbox(inbox)
-        let found = try transaction.connection.all(devicesOfInbox, inbox) { RememberedDevice($0) }
+        let found = try transaction.connection.all(devicesOfInbox, inbox) { Device($0) }
         memory.remember(found, of: [inbox])
         return found.compactMap { memory.devices[$0.schedule.id] }
     }
 
     /// A device, locked; nil when it left.
-    func device(_ id: DeviceID) throws -> RememberedDevice? {
+    func device(_ id: DeviceID) throws -> Device? {
         if let known = memory.devices[id] { return known }
-        let found = try transaction.connection.first(deviceOfID, id) { RememberedDevice($0) }
+        let found = try transaction.connection.first(deviceOfID, id) { Device($0) }
         memory.devices[id] = found
         return found
     }
@@ -201,16 +198,5 @@ extension PostgresStoreUnit {
         memory.devices[schedule.id]?.schedule = schedule
         gathered.devices.insert(schedule.id)
         return true
-    }
-
-    /// Computes the badge of a device's inbox. The inbox needn't be locked: whoever changes it then wants the lock of its
-    /// devices, and finds what this transaction decided.
-    func badge(of device: RememberedDevice, _ policy: BadgePolicy) throws -> Badge {
-        let inbox = device.schedule.inbox
-        if let known = memory.inboxes[inbox] { return known.state.badge(policy) }
-        if let read = memory.badges[inbox] { return read.badge(policy) }
-        return try transaction.connection.first(InboxState.countsOfInbox.postgres, inbox) {
-            InboxState(counts: $0, from: 0).badge(policy)
-        } ?? .none
     }
 }
