@@ -50,7 +50,6 @@ struct NotificationList: Sendable {
         var next: UUIDv7?
         body.append("{\"notifications\":[")
         if let inbox = try user.inbox(in: reading) {
-            if badge == nil { try reading.inboxes.willReadBadge(inbox) }
             next = try body.append(filter, inbox: inbox, in: reading)
         }
         body.append("],\"next_cursor\":")

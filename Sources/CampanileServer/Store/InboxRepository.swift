@@ -29,12 +29,6 @@ struct InboxRepository<Access: StoreAccess> {
         try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
     }
 
-    /// Says that `badge` will be asked for after the next read, so that PostgreSQL can answer both at once.
-    func willReadBadge(_ id: InboxID) throws {
-        guard access.unit == nil, case .postgres(let connection) = try access.connection else { return }
-        try connection.sendAhead(InboxState.countsOfInbox.postgres, id)
-    }
-
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     func state(_ id: InboxID) throws -> InboxState {
         if let unit = access.unit { return try unit.inbox(id)?.state ?? InboxState() }

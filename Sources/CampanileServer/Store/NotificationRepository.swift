@@ -65,6 +65,10 @@ struct NotificationRepository<Access: StoreAccess> {
     ///   search.
     func page(_ filter: NotificationFilter, inbox: InboxID, _ visit: (NotificationRow) throws -> Void) throws -> UUIDv7? {
         let connection = try access.connection
+        // The badge is read next: PostgreSQL answers both at once.
+        if access.unit == nil, case .postgres(let connection) = connection {
+            try connection.sendAhead(InboxState.countsOfInbox.postgres, inbox)
+        }
         let (before, limit) = (filter.before ?? .greatest, filter.limit + 1)
         let visitRow: (borrowing AnyRow) throws -> Void = { row in
             // Large data is rare and looked up by itself: a subquery would cost every row.
