@@ -20,8 +20,8 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 .PHONY: help setup setup-unit setup-tests build run demo image stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
 	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
-	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports cluster retention metrics-cost fuzz \
-	generators clean
+	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports cluster retention metrics-cost \
+	walks fuzz generators clean
 
 help: ## Say what there is
 	@echo "make run    serves on http://127.0.0.1:3001; make test runs all tests. Everything:"
@@ -326,6 +326,12 @@ retention: build ## What others feel while retention deletes a million notificat
 metrics-cost: build ## What counting requests for /metrics costs a badge read, in instructions under callgrind; valgrind
 	@echo "==> metrics-cost: a badge read with counting and without it, under callgrind"
 	@python3 -m bench.metrics_cost --binary "$(RELEASE)"
+
+walks: setup-unit ## The functions that a request enters, in numbers, from a build that counts; OLD: another such program to compare with
+	@echo "==> walks: building the program so that it counts (the first time takes several minutes)"
+	$(SWIFT) build --product campanile --scratch-path .build/walks -Xswiftc -profile-generate -Xswiftc -profile-coverage-mapping
+	@echo "==> walks: a notification on both stores, a badge read, a push; with --list scripts/walks.py prints the functions"
+	@python3 -m scripts.walks --swift "$(SWIFT)" --binary .build/walks/debug/campanile $(if $(OLD),--against "$(OLD)")
 
 backups: build ## 50 backups under load, each opened and compared with what was acknowledged; a restore that repeats nothing
 	@echo "==> backups: 50 under load, and a restore"
