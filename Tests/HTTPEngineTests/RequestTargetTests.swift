@@ -62,7 +62,7 @@ struct RequestTargetTests {
             "ftp://h/x", "http://user@h/x", "http://h:x/y", "*", "//\u{1}",
         ])
     func refused(target: String) {
-        #expect(throws: RefusedRequest.self) { try Request(.get, target) }
+        #expect(throws: Refusal.self) { try Request(.get, target) }
     }
 
     @Test("Dots are not interpreted")
@@ -73,7 +73,7 @@ struct RequestTargetTests {
     @Test("The asterisk is a target for OPTIONS only")
     func asterisk() throws {
         #expect(try Request(.options, "*").path == "*")
-        #expect(throws: RefusedRequest.self) { try Request(.post, "*") }
+        #expect(throws: Refusal.self) { try Request(.post, "*") }
     }
 }
 
@@ -110,7 +110,7 @@ struct RequestTests {
             ("X:", "a"), ("(x)", "a"),
         ])
     func malformedHeader(name: String, value: String) {
-        #expect(throws: RefusedRequest.self) { try Request(.get, "/", headers: [(name, value)]) }
+        #expect(throws: Refusal.self) { try Request(.get, "/", headers: [(name, value)]) }
     }
 
     @Test("A tab, obsolete text and every visible character may stand in a value")

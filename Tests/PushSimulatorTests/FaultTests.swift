@@ -1,3 +1,4 @@
+import CampanileCore
 import PushSimulator
 import Testing
 
@@ -265,7 +266,7 @@ import Testing
         ]
         try await withSimulator { fixture in
             for (json, sentence) in wrong {
-                let error = #expect(throws: FaultSyntaxError.self) { try fixture.simulator.setFaults(json: json) }
+                let error = #expect(throws: Mistake.self) { try fixture.simulator.setFaults(json: json) }
                 #expect(error?.description == sentence)
             }
         }

@@ -59,7 +59,7 @@ final class Authenticator: Sendable {
         let verified: VerifiedUserToken
         do {
             verified = try await verifier.verify(token, now: world.now())
-        } catch let error as UserTokenError {
+        } catch let error as Mistake {
             throw ClientError.unauthorized(error.sentence, challenge: Authenticator.invalidToken)
         }
         let principal = Principal.user(try await user(verified))

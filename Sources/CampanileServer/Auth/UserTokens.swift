@@ -20,13 +20,13 @@ private struct UserClaims {
     let aud: [String]
     let app: String?
 
-    /// - Throws: `UserTokenError`.
+    /// - Throws: `Mistake`.
     init(parsing text: [UInt8]) throws {
         let claims: JSONValue
         do {
             claims = try JSONValue(parsing: text)
         } catch {
-            throw UserTokenError("The token's claims are not valid JSON: \(error.reason).")
+            throw Mistake("The token's claims are not valid JSON: \(error.reason).")
         }
         guard let sub = try UserClaims.text(claims["sub"]), let exp = try UserClaims.time(claims["exp"]) else {
             throw UserClaims.malformed
@@ -47,7 +47,7 @@ private struct UserClaims {
         }
     }
 
-    private static let malformed = UserTokenError("The token is malformed: sub and exp are required.")
+    private static let malformed = Mistake("The token is malformed: sub and exp are required.")
 
     private static func text(_ claim: JSONValue?) throws -> String? {
         switch claim {
@@ -68,7 +68,7 @@ private struct UserClaims {
         }
         let milliseconds = (seconds * 1_000).rounded()
         // A time far outside of any clock is a mistake and must not overflow.
-        guard abs(milliseconds) < 1e15 else { throw UserTokenError("The token's times are out of range.") }
+        guard abs(milliseconds) < 1e15 else { throw Mistake("The token's times are out of range.") }
         return Timestamp(milliseconds: Int64(milliseconds))
     }
 }
@@ -83,12 +83,6 @@ struct VerifiedUserToken: Sendable {
     let app: String
     let userID: String
     let life: TokenLife
-}
-
-/// The reason why a user token is refused: a sentence for its sender.
-struct UserTokenError: Error, Sendable {
-    let sentence: String
-    init(_ sentence: String) { self.sentence = sentence }
 }
 
 /// Verifies user tokens: JWTs signed with HS256 and the shared secret, or with RS256 or ES256 and a key of the key set.
@@ -151,19 +145,19 @@ package final class UserTokenVerifier: Sendable {
         self.audience = audience.map { ExactText($0) }
     }
 
-    /// - Throws: `UserTokenError`.
+    /// - Throws: `Mistake`.
     func verify(_ token: [UInt8], now: Timestamp) async throws -> VerifiedUserToken {
         let key = try key(for: token)
         do {
             _ = try await key.verify(token, as: SignedText.self)
         } catch let error as JWTError where error.errorType == .signatureVerificationFailed {
-            throw UserTokenError("The token's signature is not valid.")
+            throw Mistake("The token's signature is not valid.")
         } catch {
-            throw UserTokenError("The token is malformed.")
+            throw Mistake("The token is malformed.")
         }
         let parts = token.split(separator: UInt8(ascii: "."))
         guard parts.count == 3, let text = Base64URL.decode(parts[1]) else {
-            throw UserTokenError("The token is malformed.")
+            throw Mistake("The token is malformed.")
         }
         return try check(try UserClaims(parsing: text), now: now)
     }
@@ -172,32 +166,32 @@ package final class UserTokenVerifier: Sendable {
         let parts = token.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
         guard parts.count == 3, !token.contains(UInt8(ascii: "=")), let text = Base64URL.decode(parts[0]),
             let header = try? JSONValue(parsing: text), case .object = header
-        else { throw UserTokenError("The token is malformed.") }
-        guard header["crit"] == nil else { throw UserTokenError("The token has critical header parameters.") }
-        guard case .string(let algorithm)? = header["alg"] else { throw UserTokenError("The token names no alg.") }
+        else { throw Mistake("The token is malformed.") }
+        guard header["crit"] == nil else { throw Mistake("The token has critical header parameters.") }
+        guard case .string(let algorithm)? = header["alg"] else { throw Mistake("The token names no alg.") }
         switch keys {
         case .secret(let key):
-            guard algorithm == "HS256" else { throw UserTokenError("The token must be signed with HS256.") }
+            guard algorithm == "HS256" else { throw Mistake("The token must be signed with HS256.") }
             return key
         case .keySet(let keys):
             guard case .string(let kid)? = header["kid"], let key = keys[ExactText(kid)] else {
-                throw UserTokenError("The token's kid is not known.")
+                throw Mistake("The token's kid is not known.")
             }
-            guard key.algorithm == algorithm else { throw UserTokenError("The token's alg is not its key's.") }
+            guard key.algorithm == algorithm else { throw Mistake("The token's alg is not its key's.") }
             return key.key
         }
     }
 
     private func check(_ claims: UserClaims, now: Timestamp) throws -> VerifiedUserToken {
-        guard claims.exp > now else { throw UserTokenError("The token has expired.") }
-        if let notBefore = claims.nbf, notBefore > now { throw UserTokenError("The token is not valid yet.") }
-        if let issuer, claims.iss.map({ ExactText($0) }) != issuer { throw UserTokenError("The token has another issuer.") }
+        guard claims.exp > now else { throw Mistake("The token has expired.") }
+        if let notBefore = claims.nbf, notBefore > now { throw Mistake("The token is not valid yet.") }
+        if let issuer, claims.iss.map({ ExactText($0) }) != issuer { throw Mistake("The token has another issuer.") }
         if let audience, !claims.aud.contains(where: { ExactText($0) == audience }) {
-            throw UserTokenError("The token is for another audience.")
+            throw Mistake("The token is for another audience.")
         }
-        if let mistake = UserID.mistake(claims.sub) { throw UserTokenError("The token's sub \(mistake.sentence)") }
+        if let mistake = UserID.mistake(claims.sub) { throw Mistake("The token's sub \(mistake.sentence)") }
         let app = claims.app ?? AppName.standard
-        guard AppName.isValid(app) else { throw UserTokenError("The token's app is not the name of an app.") }
+        guard AppName.isValid(app) else { throw Mistake("The token's app is not the name of an app.") }
         return VerifiedUserToken(
             app: app, userID: claims.sub, life: TokenLife(issuedAt: claims.iat, expiresAt: claims.exp))
     }

@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 import Yams
 
@@ -61,15 +62,15 @@ struct ConfigurationDocument: Sendable {
     /// A missing file is a problem only if it `isRequired`; an unreadable one, or one that isn't YAML, always is.
     static func read(path: String, isRequired: Bool) -> ConfigurationDocument {
         if !isRequired, !FileManager.default.fileExists(atPath: path) { return .none }
-        do throws(SettingComplaint) {
+        do throws(Mistake) {
             let data = try readNamedFile(path, maximumBytes: ConfigurationLimits.fileBytes)
             guard let text = String(validating: data, as: UTF8.self) else {
-                throw SettingComplaint("is not UTF-8 text")
+                throw Mistake("is not UTF-8 text")
             }
             return parse(text.first == "\u{FEFF}" ? String(text.dropFirst()) : text, path: path)
         } catch {
             let problem = ConfigurationProblems.Problem(
-                origin: .file(path, line: nil), message: "the configuration file \(error.text)")
+                origin: .file(path, line: nil), message: "the configuration file \(error.sentence)")
             return ConfigurationDocument(entries: [], problems: [problem], isWhole: false)
         }
     }

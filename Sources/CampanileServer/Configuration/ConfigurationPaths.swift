@@ -164,7 +164,7 @@ extension ConfigurationSection {
             do {
                 return try Configuration.Value(scalar)
             } catch {
-                reader.report(written.origin, "\(name) \(error.text)")
+                reader.report(written.origin, "\(name) \(error.sentence)")
                 return .null
             }
         }
@@ -174,7 +174,7 @@ extension ConfigurationSection {
 extension Configuration.Value {
     /// Reads a scalar as YAML 1.2's core schema does (section 10.3.2). Refuses a value that other YAML readers
     /// interpret differently, or that JSON can't express.
-    fileprivate init(_ scalar: WrittenValue.Scalar) throws(SettingComplaint) {
+    fileprivate init(_ scalar: WrittenValue.Scalar) throws(Mistake) {
         let text = scalar.text
         if scalar.style != .plain {
             self = .text(text)
@@ -184,16 +184,16 @@ extension Configuration.Value {
             self = .bool(text.lowercased() == "true")
         } else if text.wholeMatch(of: #/[-+]?(0|[1-9][0-9]*)/#) != nil {
             guard let number = Int(text) else {
-                throw SettingComplaint("must be a number of at most 64 bits, or text in quotes")
+                throw Mistake("must be a number of at most 64 bits, or text in quotes")
             }
             self = .integer(number)
         } else if text.wholeMatch(of: #/[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?/#) != nil {
             guard let number = Double(text), number.isFinite else {
-                throw SettingComplaint("must be a number that JSON and a double can hold, or text in quotes")
+                throw Mistake("must be a number that JSON and a double can hold, or text in quotes")
             }
             self = .number(number)
         } else if Self.isAmbiguous(text) {
-            throw SettingComplaint(
+            throw Mistake(
                 "is a boolean or a number to some readers of YAML: write true, false or digits, or put it in quotes")
         } else {
             self = .text(text)

@@ -1,3 +1,4 @@
+import CampanileCore
 import Foundation
 
 /// A value with its place.
@@ -103,7 +104,7 @@ final class ConfigurationSection {
         do {
             return FoundSetting(value: try type.parse(scalar), origin: written.origin)
         } catch {
-            reader.report(written.origin, "\(name) \(error.text)")
+            reader.report(written.origin, "\(name) \(error.sentence)")
             return nil
         }
     }

@@ -261,7 +261,7 @@ extension ConfigurationSection {
         do {
             wrong = complaint(try readNamedFile(path.value, maximumBytes: ConfigurationLimits.namedFileBytes))
         } catch {
-            wrong = error.text
+            wrong = error.sentence
         }
         guard let wrong else { return }
         reader.report(path.origin, "\(name(key)) names \(quotedForMessage(path: path.value)), which \(wrong)")

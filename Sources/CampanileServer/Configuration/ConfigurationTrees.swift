@@ -137,9 +137,9 @@ extension SettingType where Value == String {
 extension SettingType where Value == AppVersion {
     /// The version of an app, such as 2.1.0.
     fileprivate static var appVersion: Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             guard let version = AppVersion(scalar.text) else {
-                throw SettingComplaint("must be a version such as 2.1.0, and is \(quotedForMessage(scalar.text))")
+                throw Mistake("must be a version such as 2.1.0, and is \(quotedForMessage(scalar.text))")
             }
             return version
         }

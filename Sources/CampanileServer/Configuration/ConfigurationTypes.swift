@@ -33,30 +33,21 @@ enum ConfigurationLimits {
     static let deviceRetentionMilliseconds: Int64 = 2 * 24 * 3_600_000
 }
 
-/// A complaint about a value: a predicate, such as "must be true or false", that follows the setting's name.
-struct SettingComplaint: Error {
-    let text: String
-
-    init(_ text: String) {
-        self.text = text
-    }
-}
-
 /// The type of a single value: the texts that it allows and their parsed form. An empty text is never valid, and is
 /// refused before `parse`.
 struct SettingType<Value> {
-    let parse: (WrittenValue.Scalar) throws(SettingComplaint) -> Value
+    let parse: (WrittenValue.Scalar) throws(Mistake) -> Value
 }
 
 extension SettingType where Value == String {
     /// Any text on one line.
     static var text: Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             if scalar.style == .plain, isYAMLBoolean(scalar.text) {
-                throw SettingComplaint("must be text, and is a boolean; in quotes it would be text")
+                throw Mistake("must be text, and is a boolean; in quotes it would be text")
             }
             if scalar.text.unicodeScalars.contains(where: isControl) {
-                throw SettingComplaint("must be one line of text without control characters")
+                throw Mistake("must be one line of text without control characters")
             }
             return scalar.text
         }
@@ -119,7 +110,7 @@ extension SettingType where Value == String {
     /// A stream's name with its placeholders. Without the user's, all users would share a stream.
     static var streamName: Self {
         refined { text in
-            do throws(StreamNamePattern.Mistake) {
+            do throws(Mistake) {
                 _ = try StreamNamePattern(text)
                 return nil
             } catch {
@@ -138,9 +129,9 @@ extension SettingType where Value == String {
 
     /// Text without a `complaint`.
     static func refined(_ complaint: @escaping (String) -> String?) -> Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             let text = try Self.text.parse(scalar)
-            if let wrong = complaint(text) { throw SettingComplaint(wrong) }
+            if let wrong = complaint(text) { throw Mistake(wrong) }
             return text
         }
     }
@@ -149,13 +140,13 @@ extension SettingType where Value == String {
 extension SettingType where Value == Secret {
     /// A secret with a minimum of bytes. No complaint repeats it.
     static func secret(minimumBytes: Int) -> Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             let bytes = scalar.text.utf8.count
             guard bytes >= minimumBytes else {
-                throw SettingComplaint("must be at least \(minimumBytes) bytes long, and is \(bytes)")
+                throw Mistake("must be at least \(minimumBytes) bytes long, and is \(bytes)")
             }
             guard !scalar.text.unicodeScalars.contains(where: isControl) else {
-                throw SettingComplaint("must be one line of text without control characters")
+                throw Mistake("must be one line of text without control characters")
             }
             return Secret(scalar.text)
         }
@@ -163,10 +154,10 @@ extension SettingType where Value == Secret {
 
     /// A token that an Authorization header can carry (RFC 6750 section 2.1: `b64token`).
     static var bearerToken: Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             let secret = try Self.secret(minimumBytes: ConfigurationLimits.tokenBytes).parse(scalar)
             guard scalar.text.wholeMatch(of: #/[A-Za-z0-9\-._~+/]+=*/#) != nil else {
-                throw SettingComplaint("must hold only letters, digits and - . _ ~ + /, with = at the end")
+                throw Mistake("must hold only letters, digits and - . _ ~ + /, with = at the end")
             }
             return secret
         }
@@ -175,12 +166,12 @@ extension SettingType where Value == Secret {
 
 extension SettingType where Value == Bool {
     static var boolean: Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             switch (scalar.style, scalar.text) {
             case (.plain, "true"), (.plain, "True"), (.plain, "TRUE"), (.outside, "true"): return true
             case (.plain, "false"), (.plain, "False"), (.plain, "FALSE"), (.outside, "false"): return false
-            case (.quoted, _): throw SettingComplaint("must be true or false, without quotes")
-            default: throw SettingComplaint("must be true or false, and is \(quotedForMessage(scalar.text))")
+            case (.quoted, _): throw Mistake("must be true or false, without quotes")
+            default: throw Mistake("must be true or false, and is \(quotedForMessage(scalar.text))")
             }
         }
     }
@@ -189,12 +180,12 @@ extension SettingType where Value == Bool {
 extension SettingType where Value == Int {
     /// A whole number in decimal digits.
     static func wholeNumber(_ range: ClosedRange<Int>) -> Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             let expected = "must be a whole number from \(range.lowerBound) to \(range.upperBound)"
-            guard scalar.style != .quoted else { throw SettingComplaint("\(expected), without quotes") }
+            guard scalar.style != .quoted else { throw Mistake("\(expected), without quotes") }
             let isDecimal = scalar.text.wholeMatch(of: #/0|-?[1-9][0-9]*/#) != nil
             guard isDecimal, let number = Int(scalar.text), range.contains(number) else {
-                throw SettingComplaint("\(expected), and is \(quotedForMessage(scalar.text))")
+                throw Mistake("\(expected), and is \(quotedForMessage(scalar.text))")
             }
             return number
         }
@@ -207,16 +198,16 @@ extension SettingType where Value == Int {
 extension SettingType where Value == Int64 {
     /// A length of time in milliseconds, written as a whole number with a unit: 30s, 15m, 24h, 7d.
     static func duration(atLeast least: Int64) -> Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             let units: [Character: Int64] = ["s": 1_000, "m": 60_000, "h": 3_600_000, "d": 24 * 3_600_000]
             let rule = "must be a whole number with a unit (s, m, h or d), such as 24h or 30d"
             guard let unit = scalar.text.last.flatMap({ units[$0] }),
                 scalar.text.dropLast().wholeMatch(of: #/[1-9][0-9]{0,5}/#) != nil, let count = Int64(scalar.text.dropLast())
-            else { throw SettingComplaint("\(rule), and is \(quotedForMessage(scalar.text))") }
+            else { throw Mistake("\(rule), and is \(quotedForMessage(scalar.text))") }
             guard count * unit >= least else {
                 let shortest = units.filter { least % $0.value == 0 }.max { $0.value < $1.value }
                 let words = shortest.map { "\(least / $0.value)\($0.key)" } ?? "\(least / 1_000)s"
-                throw SettingComplaint("must be at least \(words), and is \(quotedForMessage(scalar.text))")
+                throw Mistake("must be at least \(words), and is \(quotedForMessage(scalar.text))")
             }
             return count * unit
         }
@@ -226,12 +217,12 @@ extension SettingType where Value == Int64 {
 extension SettingType {
     /// A value, or the word `never`.
     static func never<Kept>(or type: SettingType<Kept>) -> Self where Value == Kept? {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             guard scalar.text != "never" else { return nil }
-            do throws(SettingComplaint) {
+            do throws(Mistake) {
                 return try type.parse(scalar)
             } catch {
-                throw SettingComplaint("\(error.text); never is a value too")
+                throw Mistake("\(error.sentence); never is a value too")
             }
         }
     }
@@ -240,12 +231,12 @@ extension SettingType {
 extension SettingType where Value: RawRepresentable & CaseIterable & Sendable, Value.RawValue == String {
     /// One of a few words.
     static func word(_: Value.Type) -> Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             guard let value = Value(rawValue: scalar.text) else {
                 let words = Value.allCases.map(\.rawValue)
                 let meant = nearestNames(to: scalar.text, among: words).first
                 let question = meant.map { "; did you mean \($0)?" } ?? ""
-                throw SettingComplaint(
+                throw Mistake(
                     "must be \(words.joined(separator: " or ")), and is \(quotedForMessage(scalar.text))\(question)")
             }
             return value
@@ -255,16 +246,16 @@ extension SettingType where Value: RawRepresentable & CaseIterable & Sendable, V
 
 extension SettingType where Value == IPNetwork {
     static var network: Self {
-        Self { scalar throws(SettingComplaint) in
+        Self { scalar throws(Mistake) in
             let text = try SettingType<String>.text.parse(scalar)
             let rule = "must be an IP address or a network such as 10.0.0.0/8, and is \(quotedForMessage(text))"
             do throws(IPNetwork.Mistake) {
                 return try IPNetwork(text)
             } catch {
                 switch error {
-                case .malformed: throw SettingComplaint(rule)
+                case .malformed: throw Mistake(rule)
                 case .hostBits(let network, let address):
-                    throw SettingComplaint("\(rule): write \(network) for the network, or \(address) for the address alone")
+                    throw Mistake("\(rule): write \(network) for the network, or \(address) for the address alone")
                 }
             }
         }
@@ -274,8 +265,8 @@ extension SettingType where Value == IPNetwork {
 extension SettingType where Value == URL {
     /// The address of a server instead of a provider's own. It gets the app's credentials, so only over TLS.
     static var endpoint: Self {
-        Self { scalar throws(SettingComplaint) in
-            let wrong = SettingComplaint(
+        Self { scalar throws(Mistake) in
+            let wrong = Mistake(
                 "must be an https URL of a host and, if need be, a port, such as https://127.0.0.1:2197")
             guard let url = url(scalar.text), url.scheme == "https", let host = url.host(), isHost(host) else {
                 throw wrong
@@ -328,10 +319,10 @@ func quotedForMessage(path: String) -> String {
 }
 
 /// The contents of the file at `path`; an error continues a sentence that begins with its name.
-func readNamedFile(_ path: String, maximumBytes: Int) throws(SettingComplaint) -> Data {
+func readNamedFile(_ path: String, maximumBytes: Int) throws(Mistake) -> Data {
     do {
         return Data(try File.read(path, limit: maximumBytes))
     } catch {
-        throw SettingComplaint(error.reason)
+        throw Mistake(error.reason)
     }
 }

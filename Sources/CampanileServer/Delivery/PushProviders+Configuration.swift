@@ -50,7 +50,7 @@ extension Configuration {
         do {
             return Array(try readNamedFile(path, maximumBytes: ConfigurationLimits.namedFileBytes))
         } catch {
-            throw OperatorError("The file \(quotedForMessage(path: path)) \(error.text).")
+            throw OperatorError("The file \(quotedForMessage(path: path)) \(error.sentence).")
         }
     }
 }

@@ -28,12 +28,11 @@ struct DeviceRegistry: Sendable {
             try dropStalest(inbox: inbox.id, in: transaction)
             return (device, true)
         }
-        let moves = known.inbox != inbox.id
-        if moves, try !transaction.settleDeparted(known.id, from: inbox.id) { return nil }
-        let schedule = moves ? try transaction.deviceTokens.schedule(known.id) : nil
-        device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.lastRegisteredAt))
-        try transaction.deviceTokens.update(known.id, device, inbox: inbox.id)
-        if let schedule { try move(schedule, device.token, to: inbox, in: transaction) }
+        let (id, moves) = (known.schedule.id, known.schedule.inbox != inbox.id)
+        if moves, try !transaction.settleDeparted(id, from: inbox.id) { return nil }
+        device = device.registered(at: Self.registrationTime(now: transaction.now, after: known.schedule.lastRegisteredAt))
+        try transaction.deviceTokens.update(id, device, inbox: inbox.id)
+        if moves { try move(known, to: inbox, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
         return (device, false)
@@ -51,12 +50,12 @@ struct DeviceRegistry: Sendable {
     ///   - before: the device as it was the old owner's.
     ///   - isTold: false leaves the icon as it is until the inbox changes.
     private func move(
-        _ before: DeviceSchedule, _ token: String, to inbox: Inbox, isTold: Bool = true, in transaction: StoreTransaction
+        _ before: Device, to inbox: Inbox, isTold: Bool = true, in transaction: StoreTransaction
     ) throws {
         try dropStalest(inbox: inbox.id, in: transaction)
-        try transaction.settleGone(before, token: token)
+        try transaction.settleGone(before)
         // With its new platform.
-        guard var schedule = try transaction.deviceTokens.schedule(before.id) else { return }
+        guard var schedule = try transaction.deviceTokens.device(before.schedule.id)?.schedule else { return }
         schedule.sending = nil
         let badge = inbox.state.badge(badgePushes.policy)
         // The old owner's app may have shown any number, from the server or not.
@@ -78,21 +77,20 @@ struct DeviceRegistry: Sendable {
     ) throws -> ImportOutcome? {
         let reading = transaction.reading
         let known = try reading.deviceTokens.find(app: user.app, token: device.token)
-        if let outcome = try stays(device, known?.lastRegisteredAt, app: user.app, in: reading) { return outcome }
+        if let outcome = try stays(device, known?.schedule.lastRegisteredAt, app: user.app, in: reading) { return outcome }
         let inbox = try transaction.inboxes.making(app: user.app, userID: user.userID)
         // The stalest of too many would leave again at once.
-        guard try known?.inbox == inbox.id || reading.deviceTokens.hasRoom(for: device, inbox: inbox.id)
+        guard try known?.schedule.inbox == inbox.id || reading.deviceTokens.hasRoom(for: device, inbox: inbox.id)
         else { return .surplus }
         guard let known else {
             _ = try transaction.deviceTokens.insert(device, app: user.app, inbox: inbox.id)
             try dropStalest(inbox: inbox.id, in: transaction)
             return .made
         }
-        let moves = known.inbox != inbox.id
-        if moves, try !transaction.settleDeparted(known.id, from: inbox.id) { return nil }
-        let schedule = moves ? try reading.deviceTokens.schedule(known.id) : nil
-        try transaction.deviceTokens.renew(known.id, device, environment: environment, inbox: inbox.id)
-        if let schedule { try move(schedule, device.token, to: inbox, isTold: false, in: transaction) }
+        let (id, moves) = (known.schedule.id, known.schedule.inbox != inbox.id)
+        if moves, try !transaction.settleDeparted(id, from: inbox.id) { return nil }
+        try transaction.deviceTokens.renew(id, device, environment: environment, inbox: inbox.id)
+        if moves { try move(known, to: inbox, isTold: false, in: transaction) }
         // Its owed pushes may now be due in another lane.
         badgePushes.wakeDeliveryWorker(after: transaction)
         return moves ? .moved : .renewed

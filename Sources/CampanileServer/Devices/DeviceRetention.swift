@@ -51,7 +51,7 @@ struct DeviceRetention: Sendable {
             guard budget > 0, removed < Limits.removedDevicesPerTransaction else { return (devices[index...], removed) }
             // It may have come back meanwhile.
             guard try transaction.deviceTokens.isUnseen(device, since: time),
-                let token = try transaction.deviceTokens.token(device)
+                let token = try transaction.deviceTokens.device(device)?.target.token
             else { continue }
             let limit = budget
             let settled = try transaction.deliveries.settleGone(device: device, token: token, limit: limit)

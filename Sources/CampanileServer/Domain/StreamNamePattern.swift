@@ -2,11 +2,6 @@ import CampanileCore
 
 /// The pattern of a user's stream name: a text with a place for the user's id and, if wanted, one for the app.
 struct StreamNamePattern: Sendable, Equatable {
-    /// The reason why a text isn't a pattern: a sentence for the operator.
-    struct Mistake: Error, Equatable {
-        let sentence: String
-    }
-
     /// The user that a name means.
     struct Target: Equatable {
         /// Nil when the pattern doesn't tell.
@@ -41,12 +36,12 @@ struct StreamNamePattern: Sendable, Equatable {
         let users = text.ranges(of: Self.userPlace)
         let apps = text.ranges(of: Self.appPlace)
         guard let user = users.first, users.count == 1 else {
-            throw Mistake(sentence: "must hold {user_id} once: without it all users would share one stream")
+            throw Mistake("must hold {user_id} once: without it all users would share one stream")
         }
-        guard apps.count <= 1 else { throw Mistake(sentence: "must not hold {app} twice") }
+        guard apps.count <= 1 else { throw Mistake("must not hold {app} twice") }
         let rest = text.replacing(Self.userPlace, with: "").replacing(Self.appPlace, with: "")
         guard !rest.contains("{"), !rest.contains("}") else {
-            throw Mistake(sentence: "must have no placeholders but {user_id} and {app}")
+            throw Mistake("must have no placeholders but {user_id} and {app}")
         }
         guard let app = apps.first else {
             self.init(
@@ -57,7 +52,7 @@ struct StreamNamePattern: Sendable, Equatable {
         let between = Array(text[first.upperBound..<second.lowerBound].utf8)
         // A user's id may hold any character, an app's name may not: its end must be seen.
         guard let edge = app.lowerBound < user.lowerBound ? between.first : between.last, !Self.standsInAppName(edge) else {
-            throw Mistake(sentence: "must separate {app} and {user_id} by a character that no app's name may hold, such as :")
+            throw Mistake("must separate {app} and {user_id} by a character that no app's name may hold, such as :")
         }
         self.init(
             prefix: Array(text[..<first.lowerBound].utf8),

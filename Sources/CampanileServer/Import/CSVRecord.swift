@@ -1,3 +1,5 @@
+import CampanileCore
+
 /// One record of a CSV file (RFC 4180): fields separated by commas, in quotes where they hold commas, quotes or line breaks, and a
 /// quote within quotes written twice. Lines end with CR LF or with LF alone.
 struct CSVRecord {
@@ -5,7 +7,7 @@ struct CSVRecord {
     typealias Field = Range<Int>
 
     private(set) var fields: [Field] = []
-    private(set) var mistake: ImportMistake?
+    private(set) var mistake: Mistake?
     /// True if a quote that nothing closes swallowed the rest of the file.
     private(set) var isEndless = false
     /// The line breaks in it, its own end included.
@@ -83,16 +85,16 @@ struct CSVRecord {
         return position
     }
 
-    private mutating func note(_ sentence: String) { refuse(ImportMistake(sentence)) }
+    private mutating func note(_ sentence: String) { refuse(Mistake(sentence)) }
 
     /// The first mistake counts.
-    mutating func refuse(_ reason: ImportMistake) {
+    mutating func refuse(_ reason: Mistake) {
         if mistake == nil { mistake = reason }
     }
 
     /// Ends the reading: what follows can't be told from the record's text.
     mutating func giveUp(_ sentence: String) {
         isEndless = true
-        mistake = ImportMistake(sentence + " The lines behind it were not looked at.")
+        mistake = Mistake(sentence + " The lines behind it were not looked at.")
     }
 }

@@ -14,9 +14,11 @@ struct DeviceImport: Sendable, RecordImport {
 
     func outcome(of entry: ImportedDevice, in reading: StoreReading) throws -> ImportOutcome {
         let known = try reading.deviceTokens.find(app: app, token: entry.device.token)
-        if let outcome = try registry.stays(entry.device, known?.lastRegisteredAt, app: app, in: reading) { return outcome }
+        if let outcome = try registry.stays(entry.device, known?.schedule.lastRegisteredAt, app: app, in: reading) {
+            return outcome
+        }
         guard let known else { return .made }
-        return try reading.inboxes.id(app: app, userID: entry.userID) == known.inbox ? .renewed : .moved
+        return try reading.inboxes.id(app: app, userID: entry.userID) == known.schedule.inbox ? .renewed : .moved
     }
 
     func hints(_ entry: ImportedDevice) -> [StoreHint] {

@@ -95,7 +95,7 @@ struct FileImport<Import: RecordImport>: Sendable {
                     let outcome = try database.readBlocking { try work.outcome(of: entry, in: $0) }
                     report.counts[outcome, default: 0] += 1
                 }
-            } catch let mistake as ImportMistake {
+            } catch let mistake as Mistake {
                 report.note([mistake.sentence], line: record.line)
             } catch let problem as ClientError where !problem.errors.isEmpty {
                 report.note(problem.errors.map(\.message), line: record.line)

@@ -6,14 +6,7 @@ struct ImportRecord {
     let line: Int
     /// Its place among the records, from 0.
     let number: Int
-    let content: Result<[JSONValue.Member], ImportMistake>
-}
-
-/// A sentence that says what is wrong with a line.
-struct ImportMistake: Error, Hashable {
-    let sentence: String
-
-    init(_ sentence: String) { self.sentence = sentence }
+    let content: Result<[JSONValue.Member], Mistake>
 }
 
 /// Reads a file record by record, in bounded memory.
@@ -50,7 +43,7 @@ struct RecordReader {
     mutating func next() throws -> ImportRecord? {
         while !isAtEnd {
             let first = line
-            let content: Result<[JSONValue.Member], ImportMistake>?
+            let content: Result<[JSONValue.Member], Mistake>?
             switch file.format {
             case .csv: content = try nextCSV()
             case .ndjson: content = try nextLine()
@@ -84,7 +77,7 @@ struct RecordReader {
     // MARK: - Lines of JSON
 
     /// - Returns: nil for an empty line, and at the end.
-    private mutating func nextLine() throws -> Result<[JSONValue.Member], ImportMistake>? {
+    private mutating func nextLine() throws -> Result<[JSONValue.Member], Mistake>? {
         var searched = position
         var isTooLong = false
         while true {
@@ -106,22 +99,22 @@ struct RecordReader {
         }
     }
 
-    private static let tooLong = ImportMistake("The record is longer than \(Limits.importedRecordBytes) bytes.")
+    private static let tooLong = Mistake("The record is longer than \(Limits.importedRecordBytes) bytes.")
 
     private static func members(
         _ bytes: ArraySlice<UInt8>, _ columns: Set<String>
-    ) -> Result<[JSONValue.Member], ImportMistake>? {
+    ) -> Result<[JSONValue.Member], Mistake>? {
         guard bytes.contains(where: { $0 != 0x20 && $0 != 0x09 && $0 != 0x0D }) else { return nil }
         guard bytes.count <= Limits.importedRecordBytes else { return .failure(tooLong) }
         let value: JSONValue
         do {
             value = try JSONValue(parsing: Array(bytes))
         } catch {
-            return .failure(ImportMistake("The line is not valid JSON: \(error.reason) at byte \(error.offset)."))
+            return .failure(Mistake("The line is not valid JSON: \(error.reason) at byte \(error.offset)."))
         }
-        guard case .object(let members) = value else { return .failure(ImportMistake("The line must be a JSON object.")) }
+        guard case .object(let members) = value else { return .failure(Mistake("The line must be a JSON object.")) }
         if let unknown = members.first(where: { !columns.contains($0.key) }) {
-            return .failure(ImportMistake(unknownColumn(unknown.key, columns)))
+            return .failure(Mistake(unknownColumn(unknown.key, columns)))
         }
         return .success(members)
     }
@@ -155,7 +148,7 @@ struct RecordReader {
     }
 
     /// - Returns: nil for an empty line, and at the end.
-    private mutating func nextCSV() throws -> Result<[JSONValue.Member], ImportMistake>? {
+    private mutating func nextCSV() throws -> Result<[JSONValue.Member], Mistake>? {
         guard try readCSV(), let header else {
             isAtEnd = true
             return nil
@@ -167,7 +160,7 @@ struct RecordReader {
         if csv.isBlank { return nil }
         guard csv.fields.count == header.count else {
             let fields = csv.fields.count == 1 ? "1 field" : "\(csv.fields.count) fields"
-            return .failure(ImportMistake("The line has \(fields), and the header \(header.count)."))
+            return .failure(Mistake("The line has \(fields), and the header \(header.count)."))
         }
         var members: [JSONValue.Member] = []
         members.reserveCapacity(header.count)
@@ -175,13 +168,13 @@ struct RecordReader {
             let bytes = csv.text(field)
             if name == "data" {
                 guard let value = try? JSONValue(parsing: Array(bytes)) else {
-                    return .failure(ImportMistake("data must be a JSON object."))
+                    return .failure(Mistake("data must be a JSON object."))
                 }
                 members.append(JSONValue.Member(name, value))
             } else if let text = bytes.withUnsafeBufferPointer({ String(validating: $0, as: UTF8.self) }) {
                 members.append(JSONValue.Member(name, .string(text)))
             } else {
-                return .failure(ImportMistake("\(name) is not UTF-8."))
+                return .failure(Mistake("\(name) is not UTF-8."))
             }
         }
         return .success(members)

@@ -8,14 +8,15 @@ extension StoreTransaction {
     ///     displaced, or that wasn't seen for long.
     ///   - limit: how much of what is owed is settled at once; the rest later, by `settleDeparted`.
     func removeDevice(_ id: DeviceID, hasLeft: Bool, limit: Int = Limits.goneAlertsPerTransaction) throws {
-        guard let token = try deviceTokens.token(id), let schedule = try deviceTokens.schedule(id) else { return }
-        try settleGone(schedule, token: token, limit: limit)
-        if hasLeft { try leftTokens.insert(id, from: schedule.inbox) }
+        guard let device = try deviceTokens.device(id) else { return }
+        try settleGone(device, limit: limit)
+        if hasLeft { try leftTokens.insert(id, from: device.schedule.inbox) }
         try deviceTokens.delete(id)
     }
 
     /// Settles what is owed and in flight to a device that leaves its inbox, at once or, if it is much, in the end.
-    func settleGone(_ schedule: DeviceSchedule, token: String, limit: Int = Limits.goneAlertsPerTransaction) throws {
+    func settleGone(_ device: Device, limit: Int = Limits.goneAlertsPerTransaction) throws {
+        let (schedule, token) = (device.schedule, device.target.token)
         if let sending = schedule.sending { try deliveries.settleGone(sending: sending, device: schedule.id, token: token) }
         let settled = try deliveries.settleGone(device: schedule.id, token: token, limit: limit)
         guard settled == limit else { return }

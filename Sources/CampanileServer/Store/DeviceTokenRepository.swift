@@ -9,7 +9,8 @@ private let stalestOfInbox: SQLText = """
     SELECT id FROM device_tokens WHERE inbox_id = $1
     ORDER BY last_registered_at DESC, id DESC \(SQLText(sqlite: "LIMIT -1", postgres: "")) OFFSET $2
     """
-private let scheduleOfDevice: SQLText = "SELECT \(DeviceSchedule.columns) FROM device_tokens d WHERE d.id = $1"
+private let deviceOfID: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.id = $1"
+private let deviceOfToken: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.app = $1 AND d.token = $2"
 private let devicesOfInbox: SQLText = "SELECT \(Device.columns) FROM device_tokens d WHERE d.inbox_id = $1 ORDER BY d.id"
 private let answeredDevice: SQLText = """
     SELECT \(AnsweredDevice.columns) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id WHERE d.id = $1
@@ -20,11 +21,9 @@ private let storedSchedule: SQLText = "UPDATE device_tokens SET \(DeviceSchedule
 struct DeviceTokenRepository<Access: StoreAccess> {
     let access: Access
 
-    func find(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
+    func find(app: String, token: String) throws -> Device? {
         if let unit = access.unit { return try unit.findDevice(app: app, token: token) }
-        return try access.connection.first(
-            "SELECT id, inbox_id, last_registered_at FROM device_tokens WHERE app = $1 AND token = $2", app, token
-        ) { ($0.device(0), $0.inbox(1), $0.time(2)) }
+        return try access.connection.first(deviceOfToken, app, token) { Device($0) }
     }
 
     /// The devices of a range of ids that were not seen since a time.
@@ -69,8 +68,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
 
     /// The devices of an inbox beyond a number of them, the stalest.
     func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID] {
-        try access.lock(inbox)
-        return try access.connection.all(
+        return try access.connection(of: inbox).all(
             stalestOfInbox, inbox, limit
         ) { $0.device(0) }
     }
@@ -82,11 +80,6 @@ struct DeviceTokenRepository<Access: StoreAccess> {
             "SELECT count(*) FROM device_tokens WHERE inbox_id = $1 AND last_registered_at >= $2", inbox, device.lastRegisteredAt
         ) { $0.number(0) }
         return newer ?? 0 < Int64(Limits.devicesPerUser)
-    }
-
-    func token(_ id: DeviceID) throws -> String? {
-        if let unit = access.unit { return try unit.device(id)?.target.token }
-        return try access.connection.first("SELECT token FROM device_tokens WHERE id = $1", id) { $0.text(0) }
     }
 
     /// How many there are in each lane.
@@ -104,9 +97,10 @@ struct DeviceTokenRepository<Access: StoreAccess> {
         return found ?? 0 >= Int64(count)
     }
 
-    func schedule(_ id: DeviceID) throws -> DeviceSchedule? {
-        if let unit = access.unit { return try unit.device(id)?.schedule }
-        return try access.connection.first(scheduleOfDevice, id) { DeviceSchedule($0) }
+    /// A device; nil when it left.
+    func device(_ id: DeviceID) throws -> Device? {
+        if let unit = access.unit { return try unit.device(id) }
+        return try access.connection.first(deviceOfID, id) { Device($0) }
     }
 
     /// The devices of an inbox by their ids.
@@ -187,38 +181,34 @@ extension DeviceTokenRepository where Access == StoreTransaction {
 
     func update(_ id: DeviceID, _ device: DeviceToken, inbox: InboxID) throws {
         try access.lock(inbox)
-        try access.writing.queue(
+        try access.writing(id).queue(
             """
             UPDATE device_tokens SET inbox_id = $2, platform = $3, provider = $4, environment = $5, app_version = $6,
                 locale = $7, last_registered_at = $8
             WHERE id = $1
             """, id, inbox, device.platform.rawValue, device.provider.rawValue, device.environment.rawValue,
             device.appVersion, device.locale, device.lastRegisteredAt)
-        try access.unit?.forget(id)
     }
 
     /// Updates a device as `update` does, from a source that doesn't know everything. What the source doesn't say stays.
     func renew(_ id: DeviceID, _ device: DeviceToken, environment: DeviceEnvironment?, inbox: InboxID) throws {
         try access.lock(inbox)
-        try access.writing.queue(
+        try access.writing(id).queue(
             """
             UPDATE device_tokens SET inbox_id = $2, platform = $3, provider = $4, environment = coalesce($5, environment),
                 app_version = coalesce($6, app_version), locale = coalesce($7, locale), last_registered_at = $8
             WHERE id = $1
             """, id, inbox, device.platform.rawValue, device.provider.rawValue, environment?.rawValue,
             device.appVersion, device.locale, device.lastRegisteredAt)
-        try access.unit?.forget(id)
     }
 
     func delete(_ id: DeviceID) throws {
-        try access.writing.queue("DELETE FROM device_tokens WHERE id = $1", id)
-        try access.unit?.forget(id)
+        try access.writing(id).queue("DELETE FROM device_tokens WHERE id = $1", id)
     }
 
     /// The other one of Apple's two services took the token.
     func setEnvironment(_ environment: DeviceEnvironment, _ id: DeviceID) throws {
-        try access.writing.queue("UPDATE device_tokens SET environment = $2 WHERE id = $1", id, environment.rawValue)
-        try access.unit?.forget(id)
+        try access.writing(id).queue("UPDATE device_tokens SET environment = $2 WHERE id = $1", id, environment.rawValue)
     }
 
     /// The devices of a lane that something is due to, the longest waiting first, each with the alert that goes first.
@@ -267,14 +257,13 @@ extension DeviceTokenRepository where Access == StoreTransaction {
 
     /// The clock was set back: a device that waits does so for that much less.
     func comeEarlier(_ id: DeviceID, by milliseconds: Int64, after now: Timestamp) throws {
-        try access.writing.queue(
+        try access.writing(id).queue(
             """
             UPDATE device_tokens SET due_at = CASE WHEN due_at - $3 < $2 THEN $2 ELSE due_at - $3 END,
                 badge_due_at = CASE WHEN badge_due_at - $3 < $2 THEN $2 ELSE badge_due_at - $3 END,
                 busy_until = CASE WHEN busy_until - $3 < $2 THEN $2 ELSE busy_until - $3 END
             WHERE id = $1 AND (due_at > $2 OR busy_until > $2) AND lease = 0
             """, id, now, milliseconds)
-        try access.unit?.forget(id)
     }
 }
 

@@ -83,8 +83,7 @@ struct InboxRepository<Access: StoreAccess> {
     }
 
     func recount(_ id: InboxID) throws -> InboxRecount {
-        try access.lock(id)
-        return try access.connection.first(
+        return try access.connection(of: id).first(
             """
             SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id),
                 count(*) FILTER (WHERE n.id < i.unread_from)

@@ -20,8 +20,7 @@ struct NotificationRepository<Access: StoreAccess> {
     let access: Access
 
     func find(_ id: UUIDv7, inbox: InboxID) throws -> Notification? {
-        try access.lock(inbox)
-        return try access.connection.first(notificationOfID, inbox, id) { Notification($0, id: id, from: 0) }
+        return try access.connection(of: inbox).first(notificationOfID, inbox, id) { Notification($0, id: id, from: 0) }
     }
 
     /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
@@ -50,8 +49,7 @@ struct NotificationRepository<Access: StoreAccess> {
 
     /// The oldest notifications up to one, that one included.
     func oldest(through last: UUIDv7, limit: Int, inbox: InboxID) throws -> [(id: UUIDv7, isUnread: Bool)] {
-        try access.lock(inbox)
-        return try access.connection.all(
+        return try access.connection(of: inbox).all(
             "SELECT id, read_at IS NULL FROM notifications WHERE inbox_id = $1 AND id <= $2 ORDER BY id LIMIT $3", inbox, last,
             limit
         ) { ($0.id(0), $0.bool(1)) }

@@ -17,6 +17,12 @@ protocol StoreAccess {
 extension StoreAccess {
     /// A transaction on PostgreSQL locks an inbox before it reads what the inbox orders. Nobody else locks anything.
     func lock(_ inbox: InboxID) throws { _ = try unit?.inbox(inbox) }
+
+    /// The connection for a statement that reads what an inbox orders.
+    func connection(of inbox: InboxID) throws -> AnyConnection {
+        try lock(inbox)
+        return try connection
+    }
 }
 
 /// One repository for each table.

@@ -62,6 +62,12 @@ enum StoreTransaction: StoreAccess {
         }
     }
 
+    /// The connection for a statement that changes a device's row: a transaction on PostgreSQL reads the row anew after it.
+    func writing(_ device: DeviceID) throws -> AnyConnection {
+        try unit?.forget(device)
+        return try writing
+    }
+
     /// The connection for a statement that changes rows which no gathered write concerns.
     var writingAlone: AnyConnection {
         switch self {

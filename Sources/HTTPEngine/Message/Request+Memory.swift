@@ -5,10 +5,10 @@ extension Request {
     /// - Parameters:
     ///   - target: the raw request target.
     ///   - headers: names in any case.
-    /// - Throws: the refusal that the engine would have answered, as `RefusedRequest`.
+    /// - Throws: the refusal that the engine would have answered.
     package convenience init(
         _ method: Method, _ target: String, headers: [(String, String)] = [], body: [UInt8] = []
-    ) throws(RefusedRequest) {
+    ) throws(Refusal) {
         self.init(fieldCapacity: headers.count, connections: ConnectionTable())
         contents.pointee.method = method
         var target = target
@@ -18,7 +18,7 @@ extension Request {
         contents.pointee.targetLength = storage.count
         switch RequestTarget.parse(rawTarget, method: method) {
         case .success(let parsed): contents.pointee.target = parsed
-        case .failure(let fault): throw RefusedRequest(refusal: .malformed(fault.reason))
+        case .failure(let fault): throw Refusal.malformed(fault.reason)
         }
         for (name, value) in headers { try enter(name, value) }
         body.withUnsafeBytes { bytes in
@@ -26,15 +26,15 @@ extension Request {
         }
     }
 
-    private func enter(_ name: String, _ value: String) throws(RefusedRequest) {
+    private func enter(_ name: String, _ value: String) throws(Refusal) {
         let nameOffset = append(name)
         let valueOffset = append(value)
         let nameBytes = UnsafeMutableRawBufferPointer(rebasing: contents.pointee.storage.mutableBytes[nameOffset..<valueOffset])
         guard FieldSyntax.lowercaseToken(nameBytes) else {
-            throw RefusedRequest(refusal: .malformed("A header name is not a token."))
+            throw Refusal.malformed("A header name is not a token.")
         }
         guard FieldSyntax.isFieldValue(storage.slice(valueOffset..<storage.count)) else {
-            throw RefusedRequest(refusal: .malformed("A header value holds a control character."))
+            throw Refusal.malformed("A header value holds a control character.")
         }
         _ = addField(
             Field(
@@ -50,9 +50,4 @@ extension Request {
         }
         return offset
     }
-}
-
-/// A request made in memory that the engine would refuse.
-package struct RefusedRequest: Error {
-    package let refusal: Refusal
 }

@@ -1,21 +1,14 @@
 package import CampanileCore
 import Foundation
 
-/// The reason why a list of faults can't be read: a sentence.
-package struct FaultSyntaxError: Error, CustomStringConvertible {
-    package let description: String
-
-    init(_ description: String) { self.description = description }
-}
-
 /// Reads the members of one object; an unread key is an error that names it.
 struct StrictObject {
     private let members: [JSONValue.Member]
     private let place: String
     private var asked: Set<String> = []
 
-    init(_ value: JSONValue, at place: String) throws(FaultSyntaxError) {
-        guard case .object(let members) = value else { throw FaultSyntaxError("\(place) must be an object.") }
+    init(_ value: JSONValue, at place: String) throws(Mistake) {
+        guard case .object(let members) = value else { throw Mistake("\(place) must be an object.") }
         self.members = members
         self.place = place
     }
@@ -25,55 +18,55 @@ struct StrictObject {
         return members.first { $0.key == key && $0.value != .null }?.value
     }
 
-    mutating func text(_ key: String) throws(FaultSyntaxError) -> String? {
+    mutating func text(_ key: String) throws(Mistake) -> String? {
         switch value(key) {
         case nil: return nil
         case .string(let text)?: return text
-        default: throw FaultSyntaxError("\(place).\(key) must be a string.")
+        default: throw Mistake("\(place).\(key) must be a string.")
         }
     }
 
     mutating func integer(
         _ key: String, in range: ClosedRange<Int64> = 0...Int64(Int32.max)
-    ) throws(FaultSyntaxError) -> Int? {
+    ) throws(Mistake) -> Int? {
         switch value(key) {
         case nil: return nil
         case .integer(let integer)? where range.contains(integer): return Int(integer)
         default:
-            throw FaultSyntaxError(
+            throw Mistake(
                 "\(place).\(key) must be an integer from \(range.lowerBound) to \(range.upperBound).")
         }
     }
 
-    mutating func bool(_ key: String) throws(FaultSyntaxError) -> Bool? {
+    mutating func bool(_ key: String) throws(Mistake) -> Bool? {
         switch value(key) {
         case nil: return nil
         case .bool(let bool)?: return bool
-        default: throw FaultSyntaxError("\(place).\(key) must be true or false.")
+        default: throw Mistake("\(place).\(key) must be true or false.")
         }
     }
 
     mutating func word<Word: RawRepresentable & CaseIterable>(
         _ key: String, _ type: Word.Type
-    ) throws(FaultSyntaxError) -> Word? where Word.RawValue == String {
+    ) throws(Mistake) -> Word? where Word.RawValue == String {
         guard let text = try text(key) else { return nil }
         guard let word = Word(rawValue: text) else {
             let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
-            throw FaultSyntaxError("\(place).\(key) must be one of \(words).")
+            throw Mistake("\(place).\(key) must be one of \(words).")
         }
         return word
     }
 
-    func finish() throws(FaultSyntaxError) {
+    func finish() throws(Mistake) {
         if let unknown = members.first(where: { !asked.contains($0.key) }) {
-            throw FaultSyntaxError("\(place).\(unknown.key) is unknown.")
+            throw Mistake("\(place).\(unknown.key) is unknown.")
         }
     }
 }
 
 extension FaultRule {
     /// The rules of a JSON list; one object counts as a list of one.
-    package static func list(_ json: JSONValue) throws(FaultSyntaxError) -> [FaultRule] {
+    package static func list(_ json: JSONValue) throws(Mistake) -> [FaultRule] {
         guard case .array(let values) = json else { return [try FaultRule(json, at: "rule")] }
         var rules: [FaultRule] = []
         for (index, value) in values.enumerated() { rules.append(try FaultRule(value, at: "rules[\(index)]")) }
@@ -81,28 +74,28 @@ extension FaultRule {
     }
 
     /// The rules of a JSON file.
-    package static func list(file: String) throws(FaultSyntaxError) -> [FaultRule] {
+    package static func list(file: String) throws(Mistake) -> [FaultRule] {
         guard let bytes = FileManager.default.contents(atPath: file) else {
-            throw FaultSyntaxError("The file of faults \(file) can't be read.")
+            throw Mistake("The file of faults \(file) can't be read.")
         }
         let json: JSONValue
         do {
             json = try JSONValue(parsing: Array(bytes))
         } catch {
-            throw FaultSyntaxError("\(file): \(error)")
+            throw Mistake("\(file): \(error)")
         }
         return try list(json)
     }
 
-    init(_ json: JSONValue, at place: String) throws(FaultSyntaxError) {
+    init(_ json: JSONValue, at place: String) throws(Mistake) {
         var object = try StrictObject(json, at: place)
         var match = FaultMatch()
         if let value = object.value("match") { match = try FaultMatch(value, at: "\(place).match") }
-        guard let action = object.value("action") else { throw FaultSyntaxError("\(place).action is missing.") }
+        guard let action = object.value("action") else { throw Mistake("\(place).action is missing.") }
         var probability = 1.0
         if let value = object.value("probability") {
             guard let number = FaultRule.number(value), (0...1).contains(number) else {
-                throw FaultSyntaxError("\(place).probability must be a number from 0 to 1.")
+                throw Mistake("\(place).probability must be a number from 0 to 1.")
             }
             probability = number
         }
@@ -123,7 +116,7 @@ extension FaultRule {
 }
 
 extension FaultMatch {
-    init(_ json: JSONValue, at place: String) throws(FaultSyntaxError) {
+    init(_ json: JSONValue, at place: String) throws(Mistake) {
         var object = try StrictObject(json, at: place)
         let service = try FaultMatch.unlessAny(&object, "service", SimulatedService.self)
         let kind = try FaultMatch.unlessAny(&object, "kind", PushKind.self)
@@ -135,23 +128,23 @@ extension FaultMatch {
 
     private static func unlessAny<Word: RawRepresentable & CaseIterable>(
         _ object: inout StrictObject, _ key: String, _ type: Word.Type
-    ) throws(FaultSyntaxError) -> Word? where Word.RawValue == String {
+    ) throws(Mistake) -> Word? where Word.RawValue == String {
         if object.value(key) == .string("any") { return nil }
         return try object.word(key, type)
     }
 }
 
 extension FaultAction {
-    init(_ json: JSONValue, at place: String) throws(FaultSyntaxError) {
+    init(_ json: JSONValue, at place: String) throws(Mistake) {
         var object = try StrictObject(json, at: place)
-        guard let type = try object.text("type") else { throw FaultSyntaxError("\(place).type is missing.") }
+        guard let type = try object.text("type") else { throw Mistake("\(place).type is missing.") }
         self = try FaultAction.read(type, &object, at: place)
         try object.finish()
     }
 
     private static func read(
         _ type: String, _ object: inout StrictObject, at place: String
-    ) throws(FaultSyntaxError) -> FaultAction {
+    ) throws(Mistake) -> FaultAction {
         switch type {
         case "status": try status(&object, at: place)
         case "goaway": try goaway(&object, at: place)
@@ -176,16 +169,16 @@ extension FaultAction {
         case "latency": try latency(&object, at: place)
         case "certificate": try certificate(&object, at: place)
         case "outage": .outage(retryAfter: try object.integer("retry_after"))
-        default: throw FaultSyntaxError("\(place).type is unknown: \(type).")
+        default: throw Mistake("\(place).type is unknown: \(type).")
         }
     }
 
     /// `reason` alone suffices if a table has its status.
-    private static func status(_ object: inout StrictObject, at place: String) throws(FaultSyntaxError) -> FaultAction {
-        guard let reason = try object.text("reason") else { throw FaultSyntaxError("\(place).reason is missing.") }
+    private static func status(_ object: inout StrictObject, at place: String) throws(Mistake) -> FaultAction {
+        guard let reason = try object.text("reason") else { throw Mistake("\(place).reason is missing.") }
         let known = APNsReason(rawValue: reason)?.status ?? FCMErrorCode(rawValue: reason)?.status
         guard let status = try object.integer("status", in: 200...599) ?? known else {
-            throw FaultSyntaxError("\(place).status is missing: no table knows the reason \(reason).")
+            throw Mistake("\(place).status is missing: no table knows the reason \(reason).")
         }
         return .status(
             status, reason: reason, retryAfter: try object.integer("retry_after"),
@@ -193,31 +186,31 @@ extension FaultAction {
             isApplied: try object.bool("applied") ?? false)
     }
 
-    private static func goaway(_ object: inout StrictObject, at place: String) throws(FaultSyntaxError) -> FaultAction {
+    private static func goaway(_ object: inout StrictObject, at place: String) throws(Mistake) -> FaultAction {
         let count = try object.integer("by") ?? 1
         let last: LastStream
         switch try object.text("last") ?? "present" {
         case "all": last = .all
         case "present": last = .present
         case "older": last = .older(by: count)
-        default: throw FaultSyntaxError("\(place).last must be one of all, present, older.")
+        default: throw Mistake("\(place).last must be one of all, present, older.")
         }
         return .goaway(last, reason: try object.text("reason") ?? APNsReason.shutdown.rawValue)
     }
 
-    private static func latency(_ object: inout StrictObject, at place: String) throws(FaultSyntaxError) -> FaultAction {
+    private static func latency(_ object: inout StrictObject, at place: String) throws(Mistake) -> FaultAction {
         if let exact = try object.integer("ms") { return .latency(exact...exact) }
         guard let from = try object.integer("from_ms"), let to = try object.integer("to_ms"), from <= to else {
-            throw FaultSyntaxError("\(place) needs ms, or from_ms and to_ms.")
+            throw Mistake("\(place) needs ms, or from_ms and to_ms.")
         }
         return .latency(from...to)
     }
 
     private static func certificate(
         _ object: inout StrictObject, at place: String
-    ) throws(FaultSyntaxError) -> FaultAction {
+    ) throws(Mistake) -> FaultAction {
         guard let change = CertificateChange(rawValue: try object.text("change") ?? "leaf") else {
-            throw FaultSyntaxError("\(place).change must be leaf or other_ca.")
+            throw Mistake("\(place).change must be leaf or other_ca.")
         }
         return .certificate(change)
     }

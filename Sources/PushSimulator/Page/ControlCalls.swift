@@ -14,7 +14,7 @@ struct ControlCalls: Sendable {
         }
         do {
             return try route(request)
-        } catch let error as FaultSyntaxError {
+        } catch let error as Mistake {
             return .problem(400, error.description)
         } catch let error as JSONSyntaxError {
             return .problem(400, error.description)
@@ -130,7 +130,7 @@ struct ControlCalls: Sendable {
     private func certificate(_ request: PageRequest) throws -> PageAnswer {
         var object = try StrictObject(try JSONValue(parsing: request.body), at: "certificate")
         guard let change = FaultAction.CertificateChange(rawValue: try object.text("change") ?? "leaf") else {
-            throw FaultSyntaxError("certificate.change must be leaf or other_ca.")
+            throw Mistake("certificate.change must be leaf or other_ca.")
         }
         try object.finish()
         changeCertificate(change)
@@ -141,7 +141,7 @@ struct ControlCalls: Sendable {
         var object = try StrictObject(try JSONValue(parsing: request.body), at: "clock")
         let days: Int64 = 400 * 24 * 3_600 * 1_000
         guard let milliseconds = try object.integer("advance_ms", in: -days...days) else {
-            throw FaultSyntaxError("clock.advance_ms is missing.")
+            throw Mistake("clock.advance_ms is missing.")
         }
         try object.finish()
         let now = core.state.withLock { state in
@@ -153,7 +153,7 @@ struct ControlCalls: Sendable {
 
     private static func limit(_ request: PageRequest, otherwise: Int) throws -> Int {
         guard let text = request.query["limit"] else { return otherwise }
-        guard let limit = Int(text), limit >= 0 else { throw FaultSyntaxError("limit must be a number.") }
+        guard let limit = Int(text), limit >= 0 else { throw Mistake("limit must be a number.") }
         return limit
     }
 }

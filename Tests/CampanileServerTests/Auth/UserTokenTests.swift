@@ -30,7 +30,7 @@ import Testing
         do {
             _ = try await verifier.verify(token, now: now)
             return nil
-        } catch let error as UserTokenError {
+        } catch let error as Mistake {
             return error.sentence
         } catch {
             return "\(error)"
@@ -203,7 +203,7 @@ import Testing
             _ = try await verifier.verify(token, now: now)
             return nil
         } catch {
-            return (error as? UserTokenError)?.sentence ?? "\(error)"
+            return (error as? Mistake)?.sentence ?? "\(error)"
         }
     }
 

@@ -149,7 +149,7 @@ import Testing
     /// - Returns: after how many milliseconds.
     private static func free(_ push: ClaimedPush, _ cluster: Cluster, _ node: ShardBeats) async throws -> Int64 {
         let began = cluster.fixture.clock.monotonic
-        let inFlight = { try cluster.fixture.store.readBlocking { try $0.deviceTokens.schedule(push.device)?.lease } }
+        let inFlight = { try cluster.fixture.store.readBlocking { try $0.deviceTokens.device(push.device)?.schedule.lease } }
         try await lookUntil {
             await cluster.beat(node)
             return try inFlight() != push.lease
@@ -179,7 +179,7 @@ import Testing
             database: cluster.fixture.store, lease: push.lease - 1, shards: Array(0..<Int16(Self.all)), resendsUnanswered: true,
             logger: Fixture.silent)
         #expect(await recovery.run() == 0)
-        #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.schedule(push.device)?.lease } == push.lease)
+        #expect(try cluster.fixture.store.readBlocking { try $0.deviceTokens.device(push.device)?.schedule.lease } == push.lease)
     }
 
     @Test(

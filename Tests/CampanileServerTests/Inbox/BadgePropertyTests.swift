@@ -284,7 +284,7 @@ private struct BadgeWalk {
             try connection.deviceTokens.devices(inbox: try fixture.alice.inbox(in: connection) ?? 0).map(\.schedule)
         }
         for schedule in schedules where schedule.attempted {
-            let token = try fixture.store.readBlocking { try $0.deviceTokens.token(schedule.id) }
+            let token = try fixture.store.readBlocking { try $0.deviceTokens.device(schedule.id)?.target.token }
             // A device that acted by reading one entry knows the number itself and is not synced until the next event.
             if BadgePushes.told(schedule, now: fixture.clock.now) == badge.count {
                 #expect(phones[token ?? ""] == badge.count)

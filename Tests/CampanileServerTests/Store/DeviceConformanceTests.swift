@@ -53,7 +53,7 @@ import Testing
                         try tokens.devices(inbox: 1).place(of: token), try tokens.devices(inbox: 2).place(of: token),
                     ]
                 }
-                answers += try [1, 2, 99].map { try tokens.token($0) } + [1, 99].map { try tokens.schedule($0) }
+                answers += try [1, 2, 99].map { try tokens.device($0) }
                 answers += try [2, 4, 99].map { try tokens.stalest(inbox: 1, beyond: $0) }
                 answers += try [1, 2, 3, 99].map { try tokens.has($0, app: "shop") }
                 answers += [try tokens.hasRoom(for: Compare.device("x", at: 1), inbox: 1)]
@@ -113,7 +113,7 @@ import Testing
             let now = side.clock.now
             try side.write { transaction in
                 for (id, dueAt) in [(1, 0), (2, -5), (3, -5), (4, -9), (5, 0), (6, -1)] as [(Int64, Int64)] {
-                    var schedule = try #require(try transaction.deviceTokens.schedule(DeviceID(id)))
+                    var schedule = try #require(try transaction.deviceTokens.device(DeviceID(id))?.schedule)
                     schedule.badgeDueAt = Timestamp(milliseconds: now.milliseconds + dueAt)
                     schedule.look(at: schedule.badgeDueAt)
                     schedule.toldCount = id
@@ -145,7 +145,7 @@ import Testing
             // In flight by an earlier start and by this one.
             try side.write { transaction in
                 for (id, lease, sending) in [(1, 7, nil), (4, 7, Compare.id(2)), (5, 9, nil)] as [(Int64, Int64, UUIDv7?)] {
-                    var schedule = try #require(try transaction.deviceTokens.schedule(DeviceID(id)))
+                    var schedule = try #require(try transaction.deviceTokens.device(DeviceID(id))?.schedule)
                     schedule.lease = lease
                     schedule.sending = sending
                     schedule.look(at: nil)
@@ -188,7 +188,7 @@ import Testing
                         "token \(number)", at: 1, platform: number.isMultiple(of: 3) ? .android : .ios)
                     let id = try transaction.deviceTokens.insert(
                         device, app: number.isMultiple(of: 2) ? "shop" : "other", inbox: InboxID(Int64(number / 40 + 1)))
-                    var schedule = try #require(try transaction.deviceTokens.schedule(id))
+                    var schedule = try #require(try transaction.deviceTokens.device(id)?.schedule)
                     schedule.look(at: Timestamp(milliseconds: now + Int64(number * 7_919 % 1_200)))
                     try transaction.deviceTokens.store(schedule)
                 }

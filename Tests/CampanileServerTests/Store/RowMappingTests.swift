@@ -105,7 +105,7 @@ import Testing
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 59)
         try fixture.store.readBlocking { connection in
-            Self.check(try #require(try connection.deviceTokens.schedule(DeviceID(51))), lease: 59)
+            Self.check(try #require(try connection.deviceTokens.device(DeviceID(51))?.schedule), lease: 59)
             let device = try #require(try connection.deviceTokens.devices(inbox: InboxID(41)).first)
             Self.check(device.schedule, lease: 59)
             Self.check(device.target)
@@ -142,7 +142,7 @@ import Testing
     func stored() throws {
         let fixture = try Fixture()
         try Self.fill(fixture, lease: 59)
-        let read = { try fixture.store.readBlocking { try $0.deviceTokens.schedule(DeviceID(51)) } }
+        let read = { try fixture.store.readBlocking { try $0.deviceTokens.device(DeviceID(51))?.schedule } }
         let before = try #require(try read())
         try fixture.database.writeBlocking { transaction in
             _ = try transaction.connection.run(

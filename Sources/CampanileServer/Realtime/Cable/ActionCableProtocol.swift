@@ -58,7 +58,7 @@ struct ActionCableProtocol {
     /// Handles a client's message. A text that isn't a command changes nothing: it may come from a newer client.
     mutating func hear(_ text: [UInt8]) -> [ActionCableAction] {
         guard !isOver else { return [] }
-        do throws(CableCommand.Mistake) {
+        do throws(Mistake) {
             switch try CableCommand(parsing: text) {
             case .subscribe(let identifier): return subscribe(identifier)
             case .unsubscribe(let identifier): return unsubscribe(identifier)

@@ -8,23 +8,18 @@ enum CableCommand: Equatable {
     case unsubscribe(identifier: [UInt8])
     case message(identifier: [UInt8])
 
-    /// The reason why a text is no command: for the log.
-    struct Mistake: Error, Equatable {
-        let sentence: String
-    }
-
     /// - Parameter text: one message of the client.
     /// - Throws: `Mistake`.
     init(parsing text: [UInt8]) throws(Mistake) {
-        guard let json = try? JSONValue(parsing: text) else { throw Mistake(sentence: "It is not valid JSON.") }
-        guard case .string(let command)? = json["command"] else { throw Mistake(sentence: "It names no command.") }
-        guard case .string(let identifier)? = json["identifier"] else { throw Mistake(sentence: "It has no identifier.") }
+        guard let json = try? JSONValue(parsing: text) else { throw Mistake("It is not valid JSON.") }
+        guard case .string(let command)? = json["command"] else { throw Mistake("It names no command.") }
+        guard case .string(let identifier)? = json["identifier"] else { throw Mistake("It has no identifier.") }
         let bytes = Array(identifier.utf8)
         switch command {
         case "subscribe": self = .subscribe(identifier: bytes)
         case "unsubscribe": self = .unsubscribe(identifier: bytes)
         case "message": self = .message(identifier: bytes)
-        default: throw Mistake(sentence: "The command is not known.")
+        default: throw Mistake("The command is not known.")
         }
     }
 }

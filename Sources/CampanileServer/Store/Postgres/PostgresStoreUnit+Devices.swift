@@ -2,6 +2,9 @@ import CampanileCore
 import Push
 import SQLEngine
 
+private let deviceOfToken: SQL = """
+    SELECT \(Device.columns) FROM device_tokens d WHERE d.app = $1 AND d.token = $2 FOR NO KEY UPDATE
+    """
 private let dueDevices: SQL = """
     SELECT \(DueDevice.columns.postgres) FROM device_tokens d JOIN inboxes i ON i.id = d.inbox_id
     LEFT JOIN LATERAL (
@@ -13,12 +16,10 @@ private let dueDevices: SQL = """
 
 /// The part of `DeviceTokenRepository` that PostgreSQL does in its own way.
 extension PostgresStoreUnit {
-    func findDevice(app: String, token: String) throws -> (id: DeviceID, inbox: InboxID, lastRegisteredAt: Timestamp)? {
-        try connected().first(
-            """
-            SELECT id, inbox_id, last_registered_at FROM device_tokens WHERE app = $1 AND token = $2 FOR NO KEY UPDATE
-            """, app, token
-        ) { ($0.device(0), $0.inbox(1), $0.time(2)) }
+    func findDevice(app: String, token: String) throws -> Device? {
+        let found = try connected().first(deviceOfToken, app, token) { Device($0) }
+        if let found { memory.devices[found.schedule.id] = found }
+        return found
     }
 
     /// Two users may register a token at once: the later one's transaction runs again, and finds the device.

@@ -192,6 +192,6 @@ import Testing
             "{app}:{app}:{user_id}", "{app}", "{user_id", "",
         ])
     func mistakes(_ text: String) {
-        #expect(throws: StreamNamePattern.Mistake.self) { try StreamNamePattern(text) }
+        #expect(throws: Mistake.self) { try StreamNamePattern(text) }
     }
 }
