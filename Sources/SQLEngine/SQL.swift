@@ -130,6 +130,8 @@ package struct SQLColumns: ExpressibleByArrayLiteral, Sendable {
     package func of(_ table: SQL) -> SQL { .list(names.map { "\(table).\($0)" }) }
     /// `a = t.a, b = t.b`
     package func set(of table: SQL) -> SQL { .list(names.map { "\($0) = \(table).\($0)" }) }
+    /// `$1, $2, $3`, of a row's id and its columns.
+    package var argumentsWithID: SQL { .arguments(1...names.count + 1) }
     /// `a = $2, b = $3`
     package func set(from first: Int) -> SQL {
         .list(names.enumerated().map { "\($0.element) = \(SQL.argument(first + $0.offset))" })

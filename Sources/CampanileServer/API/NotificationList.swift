@@ -50,7 +50,7 @@ struct NotificationList: Sendable {
         var next: UUIDv7?
         body.append("{\"notifications\":[")
         if let inbox = try user.inbox(in: reading) {
-            next = try body.append(filter, inbox: inbox, in: reading)
+            next = try body.append(filter, inbox: inbox, badgeFollows: badge == nil, in: reading)
         }
         body.append("],\"next_cursor\":")
         if let next { body.appendJSONString(Cursor.text(next)) } else { body.append("null") }
@@ -75,11 +75,13 @@ extension Store {
 extension ByteBuffer {
     /// Appends the notifications of a page.
     /// - Returns: the beginning of the next page, if there is one.
-    mutating func append(_ filter: NotificationFilter, inbox: InboxID, in reading: StoreReading) throws -> UUIDv7? {
+    mutating func append(
+        _ filter: NotificationFilter, inbox: InboxID, badgeFollows: Bool = false, in reading: StoreReading
+    ) throws -> UUIDv7? {
         var count = 0
         var last: UUIDv7?
         var hasMore = false
-        let searched = try reading.notifications.page(filter, inbox: inbox) { row in
+        let searched = try reading.notifications.page(filter, inbox: inbox, badgeFollows: badgeFollows) { row in
             guard count < filter.limit else {
                 hasMore = true
                 return

@@ -57,14 +57,20 @@ package struct DeliveryClaims: Sendable {
         return claimed
     }
 
-    /// Owes the alert of a notification that is being created to a device, and claims it in one.
-    /// - Parameters:
-    ///   - terms: those of the notification.
-    ///   - place: that of the device among the inbox'.
-    ///   - takePlace: takes a place in the lane for the push.
+    /// Claims the alerts of a notification that is being created, for the devices to which they may go at once: nothing else is owed
+    /// to them, and there is room in their lanes.
+    /// - Parameter takePlace: takes a place in a lane for a push, which goes then; false: there is none.
+    func claim(_ order: AlertOrder, of inbox: inout Inbox, takePlace: (Lane) -> Bool) -> [ClaimedPush] {
+        guard !inbox.devices.isEmpty else { return [] }
+        // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
+        let terms = rules[order.app].terms(of: order.notification.content)
+        return inbox.devices.indices.compactMap { claim(order, terms, for: $0, of: &inbox, takePlace: takePlace) }
+    }
+
+    /// - Parameter place: that of the device among the inbox'.
     /// - Returns: nil when the alert has to wait, the app is too old for it, or the device's pushes are another node's. Then
-    ///   nothing was changed.
-    func claim(
+    ///   nothing was changed, and no place taken.
+    private func claim(
         _ order: AlertOrder, _ terms: PushTerms, for place: Int, of inbox: inout Inbox, takePlace: (Lane) -> Bool
     ) -> ClaimedPush? {
         let (device, notification) = (inbox.devices[place], order.notification)

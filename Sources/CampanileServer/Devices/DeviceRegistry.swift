@@ -50,7 +50,7 @@ struct DeviceRegistry: Sendable {
     ///   - before: the device as it was the old owner's.
     ///   - isTold: false leaves the icon as it is until the inbox changes.
     private func move(
-        _ before: Device, to inbox: Inbox, isTold: Bool = true, in transaction: StoreTransaction
+        _ before: Device, to inbox: InboxRow, isTold: Bool = true, in transaction: StoreTransaction
     ) throws {
         try dropStalest(inbox: inbox.id, in: transaction)
         try transaction.settleGone(before)
@@ -120,8 +120,8 @@ struct DeviceRegistry: Sendable {
 
     /// - Throws: `ClientError.notFound` when the user has no such device.
     func delete(_ token: String, _ user: User) async throws {
-        try await database.change(user) { inbox, transaction in
-            guard let inbox, let place = inbox.device(token) else { throw ClientError.notFound }
+        try await database.change(user, missing: { _ in throw ClientError.notFound }) { inbox, transaction in
+            guard let place = inbox.device(token) else { throw ClientError.notFound }
             try transaction.removeDevice(inbox.devices[place].schedule.id, hasLeft: true)
             badgePushes.wakeDeliveryWorker(after: transaction)
         }

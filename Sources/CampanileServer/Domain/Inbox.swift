@@ -1,5 +1,13 @@
 import CampanileCore
 
+/// The row of an inbox of one user of one app.
+struct InboxRow: Sendable {
+    let id: InboxID
+    let state: InboxState
+    /// Events are recorded for clients that listen until this time.
+    let listenedUntil: Timestamp
+}
+
 /// An inbox of one user of one app, with its devices. A transaction loads it, pure functions change it, and the transaction saves what
 /// they changed.
 struct Inbox: Sendable {
@@ -12,19 +20,20 @@ struct Inbox: Sendable {
     private(set) var devices: [Device]
     private(set) var events: [InboxEvent] = []
     var deliveries: [NewDelivery] = []
-    /// True if a push may be due to a device at once.
+    /// True if the delivery worker has to look anew: a push is or will be due.
     var isPushDue = false
     private let loaded: InboxState
     private var changedDevices: Set<Int> = []
     private var seenDevices: Set<Int> = []
 
-    init(id: InboxID, state: InboxState, listenedUntil: Timestamp, devices: [Device], now: Timestamp) {
-        self.id = id
+    /// - Parameter now: the time of the write.
+    init(_ row: InboxRow, devices: [Device], now: Timestamp) {
+        id = row.id
         self.now = now
-        self.listenedUntil = listenedUntil
-        self.state = state
+        listenedUntil = row.listenedUntil
+        state = row.state
         self.devices = devices
-        loaded = state
+        loaded = row.state
     }
 
     /// Changes the state by something that happened, stamps it, and records the event.
@@ -67,17 +76,21 @@ struct Inbox: Sendable {
         deliveries.append(NewDelivery(noneOf: notification, inbox: id, reason: reason, at: now))
     }
 
-    /// Owes an alert to a device.
-    mutating func owe(_ order: AlertOrder, _ delivery: UUIDv7, to place: Int) {
-        isPushDue = true
-        deliveries.append(
-            NewDelivery(
-                delivery, notification: order.notification.id, device: devices[place].schedule.id, inbox: id, dueAt: now,
-                reason: nil, trace: order.trace))
-        changeDevice(place) { [now] schedule in
-            // While a push is in flight, its answer looks what is owed next.
-            guard !schedule.isInFlight, schedule.dueAt.map({ $0 > now }) ?? true else { return }
-            schedule.look(at: now)
+    /// Owes an alert to each device to which it isn't on its way; says why if there is no device at all.
+    mutating func owe(_ order: AlertOrder, makeID: () -> UUIDv7) {
+        let notification = order.notification.id
+        if devices.isEmpty { owesNothing(notification, .noDevices) }
+        for place in devices.indices where devices[place].schedule.sending != notification {
+            isPushDue = true
+            deliveries.append(
+                NewDelivery(
+                    makeID(), notification: notification, device: devices[place].schedule.id, inbox: id, dueAt: now, reason: nil,
+                    trace: order.trace))
+            changeDevice(place) { [now] schedule in
+                // While a push is in flight, its answer looks what is owed next.
+                guard !schedule.isInFlight, schedule.dueAt.map({ $0 > now }) ?? true else { return }
+                schedule.look(at: now)
+            }
         }
     }
 

@@ -25,7 +25,7 @@ struct NotificationImport: Sendable, RecordImport {
     struct Batch: Sendable {
         /// By which the numbers on the icons are counted. A server beside the import may be started with another.
         fileprivate let policy: BadgePolicy
-        fileprivate var inboxes: [ExactText: (found: Inbox, state: InboxState)] = [:]
+        fileprivate var inboxes: [ExactText: (found: InboxRow, state: InboxState)] = [:]
     }
 
     func hints(_ entry: ImportedNotification) -> [StoreHint] { [.user(app: app, userID: entry.userID)] }
@@ -55,7 +55,7 @@ struct NotificationImport: Sendable, RecordImport {
 
     func end(_ batch: Batch, in transaction: StoreTransaction) throws {
         for (found, state) in batch.inboxes.values {
-            var inbox = found
+            var inbox = Inbox(found, devices: [], now: transaction.now)
             inbox.apply(nil, batch.policy) { $0 = state }
             try transaction.inboxes.save(inbox)
         }

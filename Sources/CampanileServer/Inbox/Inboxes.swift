@@ -60,8 +60,7 @@ struct Inboxes: Sendable {
     /// Writes what a visit means: an opening clears the badge, and the device that names itself counts as told.
     /// - Returns: the badge that the answer shows.
     func acknowledge(_ visit: Visit, _ user: User, device: String?) async throws -> Badge {
-        try await database.change(user) { inbox, transaction in
-            guard var inbox else { return try transaction.inboxes.missingBadge() }
+        try await database.change(user, missing: { try $0.inboxes.missingBadge() }) { inbox, transaction in
             switch visit {
             case .open: change(&inbox, nil, acting: device, isTold: true, tellsOthers: true) { $0.cleared() }
             case .glance: if let acting = device.flatMap(inbox.device) { tell(acting, of: &inbox) }
@@ -91,9 +90,11 @@ struct Inboxes: Sendable {
 
     // MARK: Changing
 
+    private static func notFound<T>(_ transaction: StoreTransaction) throws -> T { throw ClientError.notFound }
+
     func setRead(_ isRead: Bool, _ id: UUIDv7, _ user: User, device: String?) async throws -> Notification {
-        try await database.change(user) { inbox, transaction in
-            guard var inbox, var notification = try transaction.notifications.find(id, inbox: inbox.id)
+        try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
+            guard var notification = try transaction.notifications.find(id, inbox: inbox.id)
             else { throw ClientError.notFound }
             guard (notification.readAt != nil) != isRead else { return notification }
             notification.readAt = isRead ? transaction.now : nil
@@ -107,8 +108,8 @@ struct Inboxes: Sendable {
     }
 
     func delete(_ id: UUIDv7, _ user: User, device: String?) async throws {
-        try await database.change(user) { inbox, transaction in
-            guard var inbox, let notification = try transaction.notifications.find(id, inbox: inbox.id)
+        try await database.change(user, missing: Inboxes.notFound) { inbox, transaction in
+            guard let notification = try transaction.notifications.find(id, inbox: inbox.id)
             else { throw ClientError.notFound }
             change(&inbox, .deleted(id), acting: device, isTold: false, tellsOthers: false) { state in
                 state.deleted(id, wasUnread: notification.readAt == nil)
@@ -156,9 +157,10 @@ struct Inboxes: Sendable {
         var marking = Marking(upTo: upTo)
         repeat {
             do {
-                marking = try await database.change(user) { [marking] inbox, transaction in
-                    guard let inbox else { return Marking(badge: try transaction.inboxes.missingBadge(), isDone: true) }
-                    return try mark(marking, inbox, device: device, in: transaction)
+                marking = try await database.change(
+                    user, missing: { Marking(badge: try $0.inboxes.missingBadge(), isDone: true) }
+                ) { [marking] inbox, transaction in
+                    try mark(marking, &inbox, device: device, in: transaction)
                 }
             } catch let error as SQLError where marking.through != nil && error.code != .commitUnknown {
                 throw PartlyMarked(cause: error)
@@ -187,9 +189,8 @@ struct Inboxes: Sendable {
 
     /// One transaction's part.
     private func mark(
-        _ marking: Marking, _ found: Inbox, device: String?, in transaction: StoreTransaction
+        _ marking: Marking, _ inbox: inout Inbox, device: String?, in transaction: StoreTransaction
     ) throws -> Marking {
-        var inbox = found
         let state = inbox.state
         let isFirst = marking.through == nil
         let readAt = marking.readAt ?? transaction.now
@@ -223,7 +224,7 @@ struct Inboxes: Sendable {
     ///   - isTold: whether the answer tells the acting device the number.
     ///   - tellsOthers: whether it speaks to everybody, as mark-all-read and clearings do; reading one entry only if the
     ///     setting wants the others to follow.
-    func change(
+    private func change(
         _ inbox: inout Inbox, _ event: InboxEvent?, acting token: String?, isTold: Bool, tellsOthers: Bool,
         _ apply: (inout InboxState) -> Void
     ) {

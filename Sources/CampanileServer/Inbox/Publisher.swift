@@ -242,7 +242,7 @@ package struct Publisher: Sendable {
     private func create(
         _ new: NewNotification, userID: String, app: String, in transaction: StoreTransaction
     ) throws -> Created {
-        var inbox = try transaction.inboxes.making(app: app, userID: userID)
+        var inbox = try transaction.inboxes.loadOrMake(app: app, userID: userID)
         // Another program's id may be ahead of ours: within an inbox the order must hold all the same.
         let id = ids.next(after: inbox.state.newestID)
         let notification = Notification(
@@ -251,9 +251,12 @@ package struct Publisher: Sendable {
         var claimed: [ClaimedPush] = []
         if new.push.isOwed(at: transaction.now) {
             let order = AlertOrder(notification: notification, app: app, userID: userID, trace: new.trace)
-            claimed = oweAlerts(order, of: &inbox, mayClaim: !new.isForMany) { [atOnce] lane in
-                atOnce?.pushes.takePlace(lane, for: transaction) ?? false
+            // What goes at once spares the delivery worker a transaction, and the device the wait for it. A creation so large
+            // that it has to take its turn claims nothing.
+            if let atOnce, !new.isForMany {
+                claimed = atOnce.claims.claim(order, of: &inbox) { atOnce.pushes.takePlace($0, for: transaction) }
             }
+            inbox.owe(order) { ids.next() }
         } else {
             badgePushes.countChanged(&inbox)
             inbox.owesNothing(id, new.push.push ? .expired : .pushFalse)
@@ -262,29 +265,5 @@ package struct Publisher: Sendable {
         try badgePushes.save(inbox, in: transaction)
         for push in claimed { atOnce?.pushes.send(push, after: transaction) }
         return Created(userID: userID, notification: notification, devices: inbox.devices.count)
-    }
-
-    /// An alert for each device. Where nothing else is owed to a device and its lane runs, the push is claimed here and
-    /// now: that spares the delivery worker a transaction, and the device the wait for it.
-    /// - Parameters:
-    ///   - mayClaim: false for a creation so large that it has to take its turn.
-    ///   - takePlace: takes a place for a push that goes at once; false: there is none in the lane.
-    /// - Returns: the pushes that go at once.
-    func oweAlerts(
-        _ order: AlertOrder, of inbox: inout Inbox, mayClaim: Bool, takePlace: (Lane) -> Bool
-    ) -> [ClaimedPush] {
-        if inbox.devices.isEmpty { inbox.owesNothing(order.notification.id, .noDevices) }
-        // Found out once: reading a long link for each of fifty devices would keep all other writes waiting.
-        let claims = mayClaim && !inbox.devices.isEmpty ? atOnce?.claims : nil
-        let terms = claims?.rules[order.app].terms(of: order.notification.content)
-        var claimed: [ClaimedPush] = []
-        for place in inbox.devices.indices {
-            if let claims, let terms, let push = claims.claim(order, terms, for: place, of: &inbox, takePlace: takePlace) {
-                claimed.append(push)
-            } else {
-                inbox.owe(order, ids.next(), to: place)
-            }
-        }
-        return claimed
     }
 }

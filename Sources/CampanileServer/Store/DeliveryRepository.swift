@@ -208,6 +208,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     func insert(_ delivery: NewDelivery) throws {
         if let unit = access.unit {
             unit.noteChange()
+            unit.memory.answered[delivery.key.device] = nil
             return unit.gathered.deliveries.append(delivery)
         }
         try access.connection.run(
@@ -229,7 +230,7 @@ extension DeliveryRepository where Access == StoreTransaction {
 
     /// The clock was set back: a push that waits for the time that it had comes due that much earlier.
     func comeEarlier(_ key: DeliveryKey, dueAt: Timestamp, by milliseconds: Int64, after now: Timestamp) throws {
-        try access.writing.queue(
+        try access.writing(owedTo: key.device).queue(
             """
             UPDATE deliveries SET due_at = CASE WHEN due_at - $5 < $4 THEN $4 ELSE due_at - $5 END
             WHERE notification_id = $1 AND device_id = $2 AND due_at = $3
@@ -247,7 +248,7 @@ extension DeliveryRepository where Access == StoreTransaction {
 
     /// Ends a delivery that doesn't go to this device.
     func withhold(notification: UUIDv7, device: DeviceID, _ reason: DeliveryReason) throws {
-        try access.writing.queue(withheldDelivery, notification, device, reason.rawValue, access.now)
+        try access.writing(owedTo: device).queue(withheldDelivery, notification, device, reason.rawValue, access.now)
     }
 
     /// Ends a delivery. One that has ended already stays as it is.
@@ -288,7 +289,7 @@ extension DeliveryRepository where Access == StoreTransaction {
     /// comes of it.
     /// - Parameter sending: the notification whose alert that is.
     func settleGone(sending: UUIDv7, device: DeviceID, token: String) throws {
-        try access.writing.queue(goneInFlight, sending, device, token, access.now)
+        try access.writing(owedTo: device).queue(goneInFlight, sending, device, token, access.now)
     }
 
     /// Settles what is owed to a device that leaves, or a part of it. (The list is one of notifications, and not of pairs: SQLite
@@ -319,7 +320,7 @@ extension DeliveryRepository where Access == StoreTransaction {
 
     /// Settles what was owed to a device when it left an inbox, from a place to the end of what is left.
     func settleGone(_ departed: DepartedDevice, from first: DuePlace) throws {
-        try access.writing.queue(
+        try access.writing(owedTo: departed.device).queue(
             goneWhileOwed, departed.device, departed.inbox, departed.token, departed.at, first.dueAt, first.notification,
             departed.end.dueAt, departed.end.notification)
     }

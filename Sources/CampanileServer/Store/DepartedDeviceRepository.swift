@@ -43,7 +43,7 @@ struct DepartedDeviceRepository<Access: StoreAccess> {
 
 extension DepartedDeviceRepository where Access == StoreTransaction {
     func insert(_ device: DeviceID, from inbox: InboxID, token: String) throws {
-        try access.writing.queue(
+        try access.writing(owedTo: device).queue(
             """
             INSERT INTO departed_devices (device_id, inbox_id, token, departed_at, before_due_at, before_id)
             VALUES ($1, $2, $3, $4,
@@ -55,14 +55,14 @@ extension DepartedDeviceRepository where Access == StoreTransaction {
 
     /// Notes that what is left of it is due before a place. The rest was settled.
     func shorten(_ departed: DepartedDevice, to end: DuePlace) throws {
-        try access.writing.queue(
+        try access.writing(owedTo: departed.device).queue(
             "UPDATE departed_devices SET before_due_at = $3, before_id = $4 WHERE device_id = $1 AND inbox_id = $2",
             departed.device, departed.inbox, end.dueAt, end.notification)
     }
 
     /// Nothing is left of it.
     func delete(_ departed: DepartedDevice) throws {
-        try access.writing.queue(
+        try access.writing(owedTo: departed.device).queue(
             "DELETE FROM departed_devices WHERE device_id = $1 AND inbox_id = $2", departed.device, departed.inbox)
     }
 }

@@ -68,7 +68,7 @@ struct DeviceTokenRepository<Access: StoreAccess> {
 
     /// The devices of an inbox beyond a number of them, the stalest.
     func stalest(inbox: InboxID, beyond limit: Int) throws -> [DeviceID] {
-        return try access.connection(of: inbox).all(
+        try access.connection(of: inbox).all(
             stalestOfInbox, inbox, limit
         ) { $0.device(0) }
     }
@@ -124,8 +124,11 @@ struct DeviceTokenRepository<Access: StoreAccess> {
     /// transaction decided. Whoever leaves something of the device's locks the device.
     func answered(_ id: DeviceID) throws -> AnsweredDevice? {
         if let unit = access.unit {
-            guard try unit.device(id) != nil else { return nil }
-            if let found = unit.memory.answered.removeValue(forKey: id) { return found }
+            guard let device = try unit.device(id) else { return nil }
+            if var found = unit.memory.answered.removeValue(forKey: id) {
+                found.schedule = device.schedule
+                return found
+            }
         }
         return try access.connection.first(answeredDevice, id) { AnsweredDevice($0) }
     }
@@ -180,8 +183,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
     }
 
     func update(_ id: DeviceID, _ device: DeviceToken, inbox: InboxID) throws {
-        try access.lock(inbox)
-        try access.writing(id).queue(
+        try access.writing(id, joining: inbox).queue(
             """
             UPDATE device_tokens SET inbox_id = $2, platform = $3, provider = $4, environment = $5, app_version = $6,
                 locale = $7, last_registered_at = $8
@@ -192,8 +194,7 @@ extension DeviceTokenRepository where Access == StoreTransaction {
 
     /// Updates a device as `update` does, from a source that doesn't know everything. What the source doesn't say stays.
     func renew(_ id: DeviceID, _ device: DeviceToken, environment: DeviceEnvironment?, inbox: InboxID) throws {
-        try access.lock(inbox)
-        try access.writing(id).queue(
+        try access.writing(id, joining: inbox).queue(
             """
             UPDATE device_tokens SET inbox_id = $2, platform = $3, provider = $4, environment = coalesce($5, environment),
                 app_version = coalesce($6, app_version), locale = coalesce($7, locale), last_registered_at = $8

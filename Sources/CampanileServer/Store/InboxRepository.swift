@@ -26,7 +26,9 @@ struct InboxRepository<Access: StoreAccess> {
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     func badge(_ id: InboxID, _ policy: BadgePolicy) throws -> Badge {
-        try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) } ?? .none
+        if access.unit != nil { return try state(id).badge(policy) }
+        return try access.connection.first(InboxState.countsOfInbox, id) { InboxState(counts: $0, from: 0).badge(policy) }
+            ?? .none
     }
 
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
@@ -83,7 +85,7 @@ struct InboxRepository<Access: StoreAccess> {
     }
 
     func recount(_ id: InboxID) throws -> InboxRecount {
-        return try access.connection(of: id).first(
+        try access.connection(of: id).first(
             """
             SELECT count(*), count(*) FILTER (WHERE i.cleared_id IS NULL OR n.id > i.cleared_id),
                 count(*) FILTER (WHERE n.id < i.unread_from)
@@ -95,52 +97,48 @@ struct InboxRepository<Access: StoreAccess> {
     }
 }
 
-/// An inbox as its row says, and a transaction on PostgreSQL remembers it.
-private typealias InboxRow = (id: InboxID, state: InboxState, listenedUntil: Timestamp)
-
 extension InboxRepository where Access == StoreTransaction {
     /// Loads an inbox and its devices.
     /// - Parameter id: of an inbox that exists; inboxes are never deleted.
     func load(_ id: InboxID) throws -> Inbox {
-        let row: InboxRow? =
+        let row =
             switch access {
-            case .sqlite(let transaction): try transaction.connection.first(inboxOfID.sqlite, id, map: inboxRow)
+            case .sqlite(let transaction): try transaction.connection.first(inboxOfID.sqlite, id) { InboxRow($0) }
             case .postgres(let unit): try unit.inbox(id)?.row
             }
-        return try withDevices(row ?? (id, InboxState(), Timestamp(milliseconds: 0)))
+        return try withDevices(row ?? InboxRow(id: id, state: InboxState(), listenedUntil: Timestamp(milliseconds: 0)))
     }
 
-    /// Loads the inbox of a user; nil when there is none.
-    func load(app: String, userID: String) throws -> Inbox? {
-        let row: InboxRow? =
-            switch access {
-            case .sqlite(let transaction): try transaction.connection.first(inboxOfUser, app, userID, map: inboxRow)
-            case .postgres(let unit): try unit.inbox(app: app, userID: userID)?.row
-            }
-        return try row.map(withDevices)
+    /// Loads the inbox of a user and its devices; nil when there is none.
+    func load(app: String, userID: String) throws -> Inbox? { try find(app: app, userID: userID).map(withDevices) }
+
+    /// Loads the inbox of a user, made if there was none, and its devices.
+    func loadOrMake(app: String, userID: String) throws -> Inbox { try withDevices(making(app: app, userID: userID)) }
+
+    private func withDevices(_ row: InboxRow) throws -> Inbox {
+        Inbox(row, devices: try access.deviceTokens.devices(inbox: row.id), now: access.now)
     }
 
-    /// Loads the inbox of a user, made if there was none.
-    func making(app: String, userID: String) throws -> Inbox {
-        if let found = try load(app: app, userID: userID) { return found }
+    private func find(app: String, userID: String) throws -> InboxRow? {
         switch access {
-        case .sqlite(let transaction):
-            let version = try access.programState.versionsFrom()
-            try transaction.connection.run(
-                "INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
-            return Inbox(
-                id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(version: version),
-                listenedUntil: Timestamp(milliseconds: 0), devices: [], now: access.now)
-        case .postgres(let unit): return try withDevices(try unit.making(app: app, userID: userID).row)
+        case .sqlite(let transaction): try transaction.connection.first(inboxOfUser, app, userID) { InboxRow($0) }
+        case .postgres(let unit): try unit.inbox(app: app, userID: userID)?.row
         }
     }
 
-    private func inboxRow(_ row: borrowing Row) -> InboxRow { (row.inbox(10), InboxState(row), row.time(9)) }
-
-    private func withDevices(_ row: InboxRow) throws -> Inbox {
-        Inbox(
-            id: row.id, state: row.state, listenedUntil: row.listenedUntil,
-            devices: try access.deviceTokens.devices(inbox: row.id), now: access.now)
+    /// The row of a user's inbox, made if there was none.
+    func making(app: String, userID: String) throws -> InboxRow {
+        switch access {
+        case .postgres(let unit): return try unit.making(app: app, userID: userID).row
+        case .sqlite(let transaction):
+            if let found = try find(app: app, userID: userID) { return found }
+            let version = try access.programState.versionsFrom()
+            try transaction.connection.run(
+                "INSERT INTO inboxes (app, user_id, version) VALUES ($1, $2, $3)", app, userID, version)
+            return InboxRow(
+                id: InboxID(transaction.connection.lastInsertRowID), state: InboxState(version: version),
+                listenedUntil: Timestamp(milliseconds: 0))
+        }
     }
 
     /// Writes what was changed of an inbox and its devices.
@@ -195,6 +193,13 @@ extension InboxRepository where Access == StoreTransaction {
     }
 }
 
+extension InboxRow {
+    /// Reads a row with the columns of `InboxState`, `listened_until` and `id`.
+    fileprivate init(_ row: borrowing Row) {
+        self.init(id: row.inbox(10), state: InboxState(row), listenedUntil: row.time(9))
+    }
+}
+
 extension InboxState {
     /// The columns that a badge needs.
     static let counts: SQLColumns = ["unread_count", "unread_since_cleared", "armed", "version", "updated_at", "uncounted"]
@@ -239,16 +244,19 @@ struct InboxRecount: Sendable {
 }
 
 extension Store {
-    /// Runs `body` in a transaction, as `write` does, that has loaded a user's inbox; nil while nothing ever happened to the user.
+    /// Runs `body` in a transaction, as `write` does, that has loaded a user's inbox.
+    /// - Parameter missing: runs in its place while nothing ever happened to the user.
     nonisolated(nonsending)
         func change<T: Sendable>(
-            _ user: User, _ body: @escaping @Sendable (Inbox?, StoreTransaction) throws -> T
+            _ user: User, missing: @escaping @Sendable (StoreTransaction) throws -> T,
+            _ body: @escaping @Sendable (inout Inbox, StoreTransaction) throws -> T
         ) async throws -> T
     {
         try await write(hints: [user.hint]) { transaction in
             let inboxes = transaction.inboxes
-            let inbox = try user.knownInbox.map(inboxes.load) ?? inboxes.load(app: user.app, userID: user.userID)
-            return try body(inbox, transaction)
+            guard var inbox = try user.knownInbox.map(inboxes.load) ?? inboxes.load(app: user.app, userID: user.userID)
+            else { return try missing(transaction) }
+            return try body(&inbox, transaction)
         }
     }
 }

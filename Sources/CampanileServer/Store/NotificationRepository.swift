@@ -20,7 +20,7 @@ struct NotificationRepository<Access: StoreAccess> {
     let access: Access
 
     func find(_ id: UUIDv7, inbox: InboxID) throws -> Notification? {
-        return try access.connection(of: inbox).first(notificationOfID, inbox, id) { Notification($0, id: id, from: 0) }
+        try access.connection(of: inbox).first(notificationOfID, inbox, id) { Notification($0, id: id, from: 0) }
     }
 
     /// The newest notification of an inbox that has to go, or an id after it; nil: none has to.
@@ -49,7 +49,7 @@ struct NotificationRepository<Access: StoreAccess> {
 
     /// The oldest notifications up to one, that one included.
     func oldest(through last: UUIDv7, limit: Int, inbox: InboxID) throws -> [(id: UUIDv7, isUnread: Bool)] {
-        return try access.connection(of: inbox).all(
+        try access.connection(of: inbox).all(
             "SELECT id, read_at IS NULL FROM notifications WHERE inbox_id = $1 AND id <= $2 ORDER BY id LIMIT $3", inbox, last,
             limit
         ) { ($0.id(0), $0.bool(1)) }
@@ -59,12 +59,14 @@ struct NotificationRepository<Access: StoreAccess> {
     ///
     /// No index covers the read state or the category, so a filtered page examines a limited number of rows: otherwise
     /// a filter that hardly any row matches would walk the whole inbox while others wait.
+    /// - Parameter badgeFollows: true if the badge is read next: PostgreSQL answers both at once.
     /// - Returns: the oldest id examined, when there may be more after it; nil when the page, or the inbox, ends the
     ///   search.
-    func page(_ filter: NotificationFilter, inbox: InboxID, _ visit: (NotificationRow) throws -> Void) throws -> UUIDv7? {
+    func page(
+        _ filter: NotificationFilter, inbox: InboxID, badgeFollows: Bool = false, _ visit: (NotificationRow) throws -> Void
+    ) throws -> UUIDv7? {
         let connection = try access.connection
-        // The badge is read next: PostgreSQL answers both at once.
-        if access.unit == nil, case .postgres(let connection) = connection {
+        if badgeFollows, access.unit == nil, case .postgres(let connection) = connection {
             try connection.sendAhead(InboxState.countsOfInbox.postgres, inbox)
         }
         let (before, limit) = (filter.before ?? .greatest, filter.limit + 1)

@@ -62,9 +62,18 @@ enum StoreTransaction: StoreAccess {
         }
     }
 
-    /// The connection for a statement that changes a device's row: a transaction on PostgreSQL reads the row anew after it.
-    func writing(_ device: DeviceID) throws -> AnyConnection {
-        try unit?.forget(device)
+    /// The connection for a statement that changes a device's row. A transaction on PostgreSQL forgets what it remembers of the row,
+    /// so that whoever asks for it after the statement reads it anew.
+    /// - Parameter inbox: the inbox that the device may join, which is locked by then.
+    func writing(_ device: DeviceID, joining inbox: InboxID? = nil) throws -> AnyConnection {
+        if let inbox { try lock(inbox) }
+        try unit?.forget(device, joining: inbox)
+        return try writing
+    }
+
+    /// The connection for a statement that changes what is owed to a device.
+    func writing(owedTo device: DeviceID) throws -> AnyConnection {
+        unit?.memory.answered[device] = nil
         return try writing
     }
 

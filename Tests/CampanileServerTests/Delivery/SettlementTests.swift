@@ -31,9 +31,10 @@ import Testing
     }
 
     private static func device(
-        lease: Int64 = 9, sending: UUIDv7? = notification, count: Int64 = 3, nextDueAt: Timestamp? = nil, isLeft: Bool = false
+        platform: DevicePlatform = .ios, lease: Int64 = 9, sending: UUIDv7? = notification, count: Int64 = 3,
+        nextDueAt: Timestamp? = nil, isLeft: Bool = false
     ) -> AnsweredDevice {
-        var schedule = Decide.schedule(1, lease: lease, sending: sending)
+        var schedule = Decide.schedule(1, platform: platform, lease: lease, sending: sending)
         schedule.attempted = true
         return AnsweredDevice(
             schedule: schedule, inbox: InboxState(unreadCount: count, armed: true), nextDueAt: nextDueAt, isLeft: isLeft)
@@ -69,21 +70,26 @@ import Testing
     func retried() throws {
         let retry = Decide.later(60_000)
         for (next, due) in [(nil, retry), (Decide.later(90_000), retry), (Decide.later(5), Decide.later(5))] {
+            // An Android device is owed no badge push, which would make it due as well.
             let settlement = try #require(
-                Self.settlement(.unavailable(afterMilliseconds: nil), Self.device(nextDueAt: next)))
+                Self.settlement(.unavailable(afterMilliseconds: nil), Self.device(platform: .android, nextDueAt: next)))
             #expect(settlement.delivery == .retry(dueAt: retry, isCounted: true))
-            // The badge push that is owed meanwhile waits as long.
-            #expect(settlement.schedule?.dueAt == min(due, settlement.schedule?.badgeDueAt ?? due))
-            #expect(settlement.schedule?.toldCount == nil)
+            #expect(settlement.schedule?.badgeDueAt == nil && settlement.schedule?.dueAt == due)
         }
+    }
+
+    @Test("the badge push that is owed while an alert is tried again waits as long, and what was told is unknown")
+    func retriedWithBadge() throws {
+        let schedule = try #require(Self.settlement(.unavailable(afterMilliseconds: nil), Self.device())?.schedule)
+        #expect(schedule.badgeDueAt == Decide.later(60_000) && schedule.dueAt == Decide.later(60_000))
+        #expect(schedule.toldCount == nil)
     }
 
     @Test("an alert whose device left its user while it was under way isn't due again")
     func moved() throws {
-        let settlement = try #require(
-            Self.settlement(.deviceBusy(afterMilliseconds: nil), Self.device(sending: nil, nextDueAt: nil)))
-        let schedule = try #require(settlement.schedule)
-        #expect(schedule.dueAt == schedule.badgeDueAt.map { max($0, schedule.busyUntil ?? $0) })
+        let device = Self.device(platform: .android, sending: nil)
+        let schedule = try #require(Self.settlement(.unavailable(afterMilliseconds: nil), device)?.schedule)
+        #expect(schedule.dueAt == nil && !schedule.isInFlight)
     }
 
     @Test("a push that another took over, or that is settled already, is left as it is")
@@ -99,5 +105,42 @@ import Testing
         #expect(dead.dropsDevice && dead.schedule == nil && dead.delivery == .settle(.gone))
         let left = try #require(Self.settlement(.unavailable(afterMilliseconds: nil), nil))
         #expect(!left.dropsDevice && left.schedule == nil && left.delivery == .settle(.gone))
+    }
+
+    // MARK: - Loading
+
+    @Test("what is loaded of an answered device is of the moment, also after changes in the same transaction")
+    func loading() async throws {
+        let fixture = try Fixture()
+        try await fixture.register("a")
+        let device = try fixture.store.readBlocking {
+            try $0.deviceTokens.find(app: "default", token: Fixture.token("a"))
+        }
+        let id = try #require(device).schedule.id
+        for isAfterChange in [false, true] {
+            let found = try await fixture.store.write(hints: [.device(id)]) { transaction -> [AnsweredDevice] in
+                if isAfterChange {
+                    let notification = Notification(
+                        id: Decide.id(1), createdAt: transaction.now, readAt: nil,
+                        content: NotificationContent(title: "t", body: "b", category: nil, deepLink: nil, data: nil),
+                        push: .standard)
+                    try transaction.notifications.insert(notification, inbox: 1)
+                    try transaction.deliveries.insert(
+                        NewDelivery(
+                            Decide.id(101), notification: notification.id, device: id, inbox: 1, dueAt: transaction.now,
+                            reason: nil, trace: nil))
+                    try transaction.departedDevices.insert(id, from: 1, token: "a")
+                }
+                let first = try #require(try transaction.deviceTokens.answered(id))
+                var schedule = first.schedule
+                schedule.toldCount = (schedule.toldCount ?? 0) + 1
+                try transaction.deviceTokens.store(schedule)
+                return [first, try #require(try transaction.deviceTokens.answered(id))]
+            }
+            #expect(found[1].schedule.toldCount == (found[0].schedule.toldCount ?? 0) + 1)
+            for device in found {
+                #expect((device.nextDueAt != nil) == isAfterChange && device.isLeft == isAfterChange)
+            }
+        }
     }
 }

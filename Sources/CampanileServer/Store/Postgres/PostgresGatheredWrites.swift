@@ -3,11 +3,11 @@ import SQLEngine
 
 private let changedInboxes: SQL = """
     UPDATE inboxes i SET \(RememberedInbox.stored.set(of: "u"))
-    FROM unnest(\(.arguments(1...13))) AS u (id, \(RememberedInbox.stored.list)) WHERE i.id = u.id
+    FROM unnest(\(RememberedInbox.stored.argumentsWithID)) AS u (id, \(RememberedInbox.stored.list)) WHERE i.id = u.id
     """
 private let changedDevices: SQL = """
     UPDATE device_tokens d SET \(DeviceSchedule.stored.set(of: "u"))
-    FROM unnest(\(.arguments(1...10))) AS u (id, \(DeviceSchedule.stored.list)) WHERE d.id = u.id
+    FROM unnest(\(DeviceSchedule.stored.argumentsWithID)) AS u (id, \(DeviceSchedule.stored.list)) WHERE d.id = u.id
     """
 
 /// Gathers what the writes of a group insert and change, until it is sent as one statement for each table.

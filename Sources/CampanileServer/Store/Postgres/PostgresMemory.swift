@@ -10,7 +10,7 @@ struct RememberedInbox: Sendable {
     var listenedFrom: Int64
     var lastSequence: Int64
 
-    var row: (id: InboxID, state: InboxState, listenedUntil: Timestamp) { (id, state, listenedUntil) }
+    var row: InboxRow { InboxRow(id: id, state: state, listenedUntil: listenedUntil) }
 
     /// The columns of it that change, in the order in which they are stored.
     static let stored = InboxState.columns + ["last_sequence", "listened_until", "listened_from"]
@@ -52,7 +52,8 @@ struct PostgresMemory: Sendable {
     var devices: [DeviceID: Device] = [:]
     /// The devices of inboxes all of whose devices are remembered, by their ids.
     var devicesOf: [InboxID: [DeviceID]] = [:]
-    /// Locked devices to be settled, as the group found them. Settling one takes it out: what follows changes it.
+    /// Devices to be settled, as the group found them under their locks, until something changes what is owed to them. Their schedules
+    /// are in `devices`.
     var answered: [DeviceID: AnsweredDevice] = [:]
     var keys: [KeyOfProducer: RememberedKey] = [:]
 

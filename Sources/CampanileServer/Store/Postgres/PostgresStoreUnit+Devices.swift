@@ -36,7 +36,8 @@ extension PostgresStoreUnit {
         guard let id else {
             throw SQLError(code: .serialization, message: "another transaction registered the token a moment ago")
         }
-        try forget(id)
+        try flush()
+        memory.devicesOf[inbox] = nil
         return id
     }
 

@@ -68,11 +68,16 @@ final class PostgresStoreUnit: PostgresUnit {
     }
 
     /// A statement changed a device that may be remembered, or whose it is.
-    func forget(_ device: DeviceID) throws {
+    /// - Parameter inbox: the inbox that it may have joined.
+    func forget(_ device: DeviceID, joining inbox: InboxID? = nil) throws {
         try flush()
-        memory.devices[device] = nil
+        if let known = memory.devices.removeValue(forKey: device) {
+            memory.devicesOf[known.schedule.inbox] = nil
+        } else {
+            memory.devicesOf = [:]
+        }
+        if let inbox { memory.devicesOf[inbox] = nil }
         memory.answered[device] = nil
-        memory.devicesOf = [:]
     }
 
     /// Forgets all devices, as `forget(_:)` does one: a statement changed many.
@@ -152,6 +157,7 @@ extension PostgresStoreUnit {
     /// - Returns: whether it will be.
     func gather(_ state: InboxState, _ id: InboxID) throws -> Bool {
         noteChange()
+        memory.answered = [:]
         guard memory.inboxes[id] != nil else { return false }
         memory.inboxes[id]?.state = state
         gathered.inboxes.insert(id)
