@@ -2,8 +2,8 @@
 # Installs the system packages that building and measuring need, if any is missing, and checks that Swift is there. With
 # the word `unit` also PostgreSQL, which the Swift tests start; with `tests` also what the other tests need, which is a browser,
 # Rails with Puma, its own client of ActionCable, Java for the Kotlin compiler, and what stands around a server; with `generators`
-# what a generated Ruby client runs on. Asks nothing; does nothing when everything is there. Needs Debian 12 or a relative of it for
-# the packages.
+# what a generated Ruby client runs on; with `release` what `make release` calls. Asks nothing; does nothing when everything is there.
+# Needs Debian 12 or a relative of it for the packages.
 set -euo pipefail
 
 # Libraries and the compiler for the program; python3, sqlite3, curl, wrk and nghttp2 for tests and measurements.
@@ -19,6 +19,8 @@ if [[ ${1:-} == tests ]]; then
 fi
 if [[ ${1:-} == unit ]]; then packages+=(postgresql); fi
 if [[ ${1:-} == generators ]]; then packages+=(ruby ruby-typhoeus); fi
+# libicu72 and libyaml-0-2 for the texts of their licences (scripts/linked.py).
+if [[ ${1:-} == release ]]; then packages+=(dpkg-dev lintian chrpath xz-utils libpq5 adduser libicu72 libyaml-0-2); fi
 swift_needed=6.3
 
 say() { echo "==> setup: $*"; }
