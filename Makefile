@@ -17,7 +17,7 @@ export PYTHONPYCACHEPREFIX = $(CURDIR)/.build/pycache
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help setup setup-unit setup-tests build run demo image stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
+.PHONY: help setup setup-unit setup-tests build run demo image release package stranger test nightly ci lint build-tests unit swift-tests quick asan tsan \
 	typecheck-ios kotlin check-stubs test-docs contract contract-parts client proxies-nginx proxies-caddy trust-short cluster-short \
 	postgres-short postgres-pushes unit-postgres contract-postgres trust-postgres bench-short browser browser-pieces browser-pages stock-clients \
 	inbox-long bench bench-cluster parts crash large-calls powerloss faults damage jitter restarts backups imports cluster retention metrics-cost \
@@ -55,6 +55,16 @@ image: ## The container image, built without an engine, and compose.yaml's servi
 	@echo "==> image: the services of compose.yaml"
 	@$(PYTHON) -m e2e.contract.stack --image .build/image
 
+release: ## What a release consists of, in dist/, from a clean tree: tarball, Debian package, SBOM, sums; PROGRAM, BUILD: built already
+	@SWIFT="$(SWIFT)" scripts/setup.sh release
+	@SWIFT="$(SWIFT)" scripts/release.sh dist
+	@echo "==> release: what is in it, and lintian's verdict"
+	@"$$(e2e/venv.sh release)" -m e2e.contract.release --folder dist
+
+package: ## The Debian package of dist/ on a new Debian 12: served from, upgraded, removed; root, debootstrap, systemd-container
+	@echo "==> package: installed on a Debian that systemd has booted, upgraded under requests, removed, purged"
+	@python3 -m e2e.contract.package --package dist/campanile_*.deb
+
 stranger: ## README.md's path on a new Debian, to the letter, every line kept; root, debootstrap, 40 minutes
 	@scripts/stranger.sh .build/stranger
 
@@ -72,7 +82,7 @@ STEPS = scripts/steps.py --make "$(MAKE)"
 # One after the other, as most of them measure. Restarts, backups and imports run only here: of their behaviour `make test` has the Swift
 # suites in HTTPEngineTests/InheritedSocketTests.swift, CampanileServerTests/SocketActivationTests.swift, Backup/ and Import/.
 NIGHTLY = bench bench-cluster parts metrics-cost retention crash large-calls powerloss faults damage jitter restarts backups imports cluster trust-postgres \
-	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image stranger
+	unit-postgres contract-postgres inbox-long fuzz asan tsan generators image release package stranger
 
 nightly: setup-tests ## Run all that is too long for `make test`, one after the other, whatever fails; the machine to itself, a night, root
 	@$(STEPS) nightly --go-on "$(NIGHTLY)"
@@ -366,4 +376,4 @@ generators: build ## The clients that openapi-generator makes of openapi.yaml, i
 
 clean: ## Remove what was built, and the virtual environments; data/ stays
 	@echo "==> clean: removing .build and the virtual environments"
-	rm -rf .build .venv .venv-generators
+	rm -rf .build .venv .venv-generators .venv-release
