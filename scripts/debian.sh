@@ -25,7 +25,7 @@ install_file() { install -D -m "${3:-644}" "$1" "$root$2"; }
 
 compressed() { gzip -9n >"$root$1"; chmod 644 "$root$1"; }
 
-# What the program links, as Debian's own packages name it.
+# Prints the libraries that the program links, as Debian's packages name them.
 libraries() {
     local place=debian/campanile
     mkdir -p "$work/source/$place/DEBIAN"
@@ -82,7 +82,7 @@ control() {
     local depends script
     depends=$(libraries)
     [[ $depends == *libmicrohttpd12* && $depends == *libsqlite3-0* ]] || fail "dpkg-shlibdeps found only: $depends"
-    # Of the loader dpkg-shlibdeps sees the functions only; the packed relocations (Package.swift) need 2.36.
+    # dpkg-shlibdeps looks at the functions of the C library alone. The packed relocations (Package.swift) need 2.36.
     depends=$(sed 's/libc6 (>= 2\.\([0-9]\|[12][0-9]\|3[0-5]\))/libc6 (>= 2.36)/' <<<"$depends")
     install -d "$root/DEBIAN"
     # As dpkg-gencontrol counts: each file in whole KiB, and one for each folder.

@@ -170,9 +170,9 @@ def one_higher(package, folder):
 
 
 def install(machine, package):
-    """As a user would: a file that is named with its place."""
-    shutil.copy(package, machine.root / "root" / package.name)
-    return machine.run("apt-get", "install", "-q", "-y", "--no-install-recommends", f"/root/{package.name}")
+    """Installs the package as a user would: apt takes a file that is named with its place."""
+    shutil.copy(package, machine.root / "srv" / package.name)
+    return machine.run("apt-get", "install", "-q", "-y", "--no-install-recommends", f"/srv/{package.name}")
 
 
 def check_installed(report, machine):

@@ -31,7 +31,7 @@ IN_PACKAGE = {
     "./usr/share/doc/campanile/changelog.Debian.gz", "./usr/share/doc/campanile/examples/campanile.example.yaml",
 }
 LIBRARIES = ("libmicrohttpd12", "libsqlite3-0", "libpq5", "libstdc++6", "ca-certificates", "adduser")
-# What the packaged service must have kept of packaging/campanile.service.
+# Lines of packaging/campanile.service that the packaged service must keep.
 UNCHANGED = re.compile(
     r"^(?:User|Group|Protect\w+|Private\w+|Restrict\w+|SystemCall\w+|CapabilityBoundingSet|NoNewPrivileges|Memory\w+|Lock\w+|State\w+|UMask)=.*$", re.M)
 

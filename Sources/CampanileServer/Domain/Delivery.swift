@@ -62,7 +62,7 @@ struct NewDelivery: Sendable {
         self.trace = trace
     }
 
-    /// That of a notification for which nothing is owed to anybody: it says why.
+    /// Makes the row of a notification that owes no alert to any device. The row says why.
     init(noneOf notification: UUIDv7, inbox: InboxID, reason: NothingOwed, at now: Timestamp) {
         key = DeliveryKey(notification: notification, device: DeviceID(0))
         id = notification

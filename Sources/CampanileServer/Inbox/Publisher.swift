@@ -251,8 +251,8 @@ package struct Publisher: Sendable {
         var claimed: [ClaimedPush] = []
         if new.push.isOwed(at: transaction.now) {
             let order = AlertOrder(notification: notification, app: app, userID: userID, trace: new.trace)
-            // What goes at once spares the delivery worker a transaction, and the device the wait for it. A creation so large
-            // that it has to take its turn claims nothing.
+            // A push that is claimed here spares the delivery worker a transaction, and its device the wait for one. A creation
+            // for many users claims none: its pushes take their turn.
             if let atOnce, !new.isForMany {
                 claimed = atOnce.claims.claim(order, of: &inbox) { atOnce.pushes.takePlace($0, for: transaction) }
             }

@@ -316,7 +316,7 @@ extension Device {
 }
 
 extension AnsweredDevice {
-    /// Of `device_tokens d` and `inboxes i`.
+    /// Names `device_tokens d` and `inboxes i`, which the statement joins.
     static let columns: SQL = """
         \(DeviceSchedule.columns), \(InboxState.counts.of("i")),
             (SELECT min(o.due_at) FROM deliveries o WHERE o.device_id = d.id AND o.due_at IS NOT NULL),
